@@ -38,18 +38,18 @@ _ONE = (
     Call.decided_at,
     Call.finished_at,
 )
-_OF_ONE = (
+_OF_ANYONE = (
     select(*map(col, _ONE), col(Revision.created_at).label("revised_at"), col(Revision.arguments))
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, col(Revision.call_id) == col(Call.id))
     .where(
         col(Run.team) == bindparam("team_"),
-        col(Run.requester) == bindparam("requester_"),
         col(Call.tool) == bindparam("tool_"),
         col(Call.status) != C.REFUSED,
     )
     .order_by(col(Call.created_at), col(Call.id), col(Revision.number))
 )
+_OF_ONE = _OF_ANYONE.where(col(Run.requester) == bindparam("requester_"))
 
 
 _ASKED = (
@@ -106,13 +106,16 @@ def proposed(tx: Transaction, call: Call) -> str | None:
     return None
 
 
-def of_one(tx: Transaction, team: str, requester: str, tool: str) -> list[Once]:
-    """All that this person's requests asked of this tool and was not refused, in order."""
+def of_one(tx: Transaction, team: str, requester: str | None, tool: str) -> list[Once]:
+    """All that this person's requests (None: anyone's) asked of this tool and was not refused, in
+    order.
+    """
     found: dict[str, Once] = {}
     tried = defaultdict[str, tuple[Counted, ...]](tuple)
     for call_id, counts in attempts(tx, team, requester, tool):
         tried[call_id] += (counts,)
-    found_rows = tx.execute(_OF_ONE, {"team_": team, "requester_": requester, "tool_": tool})
+    about = {"team_": team, "requester_": requester, "tool_": tool}
+    found_rows = tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about)
     for row in found_rows.named():
         had = found[row.id].arguments if row.id in found else ()
         found[row.id] = Once(

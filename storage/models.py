@@ -122,6 +122,7 @@ class Call(Row, table=True):
         Index("ix_call_due", "status", "deadline"),
         Index("ix_call_next", "status", "next_at"),
         Index("ix_call_asked", "run_id", "asked_at"),
+        Index("ix_call_tool", "tool", "finished_at"),
     )
     id: str = Field(default_factory=new_id, primary_key=True)
     run_id: str = Field(foreign_key="run.id")  # ix_call_asked begins with it

@@ -1,5 +1,5 @@
-"""What a requester's calls of one tool add up to over a window: the sums and counts that policies
-set limits on.
+"""What calls of one tool, a requester's or anyone's, add up to over a window: the sums and counts
+that policies set limits on.
 
 What may have happened counts, whatever became of its call.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from sqlalchemy import bindparam, select
 from sqlmodel import col
@@ -19,6 +19,7 @@ from storage.states import CallStatus
 from storage.transaction import Transaction, insert_into
 
 C = CallStatus
+EVER = datetime.min.replace(tzinfo=UTC)
 OPEN = (C.PENDING, C.APPROVED)
 COUNTED = (*OPEN, C.RUNNING, C.SUCCEEDED, C.UNKNOWN)
 _COUNTED = (
@@ -37,9 +38,11 @@ _COUNTED = (
     )
     .where(
         col(Run.team) == bindparam("team_"),
-        col(Run.requester) == bindparam("requester_"),
         col(Call.tool) == bindparam("tool_"),
         col(Call.status).in_(COUNTED),
+        col(Call.status).in_((*OPEN, C.RUNNING))
+        | col(Call.finished_at).is_(None)
+        | (col(Call.finished_at) > bindparam("since_")),
     )
 )
 _ATTEMPTS = (
@@ -50,13 +53,11 @@ _ATTEMPTS = (
         Revision,
         (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Attempt.revision)),
     )
-    .where(
-        col(Run.team) == bindparam("team_"),
-        col(Run.requester) == bindparam("requester_"),
-        col(Call.tool) == bindparam("tool_"),
-    )
+    .where(col(Run.team) == bindparam("team_"), col(Call.tool) == bindparam("tool_"))
     .order_by(col(Attempt.seq))
 )
+_ONE_PERSON = col(Run.requester) == bindparam("requester_")
+_COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where(_ONE_PERSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +71,24 @@ class Counted:
 
 
 def counted(
-    tx: Transaction, team: str, requester: str, tool: str, *, beside: Call | None = None
+    tx: Transaction,
+    team: str,
+    requester: str | None,
+    tool: str,
+    *,
+    since: datetime = EVER,
+    beside: Call | None = None,
 ) -> Iterator[Counted]:
-    """The calls of `requester` with `tool` that are open, or have run or may have, each start that
-    may have had its effect by itself.
+    """The calls of `requester` (None: of anyone) with `tool` that are open, or have run or may have
+    since then, each start that may have had its effect by itself.
 
     `beside`: a call about to run. It does not count against itself, and an open one born after it
     gives way to it.
     """
     for _, counts in attempts(tx, team, requester, tool):
         yield counts
-    found = tx.execute(_COUNTED, {"team_": team, "requester_": requester, "tool_": tool})
+    about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
+    found = tx.execute(_COUNTED if requester is None else _COUNTED_OF_ONE, about)
     for call_id, status, created_at, finished_at, decided_at, arguments in found:
         if beside is not None:
             later = (created_at, call_id) > (beside.created_at, beside.id)
@@ -91,12 +99,13 @@ def counted(
 
 
 def attempts(
-    tx: Transaction, team: str, requester: str, tool: str
+    tx: Transaction, team: str, requester: str | None, tool: str
 ) -> Iterator[tuple[str, Counted]]:
-    """The starts of this person's calls that may have had their effect all the same, with the ids
-    of their calls, in order.
+    """The starts of this person's calls (None: of anyone's) that may have had their effect all the
+    same, with the ids of their calls, in order.
     """
-    found = tx.execute(_ATTEMPTS, {"team_": team, "requester_": requester, "tool_": tool})
+    about = {"team_": team, "requester_": requester, "tool_": tool}
+    found = tx.execute(_ATTEMPTS if requester is None else _ATTEMPTS_OF_ONE, about)
     for call_id, at, arguments in found:
         yield call_id, Counted(at, arguments)
 

@@ -81,7 +81,7 @@ class Replay:
         self._authority = authority
         self._tools = tools
         self._words = words
-        self._histories: dict[tuple[str, str, str], list[history.Once]] = {}
+        self._histories: dict[tuple[str, str | None, str], list[history.Once]] = {}
 
     def lines(self, since: datetime) -> Iterator[str]:
         """The report."""
@@ -159,13 +159,15 @@ class Replay:
         then = replace(self._sources, clock=Then(call.created_at))
         facts, sums = facts_of(then, run, tool, args), {}
         for each in needed(then.policy, tool).spent:
-            counted = history.counted_before(self._history(run, each.tool), call)
+            whose = None if each.anyone else run.requester
+            counted = history.counted_before(self._history(run.team, whose, each.tool), call)
             start = call.created_at - timedelta(seconds=each.window)
-            sums[each] = total(each, [one for one in counted if one.at is None or one.at > start])
+            within = [one for one in counted if one.at is None or one.at > start]
+            sums[each] = total(each, within, facts.arguments)
         return replace(facts, spent=sums)
 
-    def _history(self, run: Run, tool: str) -> list[history.Once]:
-        key = (run.team, run.requester, tool)
+    def _history(self, team: str, requester: str | None, tool: str) -> list[history.Once]:
+        key = (team, requester, tool)
         if key not in self._histories:
             with self._sources.store.read() as tx:
                 self._histories[key] = history.of_one(tx, *key)

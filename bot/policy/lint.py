@@ -132,7 +132,7 @@ def unfit(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str, str]]:
             near = meant([wanted.tool], tools)
             yield "when", f"it sums up {wanted.tool}, which is no tool", f"correct it{near}"
             continue
-        for field in sorted({wanted.field} - {"", *fields}):
+        for field in sorted({wanted.field, *wanted.same} - {"", *fields}):
             what = f"it sums up {field}, which {wanted.tool} lacks"
             yield "when", what, f"correct it{meant([field], fields)}"
 

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from bot.policy.conditions.condition import Condition, ConditionError, Spent, seconds_of
+from bot.policy.conditions.condition import Condition, ConditionError, Spent
+from bot.policy.conditions.sums import seconds_of
 from tests.policy.builders import ARGS, DAY, facts, holds, refused, untold
 
 
@@ -257,7 +258,7 @@ def test_names_no_value() -> None:
 )
 def test_windows_that_are_none(window: str) -> None:
     """A window is a whole number of minutes, hours or days, from one minute to 90 days."""
-    with pytest.raises(ConditionError, match="no window"):
+    with pytest.raises(ValueError, match="no window"):
         seconds_of(window)
     assert "no window" in refused(f'count("refund_order", "{window}") > 1')
     assert (seconds_of("1m"), seconds_of("24h"), seconds_of("90d")) == (60, DAY, 90 * DAY)

@@ -23,7 +23,7 @@ from bot.policy.conditions.values import Id
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Tool
-from bot.tools.arguments import opened
+from bot.tools.arguments import dump_arguments, opened
 from storage import spending
 from storage.digest import MOST_DIGITS
 from storage.models import Call, Run
@@ -48,7 +48,9 @@ class Sources:
 def facts_of(sources: Sources, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
     """Return all facts but the sums; what Slack would not tell is None."""
     values = opened(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
-    return facts_about(sources, run.requester, run.channel, tool, values)
+    facts = facts_about(sources, run.requester, run.channel, tool, values)
+    compared = any(each.same for each in needed(sources.policy, tool).spent)
+    return replace(facts, arguments=dump_arguments(args)) if compared else facts
 
 
 def facts_about(
@@ -97,31 +99,44 @@ def with_sums(
     if not wanted:
         return facts
     siblings, now = list(siblings), sources.clock.now()
-    calls: dict[str, list[Counted]] = {}
-    for name in {each.tool for each in wanted}:
-        stored = spending.counted(tx, run.team, run.requester, name, beside=beside)
-        calls[name] = [
-            *stored,
+    sums = {}
+    for (name, anyone), some in _together(wanted).items():
+        whose = None if anyone else run.requester
+        since = now - timedelta(seconds=max(each.window for each in some))
+        found = [
+            *spending.counted(tx, run.team, whose, name, since=since, beside=beside),
             *(Counted(None, arguments) for other, arguments in siblings if other == name),
         ]
-    sums = {}
-    for each in wanted:
-        since = now - timedelta(seconds=each.window)
-        sums[each] = total(
-            each, [call for call in calls[each.tool] if call.at is None or call.at > since]
-        )
+        for each in some:
+            begun = now - timedelta(seconds=each.window)
+            within = [call for call in found if call.at is None or call.at > begun]
+            sums[each] = total(each, within, facts.arguments)
     return replace(facts, now=now, spent=sums)
 
 
-def total(wanted: Spent, calls: list[Counted]) -> Decimal | None:
+def _together(wanted: Iterable[Spent]) -> dict[tuple[str, bool], list[Spent]]:
+    """The sums over the same tool of the same people."""
+    found: dict[tuple[str, bool], list[Spent]] = {}
+    for each in sorted(wanted):
+        found.setdefault((each.tool, each.anyone), []).append(each)
+    return found
+
+
+def total(wanted: Spent, calls: list[Counted], arguments: str = "") -> Decimal | None:
     """The exact sum of a field over these calls, or their number; None where one of them has no
     number there.
+
+    `arguments` (canonical JSON) are those of the call that is judged; only calls that are the same
+    in the fields of `wanted.same` count, and where one cannot be compared, nothing is known.
     """
+    counted = _alike(wanted.same, calls, arguments) if wanted.same else calls
+    if counted is None:
+        return None
     if not wanted.field:
-        return Decimal(len(calls))
+        return Decimal(len(counted))
     total = Decimal(0)
     with localcontext(Context(prec=MOST_DIGITS, traps=[Inexact, InvalidOperation])):
-        for call in calls:
+        for call in counted:
             value = json.loads(call.arguments, parse_float=Decimal).get(wanted.field)
             if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
                 return None
@@ -130,6 +145,29 @@ def total(wanted: Spent, calls: list[Counted]) -> Decimal | None:
             except ArithmeticError:
                 return None
     return total if total.is_finite() else None
+
+
+def _alike(
+    fields: tuple[str, ...], calls: Iterable[Counted], arguments: str
+) -> list[Counted] | None:
+    """Those of the calls with the same values in these fields; None where that cannot be told."""
+    mine, found = _values(fields, arguments), []
+    if mine is None:
+        return None
+    for call in calls:
+        theirs = _values(fields, call.arguments)
+        if theirs is None or [*map(type, theirs)] != [*map(type, mine)]:
+            return None
+        if theirs == mine:
+            found.append(call)
+    return found
+
+
+def _values(fields: tuple[str, ...], arguments: str) -> list[str | int | Decimal] | None:
+    """What stands in these fields; None where one has nothing that could be compared."""
+    known = json.loads(arguments or "{}", parse_float=Decimal)
+    found = [known.get(field) for field in fields]
+    return found if all(isinstance(each, str | int | Decimal) for each in found) else None
 
 
 def _members(directory: Directory, handle: str) -> frozenset[str] | None:

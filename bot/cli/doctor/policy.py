@@ -25,6 +25,7 @@ from bot.toolbox import ToolsError, toolbox
 from bot.tools import Registry, Tool
 
 DEEPEST = 5  # levels of a made-up value
+CURRENCY = "currency"  # what a field is called that amounts mean nothing without
 Tools = dict[str, Tool[Any]]
 _MOMENTS: dict[str, Any] = {
     "date": date(2026, 1, 5),
@@ -82,10 +83,10 @@ def _rule(rule: Rule, tools: Tools, lines: Mapping[str, int]) -> Iterator[Check]
         yield warn(about, text, "Correct effect or risk, or remove the rule")
     else:
         yield from _fields(rule, matching)
-        yield from _condition(rule, matching)
+        yield from _condition(rule, matching, tools)
 
 
-def _condition(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
+def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[Check]:
     if not rule.when:
         return
     about, told = f"rule {rule.name!r}", condition(rule.when)
@@ -111,6 +112,17 @@ def _condition(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
             )
         else:
             yield from _tried(rule, matching)
+    yield from _mixed(rule, tools)
+
+
+def _mixed(rule: Rule, tools: Tools) -> Iterator[Check]:
+    """Sums that add up amounts of several currencies."""
+    for each in sorted(condition(rule.when).spent):
+        tool = tools.get(each.tool)
+        there = tool.arguments.model_fields if tool else {}
+        if each.field and CURRENCY in there and CURRENCY not in each.same:
+            text = f"it adds up {each.field} of {each.tool} in whatever currency"
+            yield warn(f"rule {rule.name!r}", text, f'Add "same {CURRENCY}" after the window')
 
 
 def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:

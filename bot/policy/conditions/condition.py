@@ -8,7 +8,6 @@ another.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -16,11 +15,11 @@ from typing import Any
 
 from lark import Tree
 
-from bot.durations import DAY, MINUTE, seconds
 from bot.policy.conditions.evaluator import MACROS, Evaluator
 from bot.policy.conditions.facts import Facts, Spent
 from bot.policy.conditions.operators import CLOCK, METHODS
 from bot.policy.conditions.parser import read
+from bot.policy.conditions.sums import SHAPES, wanted
 from bot.policy.conditions.values import (
     Id,
     Untold,
@@ -42,8 +41,6 @@ _EXAMPLES = {
     "channels": 'channels.announcements or channels["shop-floor"]',
     "people": 'people.ana or people["ana.ruiz"]',
 }
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
 
 
 class ConditionError(ValueError):
@@ -73,11 +70,11 @@ class Condition:
         """Whether it is true of `facts`. Raises ConditionError where that cannot be told."""
         sums = facts.spent or {}
 
-        def spent(tool: str, field: str, window: str) -> Fraction:
-            return _known(sums, Spent(tool, field, seconds_of(window)))
+        def spent(*words: str) -> Fraction:
+            return _known(sums, wanted("spent", words))
 
-        def count(tool: str, window: str) -> Fraction:
-            return _known(sums, Spent(tool, "", seconds_of(window)))
+        def count(*words: str) -> Fraction:
+            return _known(sums, wanted("count", words))
 
         try:
             evaluator = Evaluator(
@@ -109,19 +106,11 @@ def _id(found: str | None) -> Id | Unusable:
     return Unusable("who or which that is is not known") if found is None else Id(found)
 
 
-def _known(sums: Mapping[Spent, Decimal | None], wanted: Spent) -> Fraction:
-    found = sums.get(wanted)
+def _known(sums: Mapping[Spent, Decimal | None], asked: Spent) -> Fraction:
+    found = sums.get(asked)
     if found is None:
-        raise Untold(f"what was spent with {wanted.tool} is not known")
+        raise Untold(f"what was spent with {asked.tool} is not known")
     return number(found)
-
-
-def seconds_of(window: str) -> int:
-    """Return the seconds in "30m", "24h" or "7d", at most 90 days; raises ConditionError."""
-    length = seconds(window, "mhd")
-    if not MINUTE <= length <= 90 * DAY:
-        raise ConditionError(f'{window!r} is no window; write "30m", "24h" or "7d", at most "90d"')
-    return length
 
 
 class _Check:
@@ -189,7 +178,7 @@ class _Check:
             raise ConditionError(
                 f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTIONS))}"
             )
-        if name in _SHAPES:
+        if name in SHAPES:
             self._sum(name, list(_texts(given)), len(given))
         elif len(given) != 1:
             raise ConditionError(f"needs one value in {name}()")
@@ -199,13 +188,12 @@ class _Check:
             self.asked.add(str(given[0].children[1]))
 
     def _sum(self, name: str, words: list[str], given: int) -> None:
-        shape = _SHAPES[name]
-        if len(words) != given or given != shape.count(",") + 1:
-            raise ConditionError(f"needs words in quotes, as in {name}({shape})")
-        tool, field, window = words if name == "spent" else (words[0], "", words[1])
-        if not _FIELD.fullmatch(tool) or (name == "spent" and not _FIELD.fullmatch(field)):
-            raise ConditionError(f"needs the names of a tool and a field in {name}({shape})")
-        self.sums.add(Spent(tool, field, seconds_of(window)))
+        try:
+            found = wanted(name, words if len(words) == given else ())
+        except ValueError as error:
+            raise ConditionError(str(error)) from None
+        self.sums.add(found)
+        self.fields |= set(found.same)
 
 
 def _is_ident(node: Any, name: str) -> bool:

@@ -14,13 +14,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, order=True)
 class Spent:
-    """A sum (or, without a field, a count) over the calls of one tool by the same requester within
-    a window.
+    """A sum (or, without a field, a count) over the calls of one tool within a window: those of the
+    same requester, or of anyone, and only those that have the same values in some fields.
     """
 
     tool: str
     field: str  # "" counts calls
     window: int  # seconds
+    same: tuple[str, ...] = ()  # fields whose values are as in the call that is judged, sorted
+    anyone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Facts:
     channels: Mapping[str, str | None] | None = None  # #name -> id
     people: Mapping[str, str | None] | None = None  # handle without @ -> user id
     spent: Mapping[Spent, Decimal | None] | None = None
+    arguments: str = ""  # `args` as canonical JSON, where a sum compares them with those of others
 
 
 @dataclass(frozen=True, slots=True)
