@@ -45,15 +45,17 @@ def vote(
     weigh: Weigh,
     words: Outputs,
     stage: int = 0,
+    also: Sequence[int] = (),
     reason: str = "",
     counts_as: str = "",
     surface: Surface = Surface.SLACK,
 ) -> Outcome:
     """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored.
 
-    `stage`: the one in which this person may vote; stale where another is open by now. Who has
-    approved may still reject. The call moves when `weigh` says that the votes have decided it;
-    `words` tell the model. For the audit: why this person may (`counts_as`), and where they did.
+    `stage`: the one in which this person may vote, `also`: others where that may count; stale where
+    none of them is open by now. Who has approved may still reject. The call moves when `weigh` says
+    that the votes have decided it; `words` tell the model. For the audit: why this person may
+    (`counts_as`), and where they did.
     """
     if verb not in (Verb.APPROVE, Verb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
@@ -64,7 +66,7 @@ def vote(
     own = [each.verb for each in before if each.person == person]
     if own and (verb == Verb.APPROVE or Verb.REJECT in own):
         return Voted(call, own[-1])
-    if verb == Verb.APPROVE and weigh(before).stage != stage:
+    if verb == Verb.APPROVE and not {stage, *also} & set(weigh(before).open):
         return Stale(call)
     row = Vote(
         call_id=call.id,
@@ -72,6 +74,7 @@ def vote(
         person=person,
         verb=verb,
         stage=stage,
+        also=",".join(map(str, also)),
         digest=call.digest,
         reason=reason,
         created_at=at,
@@ -103,6 +106,7 @@ def _moved_by_votes(
         "reason": last.reason,
         **why,
     }
+    details |= {"also": last.also} if last.also else {}
     if standing.outcome == Balance.OPEN:
         event, about = f"call.vote.{last.verb}", {"run_id": call.run_id, "call_id": call.id}
         audit.record(tx, event, at=at, actor=last.person, data=details, **about)

@@ -186,6 +186,7 @@ class Vote(Row, table=True):
     person: str
     verb: Verb = columns.status(Verb, index=False)  # APPROVE or REJECT
     stage: int = 0  # the stage of the gate it was given in, from 0
+    also: str = ""  # further stages where it may count ("1,2"), where they have no order
     digest: str
     reason: str = columns.text("")
     created_at: datetime = columns.time()

@@ -89,7 +89,12 @@ class Standing(Protocol):
 
     @property
     def stage(self) -> int:
-        """The stage that is open, from 0."""
+        """The stage that is open, or the first of them, from 0."""
+        ...
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """The stages in one of which an approval counts now."""
         ...
 
 

@@ -7,6 +7,7 @@ submitted.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from bot.approvals.terms.grants import may_decide
 from bot.approvals.terms.progress import standing, waited
@@ -80,17 +81,17 @@ class Permissions:
         with self._store.read() as tx:
             editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
             votes = [] if fresh_editor else calls.votes(tx, call.id, call.revision)
-        stage = standing(gate, votes).stage
-        verdict = authority.may_approve(
-            gate,
-            person,
-            requester=run.requester,
-            editors=editors,
-            channel=run.channel,
-            stage=stage,
-            waited=waiting,
-        )
-        return Yes(stage, verdict.why) if isinstance(verdict, Yes) else verdict
+        known: dict[str, Any] = {
+            "requester": run.requester,
+            "editors": editors,
+            "channel": run.channel,
+            "waited": waiting,
+        }
+        seen = standing(gate, votes)
+        if gate.any_order:
+            return authority.may_approve_any(gate, person, seen.open, **known)
+        verdict = authority.may_approve(gate, person, stage=seen.stage, **known)
+        return Yes(seen.stage, verdict.why) if isinstance(verdict, Yes) else verdict
 
     def may_be_remembered(self, gate: Ask, run: Run, person: str) -> bool:
         """Return whether `person`'s approval under this gate may stand for later calls.
@@ -127,6 +128,8 @@ class Permissions:
                 return refusals.lookup_failed()
             case "not_yet":
                 return refusals.not_yet(self._approvers(call))
+            case "enough":
+                return refusals.enough(self._approvers(call))
             case "stranger":
                 return STRANGER
             case _ if verb is Verb.EDIT:
@@ -145,7 +148,7 @@ class Permissions:
             votes = calls.votes(tx, call.id, call.revision)
         if not isinstance(gate, Ask) or run is None:
             return ""
-        who = gate.approvers_of(standing(gate, votes).stage, waited(call, self._clock.now()))
+        who = gate.approvers_in(standing(gate, votes).open, waited(call, self._clock.now()))
         if who.channel:
             return f"the other members of {channel_mention(run.channel)}"
         try:

@@ -66,7 +66,8 @@ class Reminders:
             votes = calls.votes(tx, call.id, call.revision)
         if run is None or not isinstance(gate, Ask):
             return
-        stage, asked_at = standing(gate, votes).stage, call.asked_at or call.created_at
+        seen, asked_at = standing(gate, votes), call.asked_at or call.created_at
+        stage = seen.stage
         waiting, moments = waited(call, now), gate.moments()
         passed = [
             each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
@@ -77,7 +78,7 @@ class Reminders:
         if stage > call.told_stage:
             news.append((notices.next_step, gate.approvers_of(stage, waiting)))
         elif passed and set(passed) & set(gate.reminders):
-            news.append((notices.reminder, gate.approvers_of(stage, waiting)))
+            news.append((notices.reminder, gate.approvers_in(seen.open, waiting)))
         news += [(notices.escalated, step.approvers) for step in escalated]
         found = [(sentence, *self._people(run, gate, who, voted)) for sentence, who in news]
         groups = group_ids(self._authority, gate)

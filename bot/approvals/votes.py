@@ -44,6 +44,7 @@ class Admission:
     stage: int
     why: str  # for the record
     offer: Offer | None = None  # what is remembered of it
+    also: tuple[int, ...] = ()  # further stages where it may count
 
 
 Admitted = Admission | Closed | Barred
@@ -208,7 +209,7 @@ class Votes:
             offer = grants.offer_of(gate, remember) if verb is Verb.APPROVE else None
             if offer and not self._permissions.may_be_remembered(gate, run, person):
                 offer = None
-            return Admission(gate, verdict.stage, verdict.why, offer)
+            return Admission(gate, verdict.stage, verdict.why, offer, verdict.also)
         assert isinstance(verdict, No)
         return Barred(call, verdict, self._permissions.refusal(verdict, call, verb))
 
@@ -273,6 +274,7 @@ def _cast(
         at=delivery.received_at,
         reason=reason,
         stage=admission.stage,
+        also=admission.also,
         counts_as=admission.why,
         surface=delivery.surface,
         weigh=weigher(admission.gate),

@@ -150,6 +150,7 @@ class _Gate:
         gate, steps = self._gate, len(self._gate.stages)
         for number, stage in enumerate(gate.stages):
             step = f"Step {number + 1} of {steps}" if steps > 1 else "Who decides"
+            step += " (in any order)" if steps > 1 and gate.any_order else ""
             yield f"{step}: {self._stage(number, stage)}"
         yield self._terms()
         yield from self._shortage()

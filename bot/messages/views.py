@@ -27,6 +27,16 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Missing:
+    """So many more people of these, as a step without an order lacks them."""
+
+    count: int
+    groups: tuple[str, ...] = ()  # user-group ids
+    users: tuple[str, ...] = ()
+    channel: str = ""  # whose members may
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a call that takes more than one yes or no has come."""
 
@@ -36,6 +46,7 @@ class Progress:
     stage: int = 1  # the one that is open, from 1
     stages: int = 1
     veto: int = 1  # so many rejections end it
+    missing: tuple[Missing, ...] = ()  # of whom, where the steps have no order
 
 
 @dataclass(frozen=True, slots=True)

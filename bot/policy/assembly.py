@@ -117,9 +117,9 @@ class Assembly:
         late = {} if entry.deadline else {"reminders": None, "escalation": None}
         for key, sentence in nonsense(entry.model_copy(update=late), defaults, ask):
             self._problems.add(("rule", index, key), sentence)
-        own = entry.model_dump(exclude_none=True, include=set(ASK_KEYS) - {"post_to", "remember"})
-        for key in ("approvers", "quorum", "stages"):
-            own.pop(key, None)
+        who = {"approvers", "quorum", "stages", "any_order"}  # in `ask` already
+        said = ASK_KEYS - {"post_to", "remember"} - who
+        own = entry.model_dump(exclude_none=True, include=set(said))
         for key in own.keys() & {"deadline", "good_for"}:
             own[key] = seconds(own[key])
         for key in ("self_approval", "editor_counts"):  # true is noted as odd already

@@ -6,10 +6,11 @@ Guests, bots, deactivated people and people of other workspaces never count, wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import combinations
+from typing import Any
 
 from bot.policy.directory import Directory, LookupFailedError, Person
 from bot.policy.gates import Approvers, Ask
@@ -21,13 +22,14 @@ class Yes:
 
     stage: int = 0
     why: str = ""  # for the record: named, requester, member of @group or of the channel
+    also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
 
 
 @dataclass(frozen=True, slots=True)
 class No:
     """They may not.
 
-    `why` is one of: stranger, not_approver, not_yet, voted, own_request, own_edit, lookup.
+    `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, lookup.
     """
 
     why: str
@@ -127,14 +129,13 @@ class Authority:
         *,
         requester: str,
         channel: str,
-        stage: int = 0,
         waited: timedelta = timedelta(),
     ) -> list[str]:
-        """Who could approve this request in a stage (from 0), having waited so long.
+        """Who could approve this request first, having waited so long.
 
         Raises LookupFailedError.
         """
-        approvers = gate.approvers_of(stage, waited)
+        approvers = gate.approvers_in(gate.first, waited)
         return sorted(self.able(gate, approvers, requester=requester, channel=channel))
 
     def shortage(
@@ -222,6 +223,24 @@ class Authority:
                 return No("own_edit")
             why += ", own edit allowed"
         return Yes(why=why)
+
+    def may_approve_any(
+        self, gate: Ask, person: str, open_stages: Collection[int], **known: Any
+    ) -> Verdict:
+        """Whether `person` may approve in one of the open stages of a gate without an order, and
+        where else that may count; `known` as in `may_approve`.
+        """
+        stages = range(len(gate.stages))
+        verdicts = [self.may_approve(gate, person, stage=each, **known) for each in stages]
+        if No("lookup") in verdicts:
+            return No("lookup")
+        found = {at: each.why for at, each in enumerate(verdicts) if isinstance(each, Yes)}
+        now = [at for at in found if at in open_stages]
+        if now:
+            return Yes(now[0], found[now[0]], tuple(at for at in found if at != now[0]))
+        if found:
+            return No("enough")
+        return next((each for each in verdicts if each != No("not_yet")), verdicts[0])
 
     def may_reject(
         self,

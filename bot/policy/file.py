@@ -118,6 +118,7 @@ class Options(_Strict):
     approvers: People | None = None
     quorum: Count | None = None
     stages: Annotated[list[StageEntry], Field(min_length=1, max_length=MOST_STEPS)] | None = None
+    any_order: bool | None = None
     veto: Count | None = None
     post_to: str | None = None
     deadline: str | None = None

@@ -5,6 +5,7 @@ A gate is stored with its call as it was shown, and covered by the call's digest
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -86,8 +87,9 @@ class Ask(_Frozen):
     verdict: Literal["ask"] = "ask"
     rule: str
     added: tuple[str, ...] = ()  # the rules that have added to it, in order
-    # one after the other; nobody counts in two of them
+    # nobody counts in two of them
     stages: tuple[Stage, ...] = Field(min_length=1)
+    any_order: bool = False  # all stages are open from the beginning, else one after the other
     post_to: str = "thread"  # thread | approvers | a channel id C… | a channel name #…
     deadline: int = Field(3600, gt=0)  # seconds from the moment it is asked
     self_approval: bool = False  # the requester may decide
@@ -128,6 +130,18 @@ class Ask(_Frozen):
                 found |= step.approvers
         return found
 
+    @property
+    def first(self) -> tuple[int, ...]:
+        """The stages (from 0) that are open from the beginning."""
+        return tuple(range(len(self.stages))) if self.any_order else (0,)
+
+    def approvers_in(self, stages: Iterable[int], waited: timedelta) -> Approvers:
+        """Who counts in any of these stages (from 0) once it has waited so long."""
+        found = Approvers()
+        for stage in stages:
+            found |= self.approvers_of(stage, waited)
+        return found
+
     def forgetful(self) -> Ask:
         """The same, with nothing to be remembered."""
         nothing = {"remember": (), "once": None}
@@ -137,7 +151,15 @@ class Ask(_Frozen):
         """Whether votes that meet the one meet the other: only who is told, where and until when
         may differ.
         """
-        terms = {"stages", "escalation", "veto", "self_approval", "editor_counts", "reasons"}
+        terms = {
+            "stages",
+            "any_order",
+            "escalation",
+            "veto",
+            "self_approval",
+            "editor_counts",
+            "reasons",
+        }
         return self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def moments(self) -> list[int]:

@@ -21,6 +21,7 @@ def stricter(shown: Ask, now: Ask) -> Ask:
     return now.model_copy(
         update={
             "stages": _both_met(shown.stages, now.stages),
+            "any_order": shown.any_order and now.any_order,
             "deadline": min(shown.deadline, now.deadline),
             "good_for": min(shown.good_for, now.good_for),
             "self_approval": shown.self_approval and now.self_approval,

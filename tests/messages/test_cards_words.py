@@ -34,6 +34,7 @@ SAID = {
     "not_an_approver": ("<@UANA00001>",),
     "not_an_editor": (),
     "not_yet": ("<@UANA00001>",),
+    "enough": ("<@UANA00001>",),
     "again_needs_all": (),
     "offer_label": (Offer(), {}),
     "remembered": (AT, 3),

@@ -20,7 +20,7 @@ from bot.messages import quoting
 from bot.messages.cards.card import approved_on
 from bot.messages.forms.values import values
 from bot.messages.onlookers import covered, for_onlookers
-from bot.messages.views import CallView, CardView, Progress, Value
+from bot.messages.views import CallView, CardView, Missing, Progress, Value
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments
@@ -184,9 +184,28 @@ def _progress(call: Call, votes: Sequence[Vote]) -> Progress | None:
         return None
     seen = standing(gate, votes)
     approved = tuple(person for people in seen.approved for person in people)
-    return Progress(
-        approved, seen.rejected, seen.needed, seen.stage + 1, len(gate.stages), gate.veto
+    steps = 1 if gate.any_order else len(gate.stages)
+    return Progress(approved, seen.rejected, seen.needed, seen.stage + 1, steps, gate.veto)
+
+
+def _with_missing(tx: Transaction, run: Run, view: CallView, ids: Mapping[str, str]) -> CallView:
+    """The call with whom it still lacks, where its steps have no order."""
+    call = calls.get(tx, view.id) if view.progress else None
+    gate = load_gate(call.gate) if call else None
+    if call is None or view.progress is None or not isinstance(gate, Ask) or not gate.any_order:
+        return view
+    approved = standing(gate, calls.votes(tx, call.id, call.revision)).approved
+    missing = tuple(
+        Missing(
+            stage.quorum - len(people),
+            tuple(ids[handle] for handle in stage.approvers.groups if handle in ids),
+            (*stage.approvers.users, *([run.requester] if stage.approvers.requester else ())),
+            run.channel if stage.approvers.channel else "",
+        )
+        for stage, people in zip(gate.stages, approved, strict=True)
+        if len(people) < stage.quorum
     )
+    return replace(view, progress=replace(view.progress, missing=missing))
 
 
 def _asks(
@@ -213,8 +232,8 @@ def _approvers(
     gate = load_gate(call.gate) if call else None
     if call is None or not isinstance(gate, Ask):
         return {}
-    stage = standing(gate, calls.votes(tx, call.id, call.revision)).stage
-    who = gate.approvers_of(stage, waited(call, now))
+    seen = standing(gate, calls.votes(tx, call.id, call.revision))
+    who = gate.approvers_in(seen.open, waited(call, now))
     own = gate.self_approval or who.requester
     users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
     return {
@@ -249,7 +268,7 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
     """A card's row as its readers see it; None when its plan or calls are not there."""
     body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)
     found = [call_view(tools, tx, call_id) for call_id in body["calls"]]
-    views = [view for view in found if view]
+    views = [_with_missing(tx, run, view, body["groups"]) for view in found if view and run]
     if plan is None or run is None or not views:
         return None
     waiting = next((view for view in views if view.status is CallStatus.PENDING), None)

@@ -48,7 +48,7 @@ def find_place(
     asker, channel = run.requester, run.channel
     try:
         named = authority.candidates(
-            gate, gate.approvers_of(0, timedelta()), requester=asker, channel=channel
+            gate, gate.approvers_in(gate.first, timedelta()), requester=asker, channel=channel
         )
         enough = gate.people == 1 and authority.first(named - editors, 1)
         missing = (

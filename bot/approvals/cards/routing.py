@@ -112,5 +112,5 @@ def _row(
 
 def route(gate: Gate) -> object:
     """Return what decides who sees a card, and where."""
-    fields = {"stages", "escalation", "self_approval", "post_to", "veto"}
+    fields = {"stages", "any_order", "escalation", "self_approval", "post_to", "veto"}
     return gate.model_dump(mode="json", include=fields) if isinstance(gate, Ask) else None

@@ -25,7 +25,16 @@ def standing(gate: Ask, votes: Sequence[Vote]) -> Tally:
 
 def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
     """Return stored votes as the tally counts them."""
-    return [Ballot(each.person, each.verb, each.stage, each.created_at) for each in votes]
+    return [
+        Ballot(
+            each.person,
+            each.verb,
+            each.stage,
+            each.created_at,
+            tuple(int(stage) for stage in each.also.split(",") if stage),
+        )
+        for each in votes
+    ]
 
 
 def approvals(call: Call, votes: Sequence[Vote]) -> list[tuple[str, timedelta]]:

@@ -28,12 +28,13 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import ALL_ROWS, Filled, effect_of, headline
-from bot.messages.text import mention, plain, visible
+from bot.messages.text import channel_mention, group_mention, mention, plain, visible
 from bot.messages.views import CallView, Progress
 
 CANCEL = "Cancel the request (who asked)"
 RICH_LIMIT = 3_000  # characters of one rich_text block
 ROW_LIMIT = 10  # cells of one section in two columns
+NAMED = 10  # people and groups named of whom a step lacks
 
 
 def waiting_blocks(
@@ -97,12 +98,24 @@ def _so_far(progress: Progress) -> str:
     more = "more " if progress.approved else ""
     here = " in this step" if progress.stages > 1 else ""
     approvals = "approval" if progress.needed == 1 else "approvals"
-    parts.append(f"{progress.needed} {more}{approvals} needed{here}")
+    parts.append(f"{progress.needed} {more}{approvals} needed{here}{_of_whom(progress)}")
     if progress.veto > 1:
         left = progress.veto - len(progress.rejected)
         more = "more " if progress.rejected else ""
         parts.append(f"{left} {more}{'rejection' if left == 1 else 'rejections'} would end it")
     return "🗳️ " + "  ·  ".join(parts)
+
+
+def _of_whom(progress: Progress) -> str:
+    """Say who is still missing, where the steps have no order: ": 1 of @finance, 1 of @legal"."""
+    found = []
+    for each in progress.missing:
+        names = [group_mention(group) for group in each.groups]
+        names += [mention(user) for user in each.users]
+        names += [f"members of {channel_mention(each.channel)}"] if each.channel else []
+        names[NAMED:] = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+        found.append(f"{each.count} of {' or '.join(names) or 'others'}")
+    return f": {', '.join(found)}" if found else ""
 
 
 def approved_here(call: CallView, filled: Filled) -> bool:

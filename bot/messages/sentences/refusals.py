@@ -58,6 +58,12 @@ def not_yet(approver_mentions: str) -> str:
     return f"It is not your turn: in this step {who}. You can reject it."
 
 
+def enough(approver_mentions: str) -> str:
+    """Tell an approver that others have said yes in their place; takes mrkdwn of who is missing."""
+    who = approver_mentions or "nobody who can be reached"
+    return f"Enough people have approved this where you could. Still missing: {who}."
+
+
 def again_needs_all() -> str:
     """Tell somebody that what took several people to approve is not run again by one."""
     return (

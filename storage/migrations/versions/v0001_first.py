@@ -160,6 +160,7 @@ def _vote() -> None:
         sa.Column("person", sa.String(), nullable=False),
         sa.Column("verb", sa.String(), nullable=False),
         sa.Column("stage", sa.Integer(), nullable=False),
+        sa.Column("also", sa.String(), nullable=False),
         sa.Column("digest", sa.String(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),

@@ -1,0 +1,97 @@
+"""One of these and one of those, in any order: who is missing, who counts where, who is enough."""
+
+from __future__ import annotations
+
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import ask, later, now_at, reject, statuses, told, vote
+
+C = CallStatus
+POLICY = """
+[defaults]
+stages = [{approvers = ["@shop-leads"]}, {approvers = ["UDAN00001"]}]
+any_order = true
+reminders = ["20m"]
+
+[[rule]]
+tool = "put"
+verdict = "ask"
+stages = [{approvers = ["@shop-leads"]}, {approvers = ["UCLEO0001", "UDAN00001"]}]
+
+[[rule]]
+tool = "wipe"
+verdict = "ask"
+stages = [{approvers = ["UANA00001"]}, {approvers = ["UANA00001", "UCLEO0001"]}]
+"""
+
+
+def test_whoever_comes_first(harness: Harness, fakes: FakeTools) -> None:
+    """Dan of the second list may come first; the card says who is still missing: Ana ends it."""
+    thread = ask(harness, ("note", {"text": "any order"}))
+    card = harness.card(SUPPORT, thread)
+    needed = "2 approvals needed: 1 of <!subteam^S0LEADS>, 1 of <@UDAN00001>"
+    assert needed in words(card)
+    drawn = vote(harness, "dan", card)
+    assert "✅ <@UDAN00001>  ·  1 more approval needed: 1 of <!subteam^S0LEADS>" in words(drawn)
+    assert statuses(harness, thread) == [C.PENDING]
+    vote(harness, "ana", drawn)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "any order")) == ([C.SUCCEEDED], 1)
+    assert "Approved by <@UDAN00001>, <@UANA00001>" in harness.outputs()[0]["output"]
+
+
+def test_enough_of_one_kind(harness: Harness, fakes: FakeTools) -> None:
+    """Once Ana has approved for the leads, Cleo is told that it is Dan who is missing."""
+    thread = ask(harness, ("note", {"text": "enough"}))
+    card = vote(harness, "ana", harness.card(SUPPORT, thread))
+    vote(harness, "cleo", card)
+    sentence = told(harness, "cleo", SUPPORT, thread, "Enough people have approved this where you")
+    assert "Still missing: <@UDAN00001>." in sentence
+    assert statuses(harness, thread) == [C.PENDING]
+    reject(harness, "cleo", SUPPORT, card, "all the same, no")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "enough")) == ([C.REJECTED], 0)
+
+
+def test_who_is_in_both_counts_once_and_makes_room(harness: Harness, fakes: FakeTools) -> None:
+    """Cleo is in both lists and comes first: Ana, who is in one, still finds her place."""
+    thread = ask(harness, ("put", {"text": "both"}))
+    card = vote(harness, "cleo", harness.card(SUPPORT, thread))
+    vote(harness, "cleo", card)
+    told(harness, "cleo", SUPPORT, thread, "You already approved this")
+    assert (statuses(harness, thread), fakes.did("put", "both")) == ([C.PENDING], 0)
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("put", "both") == 1
+
+
+def test_those_who_are_missing_are_reminded(harness: Harness, fakes: FakeTools) -> None:
+    """Ana has approved; the reminder calls Dan, and nobody else."""
+    thread = ask(harness, ("note", {"text": "remind the other"}))
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    later(harness, 1201)
+    line = words(harness.said(SUPPORT, thread, "this still waits for a decision"))
+    assert "<@UDAN00001>" in line
+    assert "S0LEADS" not in line
+
+
+def test_one_person_cannot_be_two(harness: Harness) -> None:
+    """Ana alone stands in the first list: what she asks for finds nobody, and she is told."""
+    thread = ask(harness, ("wipe", {"text": "two of one"}), who="ana")
+    harness.said(SUPPORT, thread, "it needs 2 people to approve it, and only 1 can be", "ana")
+    harness.said(SUPPORT, thread, "That is all.", "ana")
+    assert statuses(harness, thread) == [C.REFUSED]
+
+
+def test_home_shows_it_to_those_who_are_missing(harness: Harness) -> None:
+    """What waits for one more stands on the Home of who may still give it, and of nobody else."""
+    thread = ask(harness, ("note", {"text": "on whose home"}))
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    assert "on whose home" in words(now_at(harness, SUPPORT, card["ts"]))
+    for who, shown in (("dan", True), ("cleo", False)):
+        harness.person(who).open_home()
+        harness.settle()
+        assert ("on whose home" in words(harness.person(who).home() or {})) is shown
