@@ -6,33 +6,23 @@ and channels are written as each place does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
 
-from bot.approvals.cards.placement import PlaceKind, place_for
 from bot.approvals.terms import grants
 from bot.approvals.terms.facts import facts_of, needed, with_sums
-from bot.durations import in_words
+from bot.explain.gate_words import GateWords
 from bot.explain.grounds import Grounds
 from bot.explain.words import Words
 from bot.messages.text import in_utc
 from bot.policy.conditions.facts import Facts
-from bot.policy.directory import LookupFailedError
 from bot.policy.evaluate import Judged
-from bot.policy.gates import Allow, Approvers, Ask, Deny, Offer, Stage
+from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments
 from storage.models import Run
-
-MOST_NAMES = 20  # people named in one line
-_REASONS = {
-    "approve": "An approval needs a reason.",
-    "reject": "A rejection needs a reason.",
-    "always": "Approvals and rejections need a reason.",
-}
 
 
 def explain(
@@ -58,7 +48,7 @@ def explain(
     ]
     if isinstance(judged.gate, Ask):
         lines += _instead(grounds, words, run, tool, args, judged.gate) if sums else []
-        lines += ["", *_Gate(grounds, words, run, tool, judged.gate).lines()]
+        lines += ["", *GateWords(grounds, words, run, tool, judged.gate).lines()]
     return lines + _unknown(facts, grounds, tool, words)
 
 
@@ -129,176 +119,3 @@ def _unknown(facts: Facts, grounds: Grounds, tool: Tool[Any], words: Words) -> l
     return (
         ["", f"Not known: {', '.join(missing)}. What is not known never allows."] if missing else []
     )
-
-
-class _Gate:
-    """The parts of a gate, in words."""
-
-    def __init__(
-        self, grounds: Grounds, words: Words, run: Run, tool: Tool[Any], gate: Ask
-    ) -> None:
-        self._grounds, self._words, self._run, self._tool, self._gate = (
-            grounds,
-            words,
-            run,
-            tool,
-            gate,
-        )
-
-    def lines(self) -> Iterator[str]:
-        """All of it."""
-        gate, steps = self._gate, len(self._gate.stages)
-        for number, stage in enumerate(gate.stages):
-            step = f"Step {number + 1} of {steps}" if steps > 1 else "Who decides"
-            step += " (in any order)" if steps > 1 and gate.any_order else ""
-            yield f"{step}: {self._stage(number, stage)}"
-        yield self._terms()
-        yield from self._shortage()
-        yield f"Where: {self._place()}"
-        yield f"When: {self._times()}"
-        yield from self._escalations()
-        yield f"Edits: {self._edits()}"
-        for offer in gate.remember:
-            yield f"May be remembered: {_offer(offer)}."
-        if gate.once:
-            yield f"An approval is remembered by itself: {_offer(gate.once)}."
-
-    def _stage(self, number: int, stage: Stage) -> str:
-        many = "one" if stage.quorum == 1 else f"{stage.quorum} different people"
-        now = self._now(self._gate.approvers_of(number, timedelta()))
-        return f"{many} of {self._named(stage.approvers)}{now}"
-
-    def _named(self, who: Approvers) -> str:
-        """The approvers as the policy names them."""
-        words = self._words
-        found = [words.group(each) for each in who.groups] + [
-            words.person(each) for each in who.users
-        ]
-        if who.channel:
-            here = (
-                words.channel(self._run.channel)
-                if self._run.channel
-                else "the channel where it is asked"
-            )
-            found.append(f"the members of {here}")
-        if who.requester:
-            found.append("whoever asked")
-        return ", ".join(found)
-
-    def _now(self, who: Approvers) -> str:
-        """Who of them could approve now, looked up."""
-        run = self._run
-        try:
-            if who.channel and not run.channel:
-                raise LookupFailedError("no channel was named")
-            able = self._grounds.authority.able(
-                self._gate, who, requester=run.requester, channel=run.channel
-            )
-        except LookupFailedError as error:
-            return f" (who that is now is not known: {error})"
-        return f" (now: {self._people(able)})" if able else " (now: nobody)"
-
-    def _people(self, people: Iterable[str]) -> str:
-        names = [self._words.person(each) for each in sorted(people)]
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        return ", ".join(names[:MOST_NAMES]) + more
-
-    def _terms(self) -> str:
-        gate = self._gate
-        no = "One rejection ends it." if gate.veto == 1 else f"{gate.veto} rejections end it."
-        own = (
-            "Whoever asked may approve it."
-            if gate.self_approval
-            else "Nobody approves their own request."
-        )
-        if any(stage.approvers.requester for stage in gate.stages):
-            own = "Whoever asked may approve where a step names them."
-        return " ".join(filter(None, (own, no, _REASONS.get(gate.reasons))))
-
-    def _shortage(self) -> Iterator[str]:
-        run, gate, authority = self._run, self._gate, self._grounds.authority
-        if not run.channel and any(stage.approvers.channel for stage in gate.stages):
-            return
-        try:
-            missing = authority.shortage(gate, requester=run.requester, channel=run.channel)
-            able = authority.eligible(gate, requester=run.requester, channel=run.channel)
-        except LookupFailedError:
-            return  # said above
-        if missing > 0 or not able:
-            short = (
-                f"only {max(gate.people - missing, 0)} can be reached"
-                if able
-                else "nobody can be reached who could begin"
-            )
-            takes = f"it takes {gate.people} to approve, and {short}"
-            yield f"⚠ It would be refused all the same: {takes}."
-
-    def _place(self) -> str:
-        """Where the card goes, as the place is now.
-
-        The policy's own word where that cannot be told.
-        """
-        gate, run = self._gate, self._run
-        asked = {
-            "thread": "in the thread where it is asked",
-            "approvers": "in the approvers' direct messages",
-        }
-        wanted = asked.get(gate.post_to) or f"in {self._words.channel(gate.post_to)}"
-        if not run.channel and gate.post_to == "thread":
-            return wanted
-        try:
-            able = self._grounds.authority.eligible(
-                gate, requester=run.requester, channel=run.channel
-            )
-            place = place_for(self._grounds.authority, run, gate, able)
-        except LookupFailedError as error:
-            return f"{wanted} (whether the approvers see it there is not known: {error})"
-        if place.kind is not PlaceKind.PEOPLE:
-            return f"{wanted}; told are {self._people(able)}"
-        instead = (
-            "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
-        )
-        told = self._people(place.targets)
-        return (
-            f"in direct messages to {told}{instead}"
-            if told
-            else f"nowhere, for want of approvers ({wanted})"
-        )
-
-    def _times(self) -> str:
-        gate = self._gate
-        found = f"no answer within {in_words(gate.deadline)} is a no."
-        if gate.reminders:
-            found += f" Reminders after {', '.join(map(in_words, gate.reminders))}."
-        return f"{found} An approval is good for {in_words(gate.good_for)}."
-
-    def _escalations(self) -> Iterator[str]:
-        for step in self._gate.escalation:
-            who = f"{self._named(step.approvers)}{self._now(step.approvers)}"
-            yield f"After {in_words(step.after)} without an answer these may decide as well: {who}"
-
-    def _edits(self) -> str:
-        gate, tool = self._gate, self._tool
-        fields = [
-            each
-            for each in tool.arguments.model_fields
-            if tool.editable is None or each in tool.editable
-        ]
-        if gate.editable is not None:
-            fields = [each for each in fields if each in gate.editable]
-        if gate.editors == "nobody" or not fields:
-            return "nobody may edit."
-        counts = "may" if gate.editor_counts else "may not"
-        others = " and whoever asked" if gate.editors == "approvers_and_requester" else ""
-        who = f"the approvers{others} may edit {', '.join(fields)}"
-        return f"{who}; who edits {counts} approve what came of it."
-
-
-def _offer(offer: Offer) -> str:
-    same = (
-        "the same arguments"
-        if offer.fields is None
-        else f"the same {' and '.join(offer.fields) or 'tool'}"
-    )
-    where = "in the same thread" if offer.where == "thread" else "everywhere"
-    return f"{same}, {where}, for {in_words(offer.lasts)}, at most {offer.uses} times"

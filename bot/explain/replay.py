@@ -183,7 +183,7 @@ class Replay:
         try:
             met = self._authority.met(
                 now,
-                approvals(call, votes),
+                approvals(now, call, votes),
                 requester=run.requester,
                 editors=editors,
                 channel=run.channel,
