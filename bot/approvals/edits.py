@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from json import dumps, loads
 from typing import Any
 
@@ -272,7 +272,7 @@ class Edits:
         """Return what the new revision stands on."""
         call, gate = edit.shown.call, dump_gate(edit.gate)
         seen = edit.preview
-        deadline = at + timedelta(seconds=edit.gate.deadline)
+        deadline = edit.gate.after(at, edit.gate.deadline)
         return {
             "arguments": edit.arguments,
             "secret": self._tools.tools[call.tool].secret,

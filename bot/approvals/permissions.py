@@ -65,7 +65,7 @@ class Permissions:
         gate = load_gate(call.gate)
         if not isinstance(gate, Ask):
             return No("not_approver")
-        authority, waiting = self._authority, waited(call, at)
+        authority, waiting = self._authority, waited(gate, call, at)
         if verb is Verb.RESOLVE:  # whoever could have approved it says what became of it
             return self._any_stage(gate, call, run, person, at)
         if verb is Verb.EDIT:
@@ -111,7 +111,7 @@ class Permissions:
                 editors=editors,
                 channel=run.channel,
                 stage=stage,
-                waited=waited(call, at),
+                waited=waited(gate, call, at),
             )
             for stage in range(len(gate.stages))
         ]
@@ -148,7 +148,7 @@ class Permissions:
             votes = calls.votes(tx, call.id, call.revision)
         if not isinstance(gate, Ask) or run is None:
             return ""
-        who = gate.approvers_in(standing(gate, votes).open, waited(call, self._clock.now()))
+        who = gate.approvers_in(standing(gate, votes).open, waited(gate, call, self._clock.now()))
         if who.channel:
             return f"the other members of {channel_mention(run.channel)}"
         try:

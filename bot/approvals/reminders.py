@@ -68,7 +68,7 @@ class Reminders:
             return
         seen, asked_at = standing(gate, votes), call.asked_at or call.created_at
         stage = seen.stage
-        waiting, moments = waited(call, now), gate.moments()
+        waiting, moments = waited(gate, call, now), gate.moments()
         passed = [
             each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
         ]

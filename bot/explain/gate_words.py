@@ -1,10 +1,11 @@
-"""A gate in words: who decides, how many, where, until when, what of it may be edited or remembered.
+"""A gate in words: who decides, how many, where, until when, what may be edited or remembered.
 
 It only looks people up.
 """
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from bot.approvals.cards.placement import PlaceKind, place_for
 from bot.durations import in_words
 from bot.explain.grounds import Grounds
 from bot.explain.words import Words
+from bot.policy.conditions.hours import BusinessHours
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers, Ask, Offer, Stage
 from bot.tools import Tool
@@ -162,7 +164,8 @@ class GateWords:
 
     def _times(self) -> str:
         gate = self._gate
-        found = f"no answer within {in_words(gate.deadline)} is a no."
+        counted = f" of {_open(gate.hours)}" if gate.hours else ""
+        found = f"no answer within {in_words(gate.deadline)}{counted} is a no."
         if gate.reminders:
             found += f" Reminders after {', '.join(map(in_words, gate.reminders))}."
         return f"{found} An approval is good for {in_words(gate.good_for)}."
@@ -187,6 +190,13 @@ class GateWords:
         others = " and whoever asked" if gate.editors == "approvers_and_requester" else ""
         who = f"the approvers{others} may edit {', '.join(fields)}"
         return f"{who}; who edits {counts} approve what came of it."
+
+
+def _open(hours: BusinessHours) -> str:
+    """The business hours, in words."""
+    opens, closes = (f"{each // 60:02}:{each % 60:02}" for each in (hours.opens, hours.closes))
+    days = ", ".join(calendar.day_abbr[each - 1] for each in hours.days)
+    return f"business hours ({days}, {opens} to {closes}, {hours.zone})"
 
 
 def _offer(offer: Offer) -> str:

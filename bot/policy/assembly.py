@@ -4,13 +4,14 @@ makes no sense as a whole is noted as a problem of the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from bot.durations import DAY, seconds
-from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, TemplateEntry
+from bot.policy.conditions.hours import BusinessHours
+from bot.policy.file import ASK_KEYS, DAYS, Options, PolicyFile, RuleEntry, TemplateEntry
 from bot.policy.gates import (
     Addition,
     Allow,
@@ -24,7 +25,7 @@ from bot.policy.gates import (
 from bot.policy.lint import nonsense, odd_keys
 from bot.policy.rules import Rule
 from bot.policy.templates import Template
-from bot.toml_file import Problems
+from bot.toml_file import Loc, Problems
 
 # what verdict = "once" remembers: these very arguments
 ONCE = Offer(where="everywhere", lasts=30 * DAY, uses=1000)
@@ -40,7 +41,8 @@ class Assembly:
         self._names = {"default"}
         self._covered: set[str] = set()  # the effects of which no later rule sees a call
         self._answered: set[str] = set()  # the effects of which no call is left to the default
-        self.default = _ask("default", written.defaults, Options())
+        self._hours = self._business_hours()
+        self.default = self._ask("default", written.defaults, Options())
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the rules in order; those that nobody could decide are left out, as problems."""
@@ -91,7 +93,7 @@ class Assembly:
             self._problems.add(("rule", index, key), sentence)
         if entry.verdict == "add":
             return self._addition(index, entry, name)
-        asked = _ask(name, entry, self._written.defaults)
+        asked = self._ask(name, entry, self._written.defaults)
         if entry.verdict in ("ask", "once"):
             for key, sentence in nonsense(entry, self._written.defaults, asked):
                 self._problems.add(("rule", index, key), sentence)
@@ -113,69 +115,114 @@ class Assembly:
         """Return what the entry adds, and note what can never come true of it."""
         defaults = self._written.defaults
         asking = entry.approvers is not None or entry.stages is not None
-        ask = _ask(name, entry, defaults) if asking else None
+        ask = self._ask(name, entry, defaults) if asking else None
         late = {} if entry.deadline else {"reminders": None, "escalation": None}
         for key, sentence in nonsense(entry.model_copy(update=late), defaults, ask):
             self._problems.add(("rule", index, key), sentence)
-        who = {"approvers", "quorum", "stages", "any_order"}  # in `ask` already
+        who = {"approvers", "quorum", "stages", "any_order", "business_hours"}  # in `ask` already
         said = ASK_KEYS - {"post_to", "remember"} - who
         own = entry.model_dump(exclude_none=True, include=set(said))
+        own_word = entry.business_hours
+        counted = defaults.business_hours if own_word is None else own_word
+        hours = self._hours if counted else None
         for key in own.keys() & {"deadline", "good_for"}:
-            own[key] = seconds(own[key])
+            own[key] = _seconds(own[key], hours if key == "deadline" else None)
         for key in ("self_approval", "editor_counts"):  # true is noted as odd already
             own[key] = False if own.get(key) is False else None
-        own["reminders"] = _reminders(own.get("reminders", ()))
-        own["escalation"] = _escalation(own.get("escalation", ()))
+        own["reminders"] = _reminders(own.get("reminders", ()), hours)
+        own["escalation"] = _escalation(own.get("escalation", ()), hours)
         if ask is not None:  # its own escalation is added only where it surely applies
-            ask = ask.model_copy(update={"escalation": _escalation(_steps(defaults))})
+            ask = ask.model_copy(update={"escalation": _escalation(_steps(defaults), ask.hours)})
         return Addition(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
+
+    def _ask(self, name: str, first: Options, second: Options) -> Ask | None:
+        """Return the gate that `first` asks for, filled up from `second`; None without people."""
+        own = first.model_dump(exclude_none=True, include=set(ASK_KEYS))
+        chosen = second.model_dump(exclude_none=True, include=set(ASK_KEYS))
+        if "stages" in own or "approvers" in own:  # who decides is said in one place
+            for key in ("stages", "approvers", "quorum"):
+                chosen.pop(key, None)
+        chosen |= own
+        steps = chosen.pop("stages", None)
+        who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
+        if steps is None and who:
+            steps = [{"approvers": who, "quorum": quorum}]
+        if not steps:
+            return None
+        hours = self._hours if chosen.pop("business_hours", False) else None
+        for key in chosen.keys() & {"deadline", "good_for"}:
+            chosen[key] = _seconds(chosen[key], hours if key == "deadline" else None)
+        return Ask(
+            rule=name,
+            stages=tuple(
+                Stage(approvers=_approvers(each["approvers"]), quorum=each["quorum"])
+                for each in steps
+            ),
+            hours=hours,
+            reminders=_reminders(chosen.pop("reminders", ()), hours),
+            escalation=_escalation(chosen.pop("escalation", ()), hours),
+            remember=tuple(
+                Offer(**{**each, "lasts": seconds(each["lasts"])})
+                for each in chosen.pop("remember", ())
+            ),
+            **chosen,
+        )
+
+    def _business_hours(self) -> BusinessHours | None:
+        """Return what [hours] comes to; notes where it is missing, or comes to nothing."""
+        written = self._written.hours
+        if written is None:
+            for loc, each in self._options():
+                if each.business_hours:
+                    sentence = "there is no [hours]; add it, with zone, opens and closes"
+                    self._problems.add((*loc, "business_hours"), sentence)
+            return None
+        opens, closes = (
+            int(text[:2]) * 60 + int(text[3:]) for text in (written.opens, written.closes)
+        )
+        if opens >= closes:
+            self._problems.add(("hours", "closes"), "is not after opens; write a later time")
+            return None
+        if not any(each.business_hours for _, each in self._options()):
+            sentence = "is used nowhere; write business_hours = true in a rule, or remove it"
+            self._problems.add(("hours",), sentence)
+        return BusinessHours(
+            zone=written.zone,
+            opens=opens,
+            closes=closes,
+            days=tuple(sorted(DAYS.index(each) + 1 for each in set(written.days))),
+            holidays=tuple(sorted(set(written.holidays))),
+        )
+
+    def _options(self) -> Iterator[tuple[Loc, Options]]:
+        """[defaults] and every rule, with where they stand."""
+        yield ("defaults",), self._written.defaults
+        for index, each in enumerate(self._written.rule):
+            yield ("rule", index), each
 
 
 def _steps(defaults: Options) -> list[dict[str, Any]]:
     return [each.model_dump() for each in defaults.escalation or ()]
 
 
-def _reminders(written: Iterable[str]) -> tuple[int, ...]:
-    return tuple(sorted({seconds(each) for each in written}))
+def _seconds(written: str, hours: BusinessHours | None) -> int:
+    """How long that is; a day of business hours is as long as they last."""
+    found = seconds(written)
+    return found // DAY * hours.day if hours and written.endswith("d") else found
 
 
-def _escalation(written: Iterable[dict[str, Any]]) -> tuple[Escalation, ...]:
+def _reminders(written: Iterable[str], hours: BusinessHours | None) -> tuple[int, ...]:
+    return tuple(sorted({_seconds(each, hours) for each in written}))
+
+
+def _escalation(
+    written: Iterable[dict[str, Any]], hours: BusinessHours | None
+) -> tuple[Escalation, ...]:
     steps = [
-        Escalation(after=seconds(each["after"]), approvers=_approvers(each["approvers"]))
+        Escalation(after=_seconds(each["after"], hours), approvers=_approvers(each["approvers"]))
         for each in written
     ]
     return tuple(sorted(steps, key=lambda each: each.after))
-
-
-def _ask(name: str, first: Options, second: Options) -> Ask | None:
-    """Return the gate that `first` asks for, filled up from `second`; None without approvers."""
-    own = first.model_dump(exclude_none=True, include=set(ASK_KEYS))
-    chosen = second.model_dump(exclude_none=True, include=set(ASK_KEYS))
-    if "stages" in own or "approvers" in own:  # who decides is said in one place
-        for key in ("stages", "approvers", "quorum"):
-            chosen.pop(key, None)
-    chosen |= own
-    steps = chosen.pop("stages", None)
-    who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
-    if steps is None and who:
-        steps = [{"approvers": who, "quorum": quorum}]
-    if not steps:
-        return None
-    for key in chosen.keys() & {"deadline", "good_for"}:
-        chosen[key] = seconds(chosen[key])
-    return Ask(
-        rule=name,
-        stages=tuple(
-            Stage(approvers=_approvers(each["approvers"]), quorum=each["quorum"]) for each in steps
-        ),
-        reminders=_reminders(chosen.pop("reminders", ())),
-        escalation=_escalation(chosen.pop("escalation", ())),
-        remember=tuple(
-            Offer(**{**each, "lasts": seconds(each["lasts"])})
-            for each in chosen.pop("remember", ())
-        ),
-        **chosen,
-    )
 
 
 def _approvers(who: Iterable[str]) -> Approvers:

@@ -5,7 +5,9 @@ author is told. PURE; what the rules mean is `bot.policy.evaluate`.
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
@@ -30,11 +32,15 @@ _GROUP = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+MOST_HOLIDAYS = 400
+_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
 _COMPLAINTS = COMPLAINTS | {
     "int_type": "write a whole number",
     "greater_than_equal": "write a larger number",
     "less_than_equal": "write a smaller number",
+    "date_type": "write a date, as 2026-12-25",
     "too_short": "name at least one",
     "too_long": "there are too many; name fewer",
     "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
@@ -122,6 +128,7 @@ class Options(_Strict):
     veto: Count | None = None
     post_to: str | None = None
     deadline: str | None = None
+    business_hours: bool | None = None
     good_for: Lasting | None = None
     reminders: Annotated[list[Lasting], Field(max_length=MOST_STEPS)] | None = None
     escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
@@ -156,6 +163,34 @@ class Options(_Strict):
     @classmethod
     def _editable(cls, values: list[str]) -> list[str]:
         return _names(values)
+
+
+class HoursEntry(_Strict):
+    """[hours]: what business_hours counts."""
+
+    zone: str
+    opens: str
+    closes: str
+    days: Annotated[
+        list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]], Field(min_length=1)
+    ] = list(DAYS[:5])
+    holidays: Annotated[list[date], Field(max_length=MOST_HOLIDAYS)] = []
+
+    @field_validator("zone")
+    @classmethod
+    def _zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (OSError, ValueError, LookupError):
+            raise ValueError(f"{value!r} is no time zone; write one as Europe/Berlin") from None
+        return value
+
+    @field_validator("opens", "closes")
+    @classmethod
+    def _time(cls, value: str) -> str:
+        if not _TIME.fullmatch(value):
+            raise ValueError(f'{value!r} is no time of day; write it as "09:00"')
+        return value
 
 
 ASK_KEYS = frozenset(Options.model_fields)
@@ -250,6 +285,7 @@ class TemplateEntry(_Strict):
 class PolicyFile(_Strict):
     """The whole file."""
 
+    hours: HoursEntry | None = None
     defaults: Defaults = Defaults()
     rule: list[RuleEntry] = []
     template: list[TemplateEntry] = []

@@ -6,11 +6,13 @@ A gate is stored with its call as it was shown, and covered by the call's digest
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from bot.policy.conditions.hours import BusinessHours
 
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
@@ -92,6 +94,8 @@ class Ask(_Frozen):
     any_order: bool = False  # all stages are open from the beginning, else one after the other
     post_to: str = "thread"  # thread | approvers | a channel id C… | a channel name #…
     deadline: int = Field(3600, gt=0)  # seconds from the moment it is asked
+    # in which deadline, reminders and escalation are counted; None: all hours are
+    hours: BusinessHours | None = None
     self_approval: bool = False  # the requester may decide
     editors: Editors = "approvers_and_requester"
     editor_counts: bool = False  # who edits may also approve what came of it
@@ -142,6 +146,18 @@ class Ask(_Frozen):
             found |= self.approvers_of(stage, waited)
         return found
 
+    def after(self, start: datetime, seconds: int) -> datetime:
+        """When so many seconds that count have passed since `start`."""
+        if self.hours is not None:
+            return self.hours.after(start, seconds)
+        return start + timedelta(seconds=seconds)
+
+    def waited(self, start: datetime, at: datetime) -> timedelta:
+        """How much of the time from `start` to `at` counts."""
+        if self.hours is not None:
+            return self.hours.between(start, at)
+        return max(at - start, timedelta())
+
     def forgetful(self) -> Ask:
         """The same, with nothing to be remembered."""
         nothing = {"remember": (), "once": None}
@@ -160,6 +176,7 @@ class Ask(_Frozen):
             "editor_counts",
             "reasons",
         }
+        terms |= {"hours"} if self.escalation else set()  # which say whose votes came too early
         return self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def moments(self) -> list[int]:

@@ -18,6 +18,7 @@ def stricter(shown: Ask, now: Ask) -> Ask:
     """
     if shown == now:
         return shown
+    alike = shown.hours == now.hours  # else all hours count, and nobody is let in sooner by that
     return now.model_copy(
         update={
             "stages": _both_met(shown.stages, now.stages),
@@ -30,9 +31,22 @@ def stricter(shown: Ask, now: Ask) -> Ask:
             "editable": _both_allow(shown.editable, now.editable),
             "veto": min(shown.veto, now.veto),
             "reasons": _more_words(shown.reasons, now.reasons),
-            "escalation": tuple(step for step in now.escalation if step in shown.escalation),
+            "hours": now.hours if alike else None,
+            "escalation": tuple(
+                step for step in now.escalation if alike and step in shown.escalation
+            ),
         }
     ).forgetful()
+
+
+def hastened(gate: Ask, shown: Ask) -> Ask:
+    """The gate with the shorter of both deadlines; where one counts business hours and the other
+    counts others, all hours count, and nobody is let in by an escalation.
+    """
+    changed: dict[str, object] = {"deadline": min(shown.deadline, gate.deadline)}
+    if shown.hours != gate.hours:
+        changed |= {"hours": None, "escalation": ()}
+    return gate.model_copy(update=changed)
 
 
 def tightened(gate: Allow | Ask, additions: Sequence[tuple[Addition, bool]]) -> Allow | Ask:

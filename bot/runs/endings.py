@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.terms.progress import approvals
+from bot.approvals.terms.progress import approving
 from bot.approvals.terms.renewal import Renewal
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
@@ -80,8 +80,8 @@ class Endings:
     def unknown(self, tx: Transaction, call: Call, why: str) -> None:
         """Nobody knows how the call ended: people are asked, until a deadline."""
         gate = load_gate(call.gate)
-        wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
         now = self._clock.now()
+        until = gate.after(now, gate.deadline) if isinstance(gate, Ask) else now + UNKNOWN_WAIT
         moves.call(
             tx,
             call,
@@ -91,7 +91,7 @@ class Endings:
             data={"why": why},
             output=outputs.UNKNOWN,
             note=why,
-            deadline=now + wait,
+            deadline=until,
         )
         say_outcome(tx, self._tools, call.id)
 
@@ -156,7 +156,7 @@ class Endings:
 def _how(shown: calls.Approved) -> str:
     """Return how the call came to run: who approved it, and with which values if it was edited."""
     call = shown.call
-    counted = {person for person, _ in approvals(call, shown.votes)}
+    counted = {vote.person for vote in approving(shown.votes)}
     votes = [v for v in shown.votes if v.verb is Verb.APPROVE and v.person in counted]
     text = outputs.approved_by(vote.person for vote in votes)
     text += "".join(outputs.noted(vote.person, vote.reason) for vote in votes if vote.reason)

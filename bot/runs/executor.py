@@ -256,7 +256,7 @@ class CallExecutor:
         if not isinstance(shown, Ask):
             return False
         in_time = timedelta(seconds=gate.deadline)
-        votes = tuple(each for each in votes if waited(call, each.created_at) < in_time)
+        votes = tuple(each for each in votes if waited(gate, call, each.created_at) < in_time)
         if shown.same_terms(gate):
             return standing(shown, votes).outcome is Balance.APPROVED
         against = sum(each.verb is Verb.REJECT for each in votes)
@@ -265,7 +265,7 @@ class CallExecutor:
         try:
             return self._authority.met(
                 gate,
-                approvals(call, votes),
+                approvals(gate, call, votes),
                 requester=run.requester,
                 editors=approved.editors,
                 channel=run.channel,

@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
@@ -90,7 +90,7 @@ def ask(
         at=now,
         actor=again.actor,
         why=again.why,
-        deadline=now + timedelta(seconds=again.gate.deadline),
+        deadline=again.gate.after(now, again.gate.deadline),
         digest=digest,
         gate=gate,
         next_at=next_moment(again.gate, now),

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from bot.agent import prompt
 from bot.approvals.terms.effect import effect_in_full
-from bot.approvals.terms.progress import approvals, standing, waited
+from bot.approvals.terms.progress import approving, standing, waited
 from bot.messages import quoting
 from bot.messages.cards.card import approved_on
 from bot.messages.forms.values import values
@@ -148,7 +148,7 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
         return ()
     if call.status is CallStatus.REJECTED:
         return tuple(vote.person for vote in votes if vote.verb is Verb.REJECT)
-    return tuple(person for person, _ in approvals(call, votes))
+    return tuple(vote.person for vote in approving(votes))
 
 
 def _good_until(call: Call) -> datetime | None:
@@ -233,7 +233,7 @@ def _approvers(
     if call is None or not isinstance(gate, Ask):
         return {}
     seen = standing(gate, calls.votes(tx, call.id, call.revision))
-    who = gate.approvers_in(seen.open, waited(call, now))
+    who = gate.approvers_in(seen.open, waited(gate, call, now))
     own = gate.self_approval or who.requester
     users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
     return {

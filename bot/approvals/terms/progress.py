@@ -37,14 +37,15 @@ def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
     ]
 
 
-def approvals(call: Call, votes: Sequence[Vote]) -> list[tuple[str, timedelta]]:
-    """Return who has approved and not rejected since, and how long the call had waited then."""
+def approving(votes: Sequence[Vote]) -> list[Vote]:
+    """Return the approvals of those who have not rejected since."""
     against = {each.person for each in votes if each.verb is Verb.REJECT}
-    return [
-        (each.person, waited(call, each.created_at))
-        for each in votes
-        if each.verb is Verb.APPROVE and each.person not in against
-    ]
+    return [each for each in votes if each.verb is Verb.APPROVE and each.person not in against]
+
+
+def approvals(gate: Ask, call: Call, votes: Sequence[Vote]) -> list[tuple[str, timedelta]]:
+    """Return who approves, and how long the call had waited then, as the gate counts time."""
+    return [(each.person, waited(gate, call, each.created_at)) for each in approving(votes)]
 
 
 def weigher(gate: Ask) -> Weigh:
@@ -62,9 +63,9 @@ def still_needed(tx: Transaction, call: Call) -> int:
     )
 
 
-def waited(call: Call, at: datetime) -> timedelta:
-    """Return how long the call has waited for people at that moment."""
-    return max(at - (call.asked_at or call.created_at), timedelta())
+def waited(gate: Ask, call: Call, at: datetime) -> timedelta:
+    """Return how long the call has waited for people at that moment, as the gate counts time."""
+    return gate.waited(call.asked_at or call.created_at, at)
 
 
 def kept_waiting(tx: Transaction, call: Call) -> timedelta:
@@ -79,4 +80,4 @@ def kept_waiting(tx: Transaction, call: Call) -> timedelta:
 def next_moment(gate: Ask, asked_at: datetime, dealt_with: int = 0) -> datetime | None:
     """Return when a reminder or an escalation is due next; None when none is left."""
     moments = gate.moments()[dealt_with:]
-    return asked_at + timedelta(seconds=moments[0]) if moments else None
+    return gate.after(asked_at, moments[0]) if moments else None

@@ -8,6 +8,7 @@ from bot.approvals.terms.context import said_of
 from bot.approvals.terms.gating import AFTER_REJECTION
 from bot.durations import in_words
 from bot.policy.gates import Allow, Ask, load_gate
+from bot.policy.strictness import hastened
 from bot.tools import Preview
 from storage.models import Call
 
@@ -29,7 +30,7 @@ def stricter(call: Call, gate: Ask) -> Renewal:
     """
     shown = load_gate(call.gate)
     if isinstance(shown, Ask):
-        gate = gate.model_copy(update={"deadline": min(shown.deadline, gate.deadline)})
+        gate = hastened(gate, shown)
     why = "policy changed after this was approved, so it is asked again"
     if gate.would_allow and isinstance(shown, Allow):
         why = AFTER_REJECTION

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel
@@ -207,7 +206,7 @@ class Proposals:
         prepared.place = place
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
         call.next_at = next_moment(gate, call.created_at)
-        call.deadline = call.created_at + timedelta(seconds=gate.deadline)
+        call.deadline = gate.after(call.created_at, gate.deadline)
         for name, value in kept(seen).items():
             setattr(call, name, value)
 

@@ -1,0 +1,70 @@
+"""Business hours: how far time has come when nights, days off and holidays do not count. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, ConfigDict
+
+_MOST_DAYS = 1_000  # looked at in search of business hours; then time is up
+
+
+class BusinessHours(BaseModel):
+    """The hours of a day, the days of a week, and the days off."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    zone: str  # a name such as Europe/Berlin
+    opens: int  # minutes after midnight
+    closes: int  # the same; later than `opens`, at most 24 hours
+    days: tuple[int, ...]  # 1 is Monday, 7 is Sunday
+    holidays: tuple[date, ...] = ()
+
+    @property
+    def day(self) -> int:
+        """The seconds of one business day."""
+        return (self.closes - self.opens) * 60
+
+    def after(self, start: datetime, seconds: int) -> datetime:
+        """When so many seconds of business hours have passed since `start`; UTC.
+
+        Where that is years ahead, the end of what was looked at: sooner, not later.
+        """
+        left = timedelta(seconds=seconds)
+        end = start
+        for begins, ends in self._spans(start):
+            begins = max(begins, start)
+            end = max(ends, start)
+            if begins + left <= end:
+                return begins + left
+            left -= end - begins
+        return end
+
+    def between(self, start: datetime, end: datetime) -> timedelta:
+        """How much of the time from `start` to `end` is business hours."""
+        found = timedelta()
+        for begins, ends in self._spans(start):
+            if begins >= end:
+                break
+            found += max(min(ends, end) - max(begins, start), timedelta())
+        return found
+
+    def _spans(self, start: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """The business hours of each day from that of `start` on."""
+        first = start.astimezone(_zone(self.zone)).date()
+        for ahead in range(_MOST_DAYS):
+            day = first + timedelta(days=ahead)
+            if day.isoweekday() in self.days and day not in self.holidays:
+                yield self._moment(day, self.opens), self._moment(day, self.closes)
+
+    def _moment(self, day: date, minutes: int) -> datetime:
+        days, rest = divmod(minutes, 24 * 60)
+        at = time(*divmod(rest, 60), tzinfo=_zone(self.zone))
+        return datetime.combine(day + timedelta(days=days), at).astimezone(UTC)
+
+
+@lru_cache(16)
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)

@@ -1,0 +1,185 @@
+"""Deadlines in business hours: nights, days off and holidays do not count."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.policy.conditions.hours import BusinessHours
+from bot.policy.evaluate import parse
+from bot.policy.gates import Approvers, Ask, Escalation, Stage, dump_gate, load_gate
+from bot.policy.strictness import hastened, stricter
+from tests.policy.builders import facts, problems
+
+BERLIN = BusinessHours(zone="Europe/Berlin", opens=540, closes=1020, days=(1, 2, 3, 4, 5))
+HOUR = 3600
+
+
+def at(text: str) -> datetime:
+    """A moment in UTC: Berlin is an hour ahead in winter, two in summer."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("start", "hours", "end"),
+    [
+        ("2026-11-20 15:00", 4, "2026-11-23 11:00"),  # Friday 16:00 in Berlin to Monday 12:00
+        ("2026-11-20 08:00", 8, "2026-11-20 16:00"),  # a whole day ends when it closes
+        ("2026-11-21 12:00", 1, "2026-11-23 09:00"),  # asked on a Saturday
+        ("2026-11-23 03:00", 1, "2026-11-23 09:00"),  # before it opens
+        ("2026-11-23 20:00", 1, "2026-11-24 09:00"),  # after it closes
+        ("2026-11-23 16:00", 1, "2026-11-24 09:00"),  # just as it closes
+        ("2026-10-23 14:00", 2, "2026-10-26 09:00"),  # the clocks go back at the weekend
+        ("2026-03-27 15:00", 2, "2026-03-30 08:00"),  # and forward
+        ("2026-12-23 15:30", 1, "2026-12-28 08:30"),  # two holidays and a weekend
+    ],
+)
+def test_when_time_is_up(start: str, hours: int, end: str) -> None:
+    """So many business hours after it was asked, as a clock in Berlin has them."""
+    off = BERLIN.model_copy(update={"holidays": (date(2026, 12, 24), date(2026, 12, 25))})
+    assert off.after(at(start), hours * HOUR) == at(end)
+    assert off.between(at(start), at(end)) == timedelta(hours=hours)
+
+
+schedules = st.builds(
+    BusinessHours,
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"]),
+    opens=st.sampled_from([0, 1, 480]),
+    closes=st.sampled_from([1020, 1439, 1440]),
+    days=st.lists(st.integers(1, 7), min_size=1, unique=True).map(tuple),
+    holidays=st.lists(st.dates(date(2026, 1, 1), date(2026, 12, 31)), max_size=5).map(tuple),
+)
+moments = st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 31)).map(
+    lambda each: each.replace(tzinfo=UTC)
+)
+
+
+@given(schedules, moments, st.integers(1, 200 * HOUR))
+def test_both_ways_agree(hours: BusinessHours, start: datetime, seconds: int) -> None:
+    """What has passed when time is up is what was given, and not a microsecond before."""
+    end = hours.after(start, seconds)
+    assert hours.between(start, end) == timedelta(seconds=seconds)
+    assert hours.between(start, end - timedelta(microseconds=1)) < timedelta(seconds=seconds)
+    assert end >= start + timedelta(seconds=seconds)  # never sooner than by the clock
+
+
+@given(schedules, moments, moments, moments)
+def test_time_only_goes_on(
+    hours: BusinessHours, one: datetime, two: datetime, three: datetime
+) -> None:
+    """What passes adds up, and what is before the start is nothing."""
+    first, middle, last = sorted((one, two, three))
+    assert hours.between(first, last) == hours.between(first, middle) + hours.between(middle, last)
+    assert hours.between(last, first) == timedelta()
+
+
+def test_hours_that_never_come() -> None:
+    """Where years pass without a business day, time is up all the same."""
+    off = tuple(date(2026, 1, 1) + timedelta(days=each) for each in range(1_100))
+    never = BERLIN.model_copy(update={"holidays": off})
+    assert never.after(at("2026-01-01 09:00"), HOUR) == at("2026-01-01 09:00")
+
+
+HOURS = """
+[hours]
+zone = "Europe/Berlin"
+opens = "09:00"
+closes = "17:30"
+days = ["mon", "tue", "wed", "thu"]
+holidays = [2026-12-24, 2026-12-25]
+
+[defaults]
+approvers = ["@leads"]
+deadline = "4h"
+reminders = ["1h", "1d"]
+escalation = [{after = "2h", approvers = ["@late"]}]
+business_hours = true
+
+[[rule]]
+name = "at all hours"
+effect = "destructive"
+verdict = "ask"
+business_hours = false
+reminders = []
+"""
+
+
+def asked(text: str, **known: Any) -> Ask:
+    """What a policy asks."""
+    gate = parse(text).gate(facts(**known))
+    assert isinstance(gate, Ask)
+    return gate
+
+
+def test_as_it_is_written() -> None:
+    """[hours] says what counts, business_hours that it does; a day is as long as the hours."""
+    text = HOURS.replace('"4h"', '"2d"')
+    gate = asked(text)
+    assert gate.hours == BusinessHours(
+        zone="Europe/Berlin",
+        opens=540,
+        closes=1050,
+        days=(1, 2, 3, 4),
+        holidays=(date(2026, 12, 24), date(2026, 12, 25)),
+    )
+    assert (gate.deadline, gate.moments()) == (17 * HOUR, [HOUR, 2 * HOUR, 8 * HOUR + 1800])
+    assert load_gate(dump_gate(gate)) == gate
+    other = asked(text, effect="destructive")
+    assert (other.hours, other.deadline) == (None, 2 * 24 * HOUR)
+
+
+def test_it_is_part_of_what_the_policy_means() -> None:
+    """Another holiday is another policy, and another gate on the card."""
+    other = HOURS.replace("2026-12-24, ", "")
+    assert parse(HOURS).digest != parse(other).digest
+    assert dump_gate(asked(HOURS)) != dump_gate(asked(other))
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        (
+            'zone = "Europe/Berlin"',
+            'zone = "Europe/Bärlin"',
+            "p.toml:3: [hours] zone: 'Europe/Bärlin'",
+        ),
+        ('zone = "Europe/Berlin"', "", "p.toml:2: [hours] zone: is missing"),
+        ('"09:00"', '"9"', "p.toml:4: [hours] opens: '9' is no time of day; write it as"),
+        ('"09:00"', "09:00:00", "[hours] opens: write it in quotes"),
+        ('"17:30"', '"09:00"', "p.toml:5: [hours] closes: is not after opens"),
+        ('"mon", "tue"', '"mon", "tues"', "p.toml:6: [hours] days: write 'mon', 'tue'"),
+        ("2026-12-24,", '"2026-12-24",', "p.toml:7: [hours] holidays: write a date, as 2026-12-25"),
+        ("true", "false", "p.toml:2: hours: is used nowhere"),
+    ],
+)
+def test_hours_that_mean_nothing(was: str, becomes: str, said: str) -> None:
+    """What cannot be counted is told at its line."""
+    assert any(said in each for each in problems(HOURS.replace(was, becomes, 1)))
+
+
+def test_business_hours_without_any() -> None:
+    """A rule that counts in hours which nobody named is refused."""
+    text = '[defaults]\napprovers = ["@a"]\n[[rule]]\nverdict = "ask"\nbusiness_hours = true\n'
+    [found] = problems(text)
+    assert "p.toml:5: rule 1 business_hours: there is no [hours]" in found
+
+
+def test_the_stricter_of_two_clocks() -> None:
+    """Where one gate counts business hours and another does not, all hours count together, and
+    nobody is let in sooner by that.
+    """
+    step = Escalation(after=600, approvers=Approvers(groups=("late",)))
+    stage = Stage(approvers=Approvers(groups=("leads",)))
+    slow = Ask(rule="r", stages=(stage,), hours=BERLIN, escalation=(step,))
+    fast = slow.model_copy(update={"hours": None})
+    for both in (stricter(slow, fast), stricter(fast, slow), hastened(slow, fast)):
+        assert (both.hours, both.escalation, both.deadline) == (None, (), 3600)
+    assert stricter(slow, slow.model_copy(update={"deadline": 60})).escalation == (step,)
+    assert not slow.same_terms(fast)
+    assert fast.model_copy(update={"escalation": ()}).same_terms(
+        slow.model_copy(update={"escalation": ()})
+    )

@@ -1,0 +1,71 @@
+"""A deadline in business hours: asked on Friday afternoon, it ends on Monday."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import ask, later, showing, statuses, told, vote
+
+C = CallStatus
+BERLIN = ZoneInfo("Europe/Berlin")
+POLICY = """
+[hours]
+zone = "Europe/Berlin"
+opens = "09:00"
+closes = "17:00"
+
+[defaults]
+approvers = ["UANA00001"]
+deadline = "4h"
+business_hours = true
+reminders = ["2h"]
+escalation = [{after = "3h", approvers = ["UDAN00001"]}]
+"""
+
+
+def friday(harness: Harness) -> datetime:
+    """Go on to the next Friday, 16:00 in Berlin, and return that moment."""
+    now = harness.clock.now().astimezone(BERLIN)
+    ahead = (4 - now.weekday()) % 7 or 7
+    at = (now + timedelta(days=ahead)).replace(hour=16, minute=0, second=0, microsecond=0)
+    later(harness, int((at - now).total_seconds()) + 1)
+    return at
+
+
+def test_asked_on_friday_it_ends_on_monday(harness: Harness, fakes: FakeTools) -> None:
+    """The weekend neither expires it nor reminds anybody; on Monday both happen, in their time."""
+    at = friday(harness)
+    thread = ask(harness, ("note", {"text": "friday"}))
+    card = harness.card(SUPPORT, thread)
+    [call] = harness.calls_in(thread)
+    assert call.deadline is not None
+    noon = (at + timedelta(days=3)).replace(hour=12)
+    assert timedelta() <= call.deadline - noon < timedelta(minutes=5)
+    later(harness, 2 * 86_400)  # Sunday afternoon
+    vote(harness, "dan", card)
+    told(harness, "dan", SUPPORT, thread, "You cannot decide this one")
+    assert statuses(harness, thread) == [C.PENDING]
+    assert not showing(harness, SUPPORT, thread, "still waits for a decision")
+    later(harness, 18 * 3600 + 600)  # Monday, 10:10
+    harness.said(SUPPORT, thread, "this still waits for a decision")
+    later(harness, 3600)
+    harness.said(SUPPORT, thread, "now you may as well")
+    later(harness, 3600)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "friday")) == ([C.EXPIRED], 0)
+
+
+def test_an_escalation_counts_them_too(harness: Harness, fakes: FakeTools) -> None:
+    """On Monday, three business hours after it was asked, Dan may decide as well."""
+    friday(harness)
+    thread = ask(harness, ("note", {"text": "for dan"}))
+    card = harness.card(SUPPORT, thread)
+    later(harness, 3 * 86_400 - 5 * 3600 + 600)  # Monday, 11:10
+    harness.said(SUPPORT, thread, "now you may as well")
+    vote(harness, "dan", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "for dan")) == ([C.SUCCEEDED], 1)
