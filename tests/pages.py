@@ -19,7 +19,12 @@ def named(page: Path) -> str:
 
 def blocks(page: Path, language: str) -> list[str]:
     """The code blocks of that language, without the indentation they have inside a list."""
-    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", page.read_text("utf-8"), re.S | re.M)
+    return blocks_in(page.read_text("utf-8"), language)
+
+
+def blocks_in(text: str, language: str) -> list[str]:
+    """Those of a part of a page."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", text, re.S | re.M)
     return [re.sub(rf"^{indent}", "", code, flags=re.M) for indent, code in found]
 
 

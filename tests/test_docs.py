@@ -28,7 +28,7 @@ from bot.policy.gates import Ask, Deny
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database.child.tools import database_tools
 from bot.tools.database.config import Database, parse_databases
-from tests.pages import PAGES, ROOT, blocks, named, section, table
+from tests.pages import PAGES, ROOT, blocks, blocks_in, named, section, table
 
 README, OPERATING, EXTENDING, POLICY = (
     ROOT / name
@@ -209,7 +209,8 @@ def test_every_policy_shown_works() -> None:
     examples = [(named(page), code) for page in PAGES for code in blocks(page, "toml")]
     policies = [parse(code, page) for page, code in examples if "[[database]]" not in code]
     assert len(policies) >= 2
-    readme, written = (parse(blocks(page, "toml")[0]) for page in (README, POLICY))
+    texts = (README.read_text("utf-8"), section(POLICY, "A policy file"))
+    readme, written = (parse(blocks_in(text, "toml")[0]) for text in texts)
     asked = readme.gate(
         Facts(tool="cancel_order", effect="destructive", requester="UBEN00001", args={})
     )

@@ -1,4 +1,4 @@
-"""The policies of the documentation's cookbook, by the titles of its parts."""
+"""The policies of the documentation, those to begin with and the cookbook, by their titles."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pathlib import Path
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
 
 
-def recipes() -> dict[str, str]:
-    """The TOML of each part of the cookbook, by its title."""
-    cookbook = PAGE.partition("\n## Cookbook\n")[2].partition("\n## ")[0]
-    parts = re.split(r"^### (.+)\n", cookbook, flags=re.M)[1:]
+def recipes(section: str) -> dict[str, str]:
+    """The TOML of each part of a section, by its title."""
+    text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    parts = re.split(r"^### (.+)\n", text, flags=re.M)[1:]
     found = {}
     for title, text in zip(parts[::2], parts[1::2], strict=True):
         [found[title]] = re.findall(r"^```toml\n(.*?)^```$", text, re.S | re.M)
     return found
 
 
-RECIPES = recipes()
+RECIPES = recipes("Cookbook")
+FIRST = recipes("Three to begin with")
