@@ -46,6 +46,7 @@ class Approved:
 
     outcome: Balance = Balance.APPROVED
     stage: int = 0
+    open: tuple[int, ...] = (0,)
 
 
 def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) -> Took:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 
 Loc = tuple[int | str, ...]
 # Pydantic's kinds of complaint, in the words of the file's author
@@ -104,3 +106,9 @@ def key_of(loc: Loc) -> str:
     if len(loc) > 1 and isinstance(loc[1], int):
         return " ".join([str(loc[0]), str(loc[1] + 1), *(str(each) for each in loc[2:3])])
     return f"[{loc[0]}] {loc[1]}" if len(loc) > 1 else str(loc[0])
+
+
+def meant(wrong: Iterable[str], there: Collection[str]) -> str:
+    """Return the nearest name there is, as the end of a sentence; "" for none."""
+    close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
+    return f" (is {close[0]} meant?)" if close else ""

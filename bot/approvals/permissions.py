@@ -148,7 +148,7 @@ class Permissions:
             votes = calls.votes(tx, call.id, call.revision)
         if not isinstance(gate, Ask) or run is None:
             return ""
-        who = gate.approvers_in(standing(gate, votes).open, waited(gate, call, self._clock.now()))
+        who = gate.approvers_in(standing(gate, votes).turn, waited(gate, call, self._clock.now()))
         if who.channel:
             return f"the other members of {channel_mention(run.channel)}"
         try:

@@ -7,22 +7,24 @@ and channels are written as each place does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from bot.approvals.terms import grants
 from bot.approvals.terms.facts import facts_of, needed, with_sums
 from bot.explain.gate_words import GateWords
-from bot.explain.grounds import Grounds
 from bot.explain.words import Words
 from bot.messages.text import in_utc
 from bot.policy.conditions.facts import Facts
-from bot.policy.evaluate import Judged
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments
 from storage.models import Run
+
+if TYPE_CHECKING:
+    from bot.explain.grounds import Grounds
+    from bot.policy.evaluate import Judged
 
 
 def explain(

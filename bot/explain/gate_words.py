@@ -8,17 +8,19 @@ from __future__ import annotations
 import calendar
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.approvals.cards.placement import PlaceKind, place_for
 from bot.durations import in_words
-from bot.explain.grounds import Grounds
 from bot.explain.words import Words
 from bot.policy.conditions.hours import BusinessHours
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers, Ask, Offer, Stage
 from bot.tools import Tool
 from storage.models import Run
+
+if TYPE_CHECKING:
+    from bot.explain.grounds import Grounds
 
 MOST_NAMES = 20  # people named in one line
 _REASONS = {

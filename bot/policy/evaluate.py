@@ -21,9 +21,8 @@ from bot.policy.file import (
     sentence_for,
 )
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Gate, Stage
-from bot.policy.lint import Toolbox, unfit
 from bot.policy.named import without_names
-from bot.policy.rules import Rule, needs_of
+from bot.policy.rules import Rule, Toolbox, needs_of, unfit
 from bot.policy.strictness import tightened
 from bot.policy.templates import Template
 from bot.toml_file import Problems

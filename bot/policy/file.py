@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -32,7 +32,8 @@ _GROUP = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[Day, ...] = get_args(Day)
 MOST_HOLIDAYS = 400
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
@@ -139,6 +140,11 @@ class Options(_Strict):
     reasons: Reasons | None = None
     remember: Annotated[list[OfferEntry], Field(max_length=MOST_STEPS)] | None = None
 
+    @property
+    def said(self) -> frozenset[str]:
+        """The keys of these that stand in the file here."""
+        return frozenset(self.model_fields_set & Options.model_fields.keys())
+
     @field_validator("post_to")
     @classmethod
     def _post_to(cls, value: str) -> str:
@@ -171,9 +177,7 @@ class HoursEntry(_Strict):
     zone: str
     opens: str
     closes: str
-    days: Annotated[
-        list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]], Field(min_length=1)
-    ] = list(DAYS[:5])
+    days: Annotated[list[Day], Field(min_length=1)] = ["mon", "tue", "wed", "thu", "fri"]
     holidays: Annotated[list[date], Field(max_length=MOST_HOLIDAYS)] = []
 
     @field_validator("zone")

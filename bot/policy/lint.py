@@ -1,17 +1,18 @@
 """What a policy says that means nothing or can never come true: keys out of place, votes nobody
-has, moments after the end, tools that are not there. PURE.
+has, moments after the end. PURE.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
-from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from bot.policy.file import ASK_KEYS, Options, RuleEntry
-from bot.policy.gates import Approvers, Ask, Deny
-from bot.policy.rules import Rule, condition
+from bot.policy.gates import Approvers, Ask
+
+if TYPE_CHECKING:
+    from bot.policy.file import Options, RuleEntry
 
 
 def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
@@ -20,7 +21,7 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     if rule.verdict == "add":
         yield from _not_added(rule)
     elif rule.verdict not in ("ask", "once"):
-        for key in sorted(rule.model_fields_set & ASK_KEYS):
+        for key in sorted(rule.said):
             yield key, f"means nothing with {verdict}; remove it"
     if rule.verdict != "allow" and rule.after_rejection is not None:
         yield "after_rejection", f"means nothing with {verdict}; remove it"
@@ -44,7 +45,7 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
 
 def _not_added(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     """The keys of a rule that adds which would loosen what it adds to, or add nothing."""
-    said = rule.model_fields_set & ASK_KEYS
+    said = rule.said
     if not said:
         yield "verdict", 'adds nothing; say what, as in approvers = ["@finance"]'
     for key in sorted(said & {"post_to", "remember"}):
@@ -111,33 +112,3 @@ def _too_few(own: Options, gate: Ask) -> Iterator[tuple[str, str]]:
 def _heads(who: Approvers) -> float:
     """How many people these can be; without end where only Slack knows."""
     return math.inf if who.groups or who.channel else len(who.users) + who.requester
-
-
-Toolbox = Mapping[str, frozenset[str]]  # name of a tool -> its fields
-
-
-def unfit(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str, str]]:
-    """What in a rule promises a protection that these tools do not give: the key, what is wrong,
-    what to do. It denies a tool that is not there, or sums one up.
-    """
-    if isinstance(rule.gate, Deny):
-        # a pattern may fit none yet
-        plain = {each for each in rule.tools if not set(each) & set("*?[")}
-        for name in sorted(plain - tools.keys()):
-            remedy = f"correct the name{meant([name], tools)}, or remove the rule"
-            yield "tool", f"it denies {name}, which is no tool", remedy
-    for wanted in sorted(condition(rule.when).spent) if rule.when else ():
-        fields = tools.get(wanted.tool)
-        if fields is None:
-            near = meant([wanted.tool], tools)
-            yield "when", f"it sums up {wanted.tool}, which is no tool", f"correct it{near}"
-            continue
-        for field in sorted({wanted.field, *wanted.same} - {"", *fields}):
-            what = f"it sums up {field}, which {wanted.tool} lacks"
-            yield "when", what, f"correct it{meant([field], fields)}"
-
-
-def meant(wrong: Iterable[str], there: Collection[str]) -> str:
-    """Return the nearest name there is, as the end of a sentence; "" for none."""
-    close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
-    return f" (is {close[0]} meant?)" if close else ""

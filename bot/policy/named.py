@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.policy.file import people
-from bot.policy.lint import meant
-from bot.toml_file import Loc, Problems
+from bot.toml_file import Loc, Problems, meant
 
 SETS, CONDITIONS = "approvers", "conditions"  # the tables of names
 _NAMES = {

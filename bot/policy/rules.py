@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
@@ -11,9 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bot.policy.conditions.facts import Facts, Needs, Spent
 from bot.policy.gates import Addition, Allow, Ask, Deny
+from bot.toml_file import meant
 
 if TYPE_CHECKING:
     from bot.policy.conditions.condition import Condition
+
+Toolbox = Mapping[str, frozenset[str]]  # name of a tool -> its fields
 
 
 @cache
@@ -127,3 +130,24 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
             people |= read.people
             spent |= read.spent
     return Needs(frozenset(groups), frozenset(channels), frozenset(spent), frozenset(people))
+
+
+def unfit(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str, str]]:
+    """What in a rule promises a protection that these tools do not give: the key, what is wrong,
+    what to do. It denies a tool that is not there, or sums one up.
+    """
+    if isinstance(rule.gate, Deny):
+        # a pattern may fit none yet
+        plain = {each for each in rule.tools if not set(each) & set("*?[")}
+        for name in sorted(plain - tools.keys()):
+            remedy = f"correct the name{meant([name], tools)}, or remove the rule"
+            yield "tool", f"it denies {name}, which is no tool", remedy
+    for wanted in sorted(condition(rule.when).spent) if rule.when else ():
+        fields = tools.get(wanted.tool)
+        if fields is None:
+            near = meant([wanted.tool], tools)
+            yield "when", f"it sums up {wanted.tool}, which is no tool", f"correct it{near}"
+            continue
+        for field in sorted({wanted.field, *wanted.same} - {"", *fields}):
+            what = f"it sums up {field}, which {wanted.tool} lacks"
+            yield "when", what, f"correct it{meant([field], fields)}"

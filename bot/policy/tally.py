@@ -33,6 +33,11 @@ class Tally:
     # the stages in one of which whoever approves now has to be able to
     open: tuple[int, ...] = field(default=(), compare=False)
 
+    @property
+    def turn(self) -> tuple[int, ...]:
+        """The stages whose people are asked; where it is over, the last."""
+        return self.open or (self.stage,)
+
 
 def tally(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """Evaluate `ballots` in the order they were stored.

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from bot.agent import prompt
 from bot.approvals.cards.card_view import call_view
 from bot.approvals.terms.effect import effect_at, effect_of
-from bot.approvals.terms.progress import approvals, standing, waited
+from bot.approvals.terms.progress import approving, standing, waited
 from bot.messages.actions.codec import Click, decode, encode
 from bot.messages.actions.names import Action
 from bot.messages.actions.targets import CallTarget
@@ -125,7 +125,7 @@ def _waiting(tx: Transaction, tools: Registry, call: Call, run: Run, now: dateti
         asked_at=call.asked_at,
         deadline=call.deadline,
         deciders=_deciders(tx, call, now),
-        approved_by=tuple(person for person, _ in approvals(call, votes)),
+        approved_by=tuple(vote.person for vote in approving(votes)),
         needed=standing(gate, votes).needed if isinstance(gate, Ask) else 0,
     )
 
@@ -144,7 +144,7 @@ def _deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
     if not isinstance(gate, Ask):
         return None
     votes = calls.votes(tx, call.id, call.revision)
-    return gate.approvers_of(standing(gate, votes).stage, waited(call, now))
+    return gate.approvers_in(standing(gate, votes).turn, waited(gate, call, now))
 
 
 def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> RunTold | None:

@@ -102,7 +102,7 @@ def test_no_sum_mixes_currencies(made: list[tuple[int, str]]) -> None:
         assert total(SAME, calls, judged(currency=wanted)) == expected
 
 
-def test_of_anyone(store: Store) -> None:
+def test_whose_calls_anyones_are(store: Store) -> None:
     """Anyone's calls are those of all requesters of the workspace, and of no other one."""
     ledger = Ledger(store)
     for requester in (BEN, DAN, "UNEW00001"):

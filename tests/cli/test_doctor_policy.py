@@ -104,7 +104,7 @@ def test_a_denied_tool_that_is_not_there(settings: Settings) -> None:
     policy = parse(text + 'tool = ["cancel_ordr", "refund_*"]\n')
     [line] = [str(each) for each in check_rules(settings, policy)]
     assert line.startswith(
-        "fail  rule 'r': it denies cancel_ordr, which is no tool (line 6). Correct the name (is"
+        "fail  rule 'r': it denies cancel_ordr, which is no tool (line 7). Correct the name (is"
     )
 
 

@@ -213,7 +213,7 @@ def test_stages_that_cannot_be(stages: str, said: str) -> None:
             f'{WHO}[[rule]]\ntool = "x"\n',
             3,
             "rule 1 verdict",
-            'write "allow", "deny", "ask" or "once"',
+            'write "allow", "deny", "ask", "once" or "add"',
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_deadlines_have_bounds(duration: str, good: bool) -> None:
         ("tool = []", "tool: write the name of a tool"),
         ('effect = "writes"', "effect: write one of read, write, destructive"),
         ("effect = []", "effect: write one of"),
-        ('verdict = "allowed"', "verdict: write 'allow', 'deny', 'ask' or 'once'"),
+        ('verdict = "allowed"', "verdict: write 'allow', 'deny', 'ask', 'once' or 'add'"),
         ('name = ""', "name: write plain text"),
         ('name = "default"', "name: the name 'default' is taken"),
         ('reason = "because"', 'reason: means nothing with verdict = "ask"'),

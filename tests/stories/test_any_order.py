@@ -6,7 +6,9 @@ from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import ask, later, now_at, reject, statuses, told, vote
+from tests.stories.steps import ask, later, now_at, reject, statuses, told
+from tests.stories.test_home import opened
+from tests.stories.test_stages import vote
 
 C = CallStatus
 POLICY = """
@@ -91,7 +93,5 @@ def test_home_shows_it_to_those_who_are_missing(harness: Harness) -> None:
     card = harness.card(SUPPORT, thread)
     vote(harness, "ana", card)
     assert "on whose home" in words(now_at(harness, SUPPORT, card["ts"]))
-    for who, shown in (("dan", True), ("cleo", False)):
-        harness.person(who).open_home()
-        harness.settle()
-        assert ("on whose home" in words(harness.person(who).home() or {})) is shown
+    opened(harness, "dan", "on whose home")
+    opened(harness, "cleo", without="on whose home")

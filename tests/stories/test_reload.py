@@ -71,7 +71,7 @@ def test_a_denied_tool_that_is_not_there(
     misspelt = STRICTER.replace('tool = "note"\nverdict = "deny"', 'tool = "nte"\nverdict = "deny"')
     change(harness, misspelt)
     assert not reloaded(harness)
-    assert "policy.toml:6: rule 'rule 2' tool: it denies nte, which is no tool" in caplog.text
+    assert "policy.toml:7: rule 'rule 2' tool: it denies nte, which is no tool" in caplog.text
     harness.policy = misspelt
     with pytest.raises(StartupError, match=r"is no tool; correct the name \(is note meant\?\)"):
         build(harness.settings(), harness.clock, parse(misspelt), harness.tools)

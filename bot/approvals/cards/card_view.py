@@ -233,7 +233,7 @@ def _approvers(
     if call is None or not isinstance(gate, Ask):
         return {}
     seen = standing(gate, calls.votes(tx, call.id, call.revision))
-    who = gate.approvers_in(seen.open, waited(gate, call, now))
+    who = gate.approvers_in(seen.turn, waited(gate, call, now))
     own = gate.self_approval or who.requester
     users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
     return {

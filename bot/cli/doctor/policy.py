@@ -19,8 +19,8 @@ from bot.config.settings import Settings
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Addition, Ask
-from bot.policy.lint import meant, unfit
-from bot.policy.rules import Rule, condition
+from bot.policy.rules import Rule, condition, unfit
+from bot.toml_file import meant
 from bot.toolbox import ToolsError, toolbox
 from bot.tools import Registry, Tool
 

@@ -21,7 +21,7 @@ from bot.cli.readonly.slack_client import UNREACHABLE, make_client, reason
 from bot.clock import Clock
 from bot.config.mistakes import SettingsError
 from bot.config.settings import Settings
-from bot.config.startup import fitted, read_policy
+from bot.config.startup import read_policy
 from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError
 from bot.identity import Identity
@@ -102,7 +102,8 @@ def _make(
     if client and not no_slack:
         directory = SlackDirectory(client, clock)
     tools = toolbox(settings, client, directory)
-    written = fitted(read_policy(settings.policy_path), tools)
+    asking = frozenset(each.name for each in tools if each.asks)
+    written = read_policy(settings.policy_path).model_copy(update={"asking": asking})
     return ReadOnlyCore(
         settings=settings,
         store=store,
