@@ -18,9 +18,9 @@ from bot.policy.conditions.facts import Facts, Needs
 from bot.policy.file import (
     EFFECTS,
     PolicyFile,
-    sentence_for,
 )
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Gate, Stage
+from bot.policy.lint import sentence_for
 from bot.policy.named import without_names
 from bot.policy.rules import Rule, Toolbox, needs_of, unfit
 from bot.policy.strictness import tightened

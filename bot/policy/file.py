@@ -17,11 +17,9 @@ from pydantic import (
     StringConstraints,
     field_validator,
 )
-from pydantic_core import ErrorDetails
 
 from bot.durations import DAY, seconds
 from bot.policy.gates import AfterRejection, Editors, Reasons
-from bot.toml_file import COMPLAINTS
 
 EFFECTS = ("read", "write", "destructive")
 RISKS = ("low", "medium", "high")
@@ -37,20 +35,6 @@ DAYS: tuple[Day, ...] = get_args(Day)
 MOST_HOLIDAYS = 400
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
-_COMPLAINTS = COMPLAINTS | {
-    "int_type": "write a whole number",
-    "greater_than_equal": "write a larger number",
-    "less_than_equal": "write a smaller number",
-    "date_type": "write a date, as 2026-12-25",
-    "too_short": "name at least one",
-    "too_long": "there are too many; name fewer",
-    "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
-}
-_MISSING = {
-    "verdict": 'is missing; write "allow", "deny", "ask", "once" or "add"',
-    "approvers": 'names no approvers; write approvers = ["@your-group"] in each',
-    "after": 'does not say when; write after = "30m" in each',
-}
 
 
 class _Strict(BaseModel):
@@ -293,16 +277,3 @@ class PolicyFile(_Strict):
     defaults: Defaults = Defaults()
     rule: list[RuleEntry] = []
     template: list[TemplateEntry] = []
-
-
-def sentence_for(error: ErrorDetails) -> str:
-    """What is wrong and what to do, for one of Pydantic's complaints."""
-    if error["loc"] == ("rule",):
-        return "rules are headed [[rule]], with two brackets"
-    if error["type"] == "literal_error":
-        return f"write {error['ctx']['expected']}"
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
-    if error["type"] == "missing":
-        return _MISSING.get(str(error["loc"][-1]), "is missing")
-    return _COMPLAINTS.get(error["type"], error["msg"])

@@ -9,10 +9,41 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from pydantic_core import ErrorDetails
+
 from bot.policy.gates import Approvers, Ask
+from bot.toml_file import COMPLAINTS
 
 if TYPE_CHECKING:
     from bot.policy.file import Options, RuleEntry
+
+_COMPLAINTS = COMPLAINTS | {
+    "int_type": "write a whole number",
+    "greater_than_equal": "write a larger number",
+    "less_than_equal": "write a smaller number",
+    "date_type": "write a date, as 2026-12-25",
+    "too_short": "name at least one",
+    "too_long": "there are too many; name fewer",
+    "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
+}
+_MISSING = {
+    "verdict": 'is missing; write "allow", "deny", "ask", "once" or "add"',
+    "approvers": 'names no approvers; write approvers = ["@your-group"] in each',
+    "after": 'does not say when; write after = "30m" in each',
+}
+
+
+def sentence_for(error: ErrorDetails) -> str:
+    """What is wrong and what to do, for one of Pydantic's complaints."""
+    if error["loc"] == ("rule",):
+        return "rules are headed [[rule]], with two brackets"
+    if error["type"] == "literal_error":
+        return f"write {error['ctx']['expected']}"
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    if error["type"] == "missing":
+        return _MISSING.get(str(error["loc"][-1]), "is missing")
+    return _COMPLAINTS.get(error["type"], error["msg"])
 
 
 def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:

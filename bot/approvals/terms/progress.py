@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from bot.policy.gates import Ask, load_gate
-from bot.policy.tally import Ballot, Tally, tally
+from bot.policy.votes.tally import Ballot, Tally, tally
 from storage import calls
 from storage.models import Call, Vote
 from storage.outcomes import Weigh

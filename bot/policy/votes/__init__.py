@@ -1,0 +1,1 @@
+"""What people have said of a call that waits, held against its gate."""
