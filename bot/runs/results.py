@@ -10,7 +10,7 @@ from itertools import chain
 
 from bot.agent import outputs
 from bot.approvals.terms.effect import effect_at
-from bot.approvals.terms.progress import approvals
+from bot.approvals.terms.progress import approving
 from bot.messages.answers import Ended, fits_cell, record_line, table_room
 from bot.messages.sentences import notices
 from bot.policy.gates import Ask, load_gate
@@ -63,7 +63,7 @@ def say_outcome(tx: Transaction, tools: Registry, call_id: str) -> None:
     if call.grant_id or not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
         return
     tool, votes = tools.get(call.tool), calls.votes(tx, call.id, call.revision)
-    counted = {person for person, _ in approvals(call, votes)}
+    counted = {vote.person for vote in approving(votes)}
     people = notices.People(
         run.requester,
         tuple(sorted(calls.editors(tx, call.id))),

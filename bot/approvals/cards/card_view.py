@@ -106,7 +106,7 @@ def _by_agent(tx: Transaction, call: Call) -> bool:
 
 def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:
     """Return what came of a call that ran, and what its approvers said."""
-    counted = dict(approvals(call, votes))
+    counted = {vote.person for vote in approving(votes)}
     said = [(each.person, masked(each.reason)) for each in votes if each.verb is Verb.APPROVE]
     remarks = tuple((who, text) for who, text in said if text.strip() and who in counted)
     if call.status is not CallStatus.SUCCEEDED:
