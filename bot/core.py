@@ -243,14 +243,14 @@ class Core:
 
         `keep` stores a delivery and wakes the loop; `named` writes names into a text's mentions.
         """
-        operator, answer = self.settings.operator, None
+        operator, terminal = self.settings.operator, None
         if operator is not None:
-            answer = Terminal(
+            terminal = Terminal(
                 self.store, self.tools, self.signals, operator=operator, keep=keep, named=named
-            ).answer
+            )
         days, forget = self.settings.keep_days, self.transcripts.forget
         purging = Purging(self.store, self.clock, days, forget)
-        return Upkeep(Door(socket_path(self.store.path), answer), purging)
+        return Upkeep(Door(socket_path(self.store.path), terminal), purging)
 
     def restored(self, ended: Callable[[Run], None] = unseen) -> Restored:
         """Return what takes up a record that is older than its last life.

@@ -8,20 +8,12 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from bot.terminal.wire import (
-    LONGEST_PATH,
-    MOST,
-    Answering,
-    Asking,
-    GarbledError,
-    read_asking,
-    write_line,
-)
+from bot.terminal.terminal import Terminal
+from bot.terminal.wire import LONGEST_PATH, MOST, GarbledError, read_asking, write_line
 
 log = logging.getLogger("countersign.terminal")
 SIDE_BY_SIDE = 4  # commands that are answered at once
@@ -31,17 +23,17 @@ HEARING = 5.0  # seconds that a command has to say what it wants
 class Door:
     """Takes in what commands say, one line each; `open` once, `close` once."""
 
-    def __init__(self, path: Path, answer: Callable[[Asking], Answering] | None) -> None:
-        """`answer` may take its time, on a thread of this door's; None: there is no operator."""
+    def __init__(self, path: Path, terminal: Terminal | None) -> None:
+        """`terminal` may take its time to answer, on a thread of this door's; None: no operator."""
         self._path = path
-        self._answer = answer
+        self._terminal = terminal
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="terminal")
 
     def open(self) -> None:
         """Begin to listen; without a place to do so, the log says why and nobody is heard."""
-        if self._answer is None:
+        if self._terminal is None:
             return
         if len(str(self._path.absolute()).encode()) > LONGEST_PATH:
             log.warning("the path of %s is too long for a socket: no terminal", self._path)
@@ -68,6 +60,8 @@ class Door:
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
             self._path.unlink(missing_ok=True)
+        if self._terminal is not None:
+            self._terminal.stop()
         if self._thread is not None:
             self._thread.join(timeout=5)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -82,11 +76,11 @@ class Door:
                 self._pool.submit(self._hear, visitor)
 
     def _hear(self, visitor: socket.socket) -> None:
-        assert self._answer is not None
+        assert self._terminal is not None
         with visitor:
             try:
                 visitor.settimeout(HEARING)
-                answer = self._answer(read_asking(_line(visitor)))
+                answer = self._terminal.answer(read_asking(_line(visitor)))
                 visitor.sendall(write_line(answer))
             except GarbledError as error:
                 log.warning("a command said nothing that is understood: %s", error)

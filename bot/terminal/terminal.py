@@ -6,7 +6,9 @@ waits for what the loop made of it. On threads of its own.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import partial
 
 from bot.approvals.cards.card_view import call_view
 from bot.approvals.terms.effect import effect_of
@@ -56,6 +58,7 @@ class Terminal:
         self._operator = operator
         self._keep = keep
         self._named = named
+        self._ending = threading.Event()
 
     def answer(self, asking: Asking) -> Answering:
         """Take one decision, and return what came of it. Waits for the loop."""
@@ -67,9 +70,15 @@ class Terminal:
             return Answering(False, problem)
         delivery = submission(asking.verb, found.target, asking.words, run, self._operator)
         self._keep(delivery)
-        if not self._signals.rest.wait_for(lambda: self._settled(delivery), PATIENCE):
+        self._signals.rest.wait_for(partial(self._over, delivery), PATIENCE)
+        if not self._settled(delivery):
             return Answering(False, sentences.still_deciding())
         return self._what_came_of_it(delivery, asking.verb, found.target)
+
+    def stop(self) -> None:
+        """Have nobody wait for an answer any more: the process ends, what is stored stays."""
+        self._ending.set()
+        self._signals.rest.changed()
 
     def _in_the_way(self, asking: Asking, target: CallTarget) -> tuple[str, Run | None]:
         """Return why this cannot be decided here, or the request that it is about."""
@@ -84,6 +93,9 @@ class Terminal:
         if asking.verb is Verb.APPROVE and view.covered:
             return sentences.not_all_shown(view.covered), None
         return "", run
+
+    def _over(self, delivery: Delivery) -> bool:
+        return self._ending.is_set() or self._settled(delivery)
 
     def _settled(self, delivery: Delivery) -> bool:
         with self._store.read() as tx:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -173,7 +174,7 @@ def test_what_was_edited_meanwhile_is_not_approved(
     arrived(harness)
     code, said = command(capsys, "approve", wanted)
     assert code == 1
-    assert "the request has changed since" in said
+    assert "out of date" in said
     assert statuses(harness, thread) == [CallStatus.PENDING]
     code, said = command(capsys, "show", wanted)
     assert "Revision 1 by the agent" in said
@@ -252,3 +253,30 @@ def test_without_a_bot_nothing_is_decided(
     monkeypatch.delenv("COUNTERSIGN_OPERATOR")
     code, said = command(capsys, "approve", "x:1")
     assert (code, "There is no operator" in said) == (1, True)
+
+
+def test_a_bot_that_stops_leaves_the_decision_for_its_next_life(
+    harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was typed is stored and not decided yet: the command says so, the next start does it."""
+    thread = ask(harness, ("note", {"text": "typed at the end"}))
+    wanted = waits(harness, thread)
+    harness.app.loop.pause()
+    said: list[tuple[int, str]] = []
+    typing = threading.Thread(target=lambda: said.append(command(capsys, "approve", wanted)))
+    typing.start()
+
+    def stored() -> bool:
+        found = harness.all(Delivery, col(Delivery.surface) == Surface.TERMINAL)
+        return any(each.status is DeliveryStatus.NEW for each in found)
+
+    harness.slack.wait(stored)
+    harness.app.stop()
+    typing.join(20)
+    assert not typing.is_alive()
+    assert fakes.did("note", "typed at the end") == 0
+    harness.start()
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "typed at the end") == 1
+    assert said[0][0] == 1
+    assert "It is written down" in said[0][1]

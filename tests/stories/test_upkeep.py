@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from bot.upkeep.purging import Purging
 from storage.models import Item, Revision
-from storage.states import CallStatus
+from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import all_sent, arrived, ask, later, now_at, statuses, vote
+from tests.stories.steps import all_sent, arrived, ask, later, now_at, statuses, told, vote
 
 DAY = 86_400
 
@@ -71,3 +71,31 @@ def test_it_is_done_without_being_asked(own_harness: Callable[..., Harness]) -> 
         assert gone.wait(10)
     finally:
         purging.stop()
+
+
+def test_home_tells_of_a_purged_request_without_its_words(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """It stands there with its outcome; what it was about is gone there too."""
+    harness = own_harness(FakeTools().tools, COUNTERSIGN_KEEP_DAYS="90")
+    decided(harness, "seen on Home")
+    later(harness, 91 * DAY)
+    assert harness.app.upkeep.purging.purge() == 1
+    harness.person("ben").open_home()
+    shown = json.dumps(harness.slack.wait(harness.person("ben").home), ensure_ascii=False)
+    assert "Write a note (what it was about was purged)" in shown
+    assert "seen on Home" not in shown
+
+
+def test_a_purged_request_is_not_tried_again(own_harness: Callable[..., Harness]) -> None:
+    """Its Retry button still stands in Slack: pressed, it says that there is nothing to retry."""
+    harness = own_harness(FakeTools().tools, COUNTERSIGN_KEEP_DAYS="90")
+    harness.planner.fail(500, times=5)
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    card = harness.card(SUPPORT, thread, who="ben", having="retry")
+    all_sent(harness)
+    later(harness, 91 * DAY)
+    assert harness.app.upkeep.purging.purge() == 1
+    harness.person("ben").click(SUPPORT, card["ts"], "retry")
+    told(harness, "ben", SUPPORT, thread, "nothing to retry")
+    assert harness.run_in(thread).status is RunStatus.FAILED
