@@ -11,9 +11,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bot.terminal.terminal import Terminal
 from bot.terminal.wire import LONGEST_PATH, MOST, GarbledError, read_asking, write_line
+
+if TYPE_CHECKING:
+    from bot.terminal.terminal import Terminal
 
 log = logging.getLogger("countersign.terminal")
 SIDE_BY_SIDE = 4  # commands that are answered at once
