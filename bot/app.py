@@ -19,6 +19,7 @@ from slack_sdk import WebClient
 
 from bot.agent.late_planner import LatePlanner, NoModel
 from bot.agent.turn import ModelTurns
+from bot.approvals.answers.answering import QuestionAnswers
 from bot.approvals.forms.templates import insist
 from bot.approvals.home.home_view import HomeViews
 from bot.clock import Clock
@@ -39,8 +40,10 @@ from bot.slack.bolt import make_bolt
 from bot.slack.client import SlackClient, reading_client
 from bot.slack.commands.commands import Commands
 from bot.slack.commands.questions import Answerer
+from bot.slack.dialogs.answers import AnswerDialogs
 from bot.slack.dialogs.dialogs import Dialogs
 from bot.slack.dialogs.doors import RequestDoors
+from bot.slack.dialogs.family import DialogFamily
 from bot.slack.dialogs.requests import RequestDialogs
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
@@ -276,7 +279,9 @@ def make_listeners(core: Core, bolt: BoltApp, client: WebClient, hurried: Direct
         store, asking.authority, asking.offers(), asking.entries(), core.identity.user
     )
     may, edits = asking.permissions(), asking.edits()
-    dialogs = Dialogs(store, clock, core.tools, hurried, signals.post, may, edits, [forms])
+    answers = AnswerDialogs(QuestionAnswers(store, asking.authority), clock, hurried)
+    families: list[DialogFamily] = [forms, answers]
+    dialogs = Dialogs(store, clock, core.tools, hurried, signals.post, may, edits, families)
     doors = RequestDoors(forms, client, team)
     doors.listen(bolt)
     grounds = Grounds(core.sources(), core.authority, core.limits())

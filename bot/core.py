@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from anyio.from_thread import BlockingPortal
 
 from bot.agent.turn import ModelTurns
+from bot.approvals.answers.answering import QuestionAnswers
+from bot.approvals.answers.plain_replies import PlainReplies
 from bot.approvals.clicks import Clicks
 from bot.approvals.dialog_access import AllRows, DialogAccess
 from bot.approvals.edits import Edits
@@ -117,7 +119,7 @@ class Core:
 
     def clicks(self, ended: Callable[[Run], None] = unseen) -> Clicks:
         """Return what deals with clicks and dialogs; `ended` is told of cancelled runs."""
-        permissions = self.permissions()
+        permissions, answers = self.permissions(), QuestionAnswers(self.store, self.authority)
         return Clicks(
             self.identity.team,
             Votes(self.store, self.clock, self.tools, permissions, self.policy),
@@ -127,7 +129,7 @@ class Core:
             AllRows(self.store, DialogAccess(self.store, self.clock, permissions)),
             self.grants(),
             Replies(self.store),
-            {Dialog.REQUEST: self._beginnings().begin},
+            {**answers.acts(), Dialog.REQUEST: self._beginnings().begin},
         )
 
     def offers(self) -> Offers:
@@ -273,6 +275,7 @@ class Core:
         path = self.settings.policy_path
         acts = Acts(
             intake=intake,
+            replies=PlainReplies(QuestionAnswers(self.store, self.authority), self.identity.user),
             clicks=self.clicks(ended),
             expiry=Expiry(self.store, self.clock, self.tools),
             reminders=Reminders(self.store, self.clock, self.tools, self.authority),

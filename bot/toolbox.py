@@ -10,6 +10,7 @@ from slack_sdk import WebClient
 
 from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
+from bot.tools.people.question import ASK_PERSON
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
 from bot.tools.slack.lookup import Names
@@ -58,6 +59,7 @@ def _fill(
     directory: Names,
     extra: Iterable[Tool[Any]],
 ) -> None:
+    registry.add(ASK_PERSON)
     if settings.shop_path:
         registry.add(*order_tools(Shop(settings.shop_path)))
     if settings.databases:

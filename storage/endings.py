@@ -20,10 +20,10 @@ from storage.transaction import Transaction
 C = CallStatus
 
 
-def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs) -> bool:
+def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs, output: str = "") -> bool:
     """The deadline falls: a pending call is denied.
 
-    An unknown one is given up, and the model is told so.
+    An unknown one is given up. `output`: what the model is told of a pending one, else as `words`.
     """
     if call.deadline is None or call.deadline > at:
         return False
@@ -38,8 +38,8 @@ def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs) -> bool
         audit.record(tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id)
         moves.touch(tx, call.plan_id)
     else:
-        output = words.expired()
-        if not moves.call(tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=output):
+        said = output or words.expired()
+        if not moves.call(tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=said):
             return False
     runs.free(tx, call.run_id, at=at, actor="clock")
     return True

@@ -1,7 +1,7 @@
 """The tables. Times are UTC, stored as whole microseconds; JSON is stored as text, verbatim.
 
-Status columns are written only by `storage.moves`. `audit`, `revision`, `vote`, `attempt` and
-`item` are append-only.
+Status columns are written only by `storage.moves`. `audit`, `revision`, `vote`, `answer`, `attempt`
+and `item` are append-only.
 """
 
 from __future__ import annotations
@@ -189,6 +189,19 @@ class Vote(Row, table=True):
     also: str = ""  # further stages where it may count ("1,2"), where they have no order
     digest: str
     reason: str = columns.text("")
+    created_at: datetime = columns.time()
+
+
+class PersonAnswer(Row, table=True):
+    """What one person said to a question, which is a call; append-only."""
+
+    __tablename__ = "answer"
+    seq: int | None = Field(default=None, primary_key=True)
+    call_id: str = Field(foreign_key="call.id", unique=True)  # a question is answered once
+    revision: int
+    person: str
+    given: str = columns.text("{}")  # JSON: the values by field, canonical; {} where they declined
+    declined: bool = False  # they said that they cannot say
     created_at: datetime = columns.time()
 
 

@@ -19,6 +19,7 @@ from storage.models import Message, Run
 from storage.states import MESSAGE_OPEN, IllegalMoveError, MessageKind, MessageStatus
 from storage.transaction import Transaction, first, readable, rows
 
+QUESTION = "question"  # in the body of a card: it shows a question to people
 _UNSENT = col(Message.status).in_(MESSAGE_OPEN)
 _DUE = select(Message).where(_UNSENT).order_by(col(Message.seq))
 _DUE_IN = (

@@ -1,7 +1,7 @@
 """Purging what was said in requests of long ago, so that what was decided stays verifiable.
 
-Emptied are arguments, transcripts, results, Slack's payloads; the messages to Slack go. Statuses,
-digests, gates, votes with their words, revisions' authors and the audit's chain stay.
+Emptied are arguments, answers, transcripts, results, Slack's payloads; the messages to Slack go.
+Statuses, digests, gates, votes with their words, revisions' authors and the audit's chain stay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,17 @@ from sqlalchemy.orm import aliased
 from sqlmodel import col
 
 from storage import audit, calls
-from storage.models import PURGED, Audit, Call, Delivery, Item, Message, Revision, Run
+from storage.models import (
+    PURGED,
+    Audit,
+    Call,
+    Delivery,
+    Item,
+    Message,
+    PersonAnswer,
+    Revision,
+    Run,
+)
 from storage.states import RUN_OPEN, CallStatus, DeliveryStatus, MessageStatus
 from storage.transaction import Transaction, first, rows
 
@@ -60,6 +70,7 @@ _MARK = (
 _EMPTY = (
     update(Item).where(col(Item.run_id) == _RUN).values(body=PURGED),
     update(Revision).where(col(Revision.call_id).in_(_OF_RUN)).values(arguments=PURGED),
+    update(PersonAnswer).where(col(PersonAnswer.call_id).in_(_OF_RUN)).values(given=PURGED),
     update(Audit).where(col(Audit.run_id) == _RUN, col(Audit.payload) != "").values(payload=""),
     update(Call)
     .where(col(Call.run_id) == _RUN)

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from sqlalchemy import Connection, Engine, event
 
-APPEND_ONLY = ("audit", "revision", "vote", "attempt", "item")
+APPEND_ONLY = ("audit", "revision", "vote", "answer", "attempt", "item")
 # The one change that is let through, in rows of a request that is marked as purged: this column is
 # emptied, and these others stay as they are; and which request a row is part of.
 OF_RUN = "OLD.run_id"
@@ -26,6 +26,7 @@ EMPTIED = {
         OF_RUN,
     ),
     "revision": ("arguments", "{}", "seq call_id number digest author created_at", OF_CALL),
+    "answer": ("given", "{}", "seq call_id revision person declined created_at", OF_CALL),
     "item": ("body", "{}", "seq run_id turn created_at", OF_RUN),
 }
 WAIT = 10  # seconds for a lock on a database that is looked at

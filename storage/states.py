@@ -2,6 +2,7 @@
 
 call:  born PENDING · APPROVED · REFUSED
        PENDING  ─► APPROVED | REJECTED | EXPIRED | CANCELLED | SUPERSEDED | INVALIDATED
+       PENDING  ─► ANSWERED (a question, by a person; it never runs)
        APPROVED ─► RUNNING | CANCELLED | SUPERSEDED | INVALIDATED | PENDING (asked again)
        RUNNING  ─► SUCCEEDED | FAILED | UNKNOWN | PENDING (what was shown had changed: asked again)
        UNKNOWN  ─► SUCCEEDED | FAILED (a person says which) | APPROVED (a new vote to run it again)
@@ -27,6 +28,7 @@ class CallStatus(StrEnum):
     # never asked: denied by policy, invalid, unknown tool, repeat of a rejection
     REFUSED = "refused"
     REJECTED = "rejected"  # a person said no
+    ANSWERED = "answered"  # a question: a person has told what was asked, and nothing ran
     EXPIRED = "expired"  # the deadline said no
     CANCELLED = "cancelled"  # the run was cancelled, or an earlier step of the plan failed
     SUPERSEDED = "superseded"  # the requester asked for something else
@@ -142,13 +144,22 @@ C, R = CallStatus, RunStatus
 CALL_BIRTHS: frozenset[CallStatus] = frozenset({C.PENDING, C.APPROVED, C.REFUSED})
 CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     C.PENDING: frozenset(
-        {C.APPROVED, C.REJECTED, C.EXPIRED, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED}
+        {
+            C.APPROVED,
+            C.REJECTED,
+            C.ANSWERED,
+            C.EXPIRED,
+            C.CANCELLED,
+            C.SUPERSEDED,
+            C.INVALIDATED,
+        }
     ),
     C.APPROVED: frozenset({C.RUNNING, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED, C.PENDING}),
     C.RUNNING: frozenset({C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.PENDING}),
     C.UNKNOWN: frozenset({C.SUCCEEDED, C.FAILED, C.APPROVED}),
     C.REFUSED: frozenset(),
     C.REJECTED: frozenset(),
+    C.ANSWERED: frozenset(),
     C.EXPIRED: frozenset(),
     C.CANCELLED: frozenset(),
     C.SUPERSEDED: frozenset(),

@@ -7,7 +7,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from bot.agent import outputs
+from bot.agent import outputs, questions
+from bot.approvals.questions.rows import is_question
+from bot.approvals.questions.waiting import replied_in_time, say_unanswered
 from bot.approvals.terms.effect import effect_of
 from bot.clock import Clock
 from bot.messages.actions.codec import decode_action, decode_dialog
@@ -41,19 +43,20 @@ class Expiry:
         now = self._clock.now()
         with self._store.read() as tx:
             due = schedule.due(tx, now)
-            clicked = _clicked(inbox.new(tx)) if due else {}
+            arrived = inbox.new(tx) if due else []
         together: dict[str, list[str]] = {}
         for call_id, plan_id in due:
             together.setdefault(plan_id, []).append(call_id)
         for ids in together.values():
-            self._fall(ids, now, clicked)
+            self._fall(ids, now, arrived)
         return bool(due)
 
-    def _fall(self, ids: list[str], now: datetime, clicked: Mapping[str, datetime]) -> None:
+    def _fall(self, ids: list[str], now: datetime, arrived: list[Delivery]) -> None:
         """Let the deadlines of one plan's calls fall, and say so in its thread: one transaction.
 
         Where one of them cannot be dealt with, each is dealt with by itself.
         """
+        clicked = _clicked(arrived)
         try:
             with self._store.write() as tx:
                 found = [calls.get(tx, each) for each in ids]
@@ -62,7 +65,8 @@ class Expiry:
                     for call in found
                     if call
                     and not _in_time(call, clicked)
-                    and endings.expire(tx, call, at=now, words=outputs)
+                    and not (is_question(call) and replied_in_time(tx, call, arrived))
+                    and endings.expire(tx, call, at=now, words=outputs, output=_told(call))
                 ]
                 if denied := [call for call in fallen if call.status is CallStatus.PENDING]:
                     self._announce(tx, denied)
@@ -73,13 +77,17 @@ class Expiry:
                 log.exception("call %s: could not be expired", ids[0])
                 return
             for each in ids:
-                self._fall([each], now, clicked)
+                self._fall([each], now, arrived)
 
     def _announce(self, tx: Transaction, fallen: list[Call]) -> None:
         """Say in the thread what of one plan has expired."""
-        first, run = fallen[0], runs.get(tx, fallen[0].run_id)
+        run = runs.get(tx, fallen[0].run_id)
+        asking = [call for call in fallen if is_question(call)]
+        fallen = [call for call in fallen if not is_question(call)]
         if run is not None:
-            effects = [self._effect(tx, call) for call in fallen]
+            say_unanswered(tx, run, asking)
+        if run is not None and fallen:
+            first, effects = fallen[0], [self._effect(tx, call) for call in fallen]
             text = notices.expired_line(effects, first.deadline, run.requester)
             outbox.notice(tx, run, f"expired:{first.id}:{first.revision}", {"text": text})
 
@@ -92,6 +100,11 @@ class Expiry:
                 raise
             log.exception("run %s call %s: what has expired cannot be said", call.run_id, call.id)
             return call.tool
+
+
+def _told(call: Call) -> str:
+    """Return what the model is told of a question; "" for what everything else is told."""
+    return questions.UNANSWERED if is_question(call) else ""
 
 
 def _clicked(deliveries: Iterable[Delivery]) -> dict[str, datetime]:

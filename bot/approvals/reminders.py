@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 
 from bot.approvals.cards.placement import Place, group_ids, place_for
 from bot.approvals.cards.routing import Asked, card_row
+from bot.approvals.questions.rows import is_question
+from bot.approvals.questions.waiting import remind
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import next_moment, standing, waited
 from bot.clock import Clock
@@ -60,6 +62,10 @@ class Reminders:
         return bool(due)
 
     def _tell(self, call: Call, now: datetime) -> None:
+        if is_question(call):
+            with self._store.write() as tx:
+                remind(tx, call, now)
+            return
         gate = load_gate(call.gate)
         with self._store.read() as tx:
             run = runs.get(tx, call.run_id)

@@ -62,6 +62,7 @@ _ENDED = {  # in the order in which they are told
     CallStatus.FAILED: "failed",
     CallStatus.UNKNOWN: "not known whether it happened",
     CallStatus.REJECTED: "rejected",
+    CallStatus.ANSWERED: "answered",
     CallStatus.EXPIRED: "nobody answered in time",
     CallStatus.CANCELLED: "not run",
     CallStatus.INVALIDATED: "not run",

@@ -32,6 +32,7 @@ from storage.states import RunStatus
 from storage.store import Store
 
 if TYPE_CHECKING:
+    from bot.approvals.answers.plain_replies import PlainReplies
     from bot.approvals.clicks import Clicks
     from bot.config.policy_reload import PolicyReload
 
@@ -46,6 +47,7 @@ class Acts:
     """What a tick does, beside handing out runs."""
 
     intake: Intake
+    replies: PlainReplies
     clicks: Clicks
     expiry: Expiry
     reminders: Reminders
@@ -188,7 +190,7 @@ class Loop:
         try:
             if delivery.kind in inbox.CLICKS:
                 self._acts.clicks.take(delivery)
-            else:
+            elif not self._acts.replies.take(delivery):
                 self._acts.intake.take(delivery)
         except NotYetKnownError as error:  # the loop is woken when it is known
             self._waiting.put(delivery.seq, error.answers)

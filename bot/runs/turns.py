@@ -19,7 +19,7 @@ from bot.messages.answers import whole_answer
 from bot.messages.sentences import notices
 from bot.runs import transcript
 from bot.runs.ports import Answer, Presence, Thread, announce_wait
-from bot.runs.proposals.prepared import asked_of, born, only_reads, only_waits, show
+from bot.runs.proposals.prepared import asks_people, born, only_reads, only_waits, show
 from bot.runs.proposals.proposals import Proposals
 from bot.runs.results import record_of
 from bot.signals import Signals
@@ -159,13 +159,13 @@ class Turns:
         if said.beside and not said.replaced:
             only_reads(prepared)
         transcript.rename(proposal, proposal.calls, prepared)
-        asked = asked_of(prepared)
+        asked = asks_people(prepared)
         with self._store.write(durable=False) as tx:
             # somebody has written meanwhile: that is answered beside
             waits = only_waits(prepared) and not inbox.held(tx, run.id)
             if said.replaced:
                 self._take_back(tx, run)
-            held = self._count(tx, run, proposal, calls=len(prepared), cards=bool(asked))
+            held = self._count(tx, run, proposal, calls=len(prepared), cards=asked)
             for told in said.replaced:
                 runs.append(tx, held, told, at=now)
             if prepared:

@@ -15,11 +15,12 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from bot.agent import outputs
+from bot.agent import outputs, questions
 from bot.agent.turn import PlannerError
 from bot.approvals.cards.mark import put_mark
 from bot.approvals.cards.placement import find_place
 from bot.approvals.cards.routing import Asked, put_cards, unasked_card
+from bot.approvals.questions.rows import is_question
 from bot.approvals.terms.refusals import RefusedError
 from bot.clock import Clock
 from bot.messages import answers
@@ -165,11 +166,14 @@ class Worker:
 
     def _in_order(self, run: Run, found: list[Call], call: Call) -> None:
         """Execute the plan's next approved call, or cancel it when an earlier step went wrong."""
-        earlier = [c for c in found if c.position < call.position and c.does != Effect.READ]
-        broken = next((c for c in earlier if c.status in (C.FAILED, C.UNKNOWN)), None)
+        earlier = [c for c in found if c.position < call.position]
+        broken = next((c for c in earlier if _stops_the_rest(c)), None)
         if broken is None:
             self._executor.execute(run, call.id)
             return
+        output, note = outputs.STEP_FAILED, "an earlier step failed"
+        if is_question(broken):
+            output, note = questions.UNANSWERED_BEFORE, "nobody answered the question before it"
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
             moves.call(
@@ -178,8 +182,8 @@ class Worker:
                 C.CANCELLED,
                 at=self._clock.now(),
                 actor="worker",
-                output=outputs.STEP_FAILED,
-                note="an earlier step failed",
+                output=output,
+                note=note,
                 data={"because": broken.id},
             )
 
@@ -275,3 +279,13 @@ def _open_plan(tx: Transaction, run_id: str) -> tuple[Plan | None, list[Call]]:
     """Return the run's plan that is not answered yet, with its calls."""
     plan = calls.open_plan(tx, run_id)
     return plan, calls.of_plan(tx, plan.id) if plan else []
+
+
+def _stops_the_rest(call: Call) -> bool:
+    """Return whether what comes after it in its plan is not run: it went wrong, or went unanswered.
+
+    Reads change nothing, so one that failed stops nothing.
+    """
+    if is_question(call):
+        return call.status is C.EXPIRED
+    return call.does != Effect.READ and call.status in (C.FAILED, C.UNKNOWN)

@@ -8,10 +8,12 @@ from typing import Any
 
 from bot.approvals.cards.card_view import card_view
 from bot.approvals.cards.mark import mark_of
+from bot.approvals.questions.shown import question_view
 from bot.clock import Clock
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card
 from bot.messages.cards.copy import copy
+from bot.messages.questions.message import question_message
 from bot.messages.text import escape, neutral_markdown, plain, without_markdown
 from bot.policy.directory import Directory
 from bot.slack.lookups.mentions import with_names
@@ -41,7 +43,12 @@ class Renderer:
         is_card, now = row.kind in DRAWN, self.clock.now()
         with self.store.read() as tx:
             current = outbox.by_key(tx, row.key) or row
-            view = card_view(self.tools, tx, current, now) if is_card else None
+            asks = row.kind is MessageKind.CARD and outbox.QUESTION in outbox.body(current)
+            question = question_view(tx, current) if asks else None
+            view = card_view(self.tools, tx, current, now) if is_card and not asks else None
+        if question:
+            drawn = Drawn(*question_message(question, now))
+            return drawn, current.wanted, {question.id: question.revision}
         if view and row.kind is MessageKind.COPY:
             place = str(outbox.body(current)["asked_in"])
             return copy(view, place, now), current.wanted, None

@@ -87,6 +87,16 @@ SAID = {
     "not_begun": (EVIL,),
     "nobody_plans": (),
     "no_model": ("UBEN00001",),
+    "people_named": (["UANA00001"], ["S0LEADS"]),
+    "asked_elsewhere": ("<@UANA00001>", EVIL),
+    "was_answered": ("UANA00001", False),
+    "answer_reminder": ("<@UANA00001>", EVIL, AT),
+    "unanswered_line": ([EVIL] * 4, AT),
+    "already_answered": ("UANA00001", AT),
+    "own_answer_stands": (),
+    "answer_too_late": (AT,),
+    "no_longer_asked": (),
+    "not_asked_of_you": ("<@UANA00001>",),
 }
 
 

@@ -14,12 +14,13 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from storage import audit, purge, runs
+from storage.columns import values
 from storage.examination import Examined, examine
-from storage.models import Audit, Call, Delivery, Item, Message, Revision, Run, Vote
+from storage.models import Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run, Vote
 from storage.sqlite import APPEND_ONLY, EMPTIED
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
-from storage.transaction import rows
+from storage.transaction import insert_into, rows
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness, approved
 from tests.storage.builders import AT
@@ -33,7 +34,11 @@ def over(tmp_path: Path) -> Iterator[LoopHarness]:
     harness = approved(tmp_path / "countersign.db")
     harness.returned = "a long result " * 1000  # it fills pages of its own
     harness.work()
+    [call] = harness.all()[1]
+    said = PersonAnswer(call_id=call.id, revision=1, person=BEN, given='{"a0":"said"}')
+    said.created_at = AT
     with harness.store.write() as tx:
+        tx.execute(insert_into(PersonAnswer), values(said))
         for message in harness.all()[3]:
             tx.execute(update(Message).where(col(Message.seq) == message.seq).values(status="sent"))
     yield harness
@@ -162,7 +167,7 @@ def test_only_a_purge_is_let_through(over: LoopHarness) -> None:
 
 def test_every_column_is_guarded() -> None:
     """A column that is added to such a table has to be named beside the others."""
-    models = {"audit": Audit, "revision": Revision, "item": Item}
+    models = {"audit": Audit, "revision": Revision, "answer": PersonAnswer, "item": Item}
     assert models.keys() == EMPTIED.keys()
     assert set(APPEND_ONLY) - models.keys() == {"vote", "attempt"}
     for table, (column, _, others, _) in EMPTIED.items():

@@ -63,3 +63,15 @@ def test_asked_while_its_card_waits(harness: Harness) -> None:
     ana.click(SUPPORT, card["ts"], "approve", seen=card)
     harness.said(SUPPORT, thread, "is done: approved by")
     assert harness.shop.order(1042).left == left - Decimal(11)
+
+
+def test_an_order_that_is_not_named_is_asked_for(harness: Harness) -> None:
+    """A refund of no order in particular: a question, and its plain answer makes the plan."""
+    ben = harness.person("ben")
+    thread = ben.say(SUPPORT, "@bot refund 3 EUR, the lid was missing")
+    asked = harness.card(SUPPORT, thread, "ben", "answer")
+    assert "Which order is it?" in words(asked)
+    ben.say(SUPPORT, "1042", thread)
+    card = harness.card(SUPPORT, thread)
+    assert "Refund 3.00 EUR" in words(card)
+    assert "1042" in words(card)

@@ -25,10 +25,11 @@ ENDS = {  # the first of these that a call ended with is the request's
 
 def mark_of(found: Iterable[Call]) -> str:
     """Return the emoji's name for a run's calls; "" where people decided about none of them."""
-    asked = [call for call in found if call.asked_at and isinstance(load_gate(call.gate), Ask)]
+    found = [call for call in found if call.asked_at]
+    asked = [call for call in found if isinstance(load_gate(call.gate), Ask)]
     status = {call.status for call in asked}
-    if CallStatus.UNKNOWN not in status and not all(map(calls.settled, asked)):
-        return WAITS
+    if CallStatus.UNKNOWN not in status and not all(map(calls.settled, found)):
+        return WAITS  # also for an answer
     return next((name for ended, name in ENDS.items() if ended in status), "")
 
 

@@ -59,6 +59,7 @@ OPENS_DIALOG = frozenset(
         Action.REQUEST,
         Action.PICK,
         Action.ASK_AGAIN,
+        Action.ANSWER,
     }
 )
 _ABOUT: Mapping[Action, type[Target]] = {
@@ -150,7 +151,7 @@ def _target(kind: type[Target], value: str) -> Target | None:
 def encode_dialog(about: Subject) -> str:
     """Return the private metadata of a dialog."""
     match about:
-        case Subject(Dialog.REVIEW | Dialog.EDIT, CallTarget(call, revision)):
+        case Subject(Dialog.REVIEW | Dialog.EDIT | Dialog.ANSWER, CallTarget(call, revision)):
             return json.dumps({"call": call, "revision": revision})
         case Subject(Dialog.REJECT, CallTarget() as target):
             return json.dumps({"target": f"{_CALL}:{encode(target)}"})
@@ -175,7 +176,7 @@ def decode_dialog(view: Mapping[str, Any]) -> Subject | Malformed:
     value = about.get("target")
     target: Target | None = None
     match dialog:
-        case Dialog.REVIEW | Dialog.EDIT:
+        case Dialog.REVIEW | Dialog.EDIT | Dialog.ANSWER:
             revision = about.get("revision")
             if isinstance(revision, int) and not isinstance(revision, bool):
                 target = _target(CallTarget, f"{about.get('call')}:{revision}")

@@ -32,6 +32,13 @@ class Action(StrEnum):
     PICK = "pick"  # open the form of the tool or template that was chosen
     ASK_AGAIN = "ask_again"  # open the form with one call's values; a choice only
     FEEDBACK = "feedback"  # thumbs up or down for an answer
+    CHOOSE_1 = "choose_1"  # answer a question with its first choice; yes, where that is asked
+    CHOOSE_2 = "choose_2"  # the second; no
+    CHOOSE_3 = "choose_3"
+    CHOOSE_4 = "choose_4"
+    CHOOSE_5 = "choose_5"
+    ANSWER = "answer"  # open the form of a question
+    DECLINE = "decline"  # say that one cannot answer a question
 
 
 MENU = "more"  # the action id of the card's menu; which action was chosen stands in the value
@@ -46,6 +53,7 @@ class Dialog(StrEnum):
     SEND_BACK = "send_back"
     PICK = "pick_request"  # what may be asked for
     REQUEST = "new_request"  # the form of a tool or a template
+    ANSWER = "answer"
 
 
 class Shortcut(StrEnum):
@@ -82,6 +90,8 @@ class Block(StrEnum):
     RECORD = "rec"
     PICKER = "pick"
     PLACE = "where"  # where a request is asked
+    QUESTION = "k"
+    ANSWERS = "ks"  # the buttons that answer a question
     HOME = "home"  # the parts of the Home tab; its calls and requests are named as on cards
 
 

@@ -21,7 +21,7 @@ from bot.messages.sentences import requests
 from bot.policy.directory import LookupFailedError
 from bot.runs.direct.outcomes import put_outcome
 from bot.runs.ports import Presence, announce_wait
-from bot.runs.proposals.prepared import Prepared, asked_of, born, only_waits, show
+from bot.runs.proposals.prepared import Prepared, asks_people, born, only_waits, show
 from bot.runs.proposals.proposals import Proposals
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Delivery, Plan, Run
@@ -119,7 +119,7 @@ class DirectTurns:
 
     def _count(self, tx: Transaction, run: Run, prepared: list[Prepared]) -> Run:
         held = runs.count_turn(
-            tx, run, tokens=0, calls=len(prepared), cards=int(bool(asked_of(prepared)))
+            tx, run, tokens=0, calls=len(prepared), cards=int(asks_people(prepared))
         )
         if held is None:
             raise moves.FencedError(run.id)

@@ -10,6 +10,7 @@ from bot.agent import outputs
 from bot.approvals.cards.mark import put_mark
 from bot.approvals.cards.placement import Place
 from bot.approvals.cards.routing import Asked, put_cards
+from bot.approvals.questions.asking import PlacedQuestion, put_question
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import Effect, Registry
 from storage import calls, evidence, moves
@@ -27,20 +28,20 @@ class Prepared:
     revision: Revision | None = None
     gate: Allow | Ask | Deny | None = None
     place: Place | None = None
+    question: PlacedQuestion | None = None
     birth: dict[str, Any] = field(default_factory=dict)  # for the audit
     tell_requester: str = ""  # why it was refused, where a person should know
 
 
-def asked_of(prepared: Sequence[Prepared]) -> list[Asked]:
-    """Return the calls that people are asked about, with the gate and the place of each."""
-    found = ((each.call, each.gate, each.place) for each in prepared)
-    return [Asked(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
+def asks_people(prepared: Sequence[Prepared]) -> bool:
+    """Return whether people are asked about any of these calls, or by one."""
+    return any(each.place or each.question for each in prepared)
 
 
 def only_waits(prepared: Sequence[Prepared]) -> bool:
     """Return whether people are asked, and nothing runs at once before they answer."""
     approved = (each.call for each in prepared if each.call.status is CallStatus.APPROVED)
-    return bool(asked_of(prepared)) and all(call.does != Effect.READ for call in approved)
+    return asks_people(prepared) and all(call.does != Effect.READ for call in approved)
 
 
 def born(
@@ -56,10 +57,14 @@ def born(
 
 
 def show(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[Prepared]) -> None:
-    """Put a stored plan before those who decide, and have its request marked."""
-    asked = asked_of(prepared)
+    """Put a stored plan before those who decide or answer, and have its request marked."""
+    found = ((each.call, each.gate, each.place) for each in prepared)
+    asked = [Asked(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
     put_cards(tx, run, plan_id, asked)
-    if asked:
+    for each in prepared:
+        if each.question is not None:
+            put_question(tx, run, each.call, each.question)
+    if asks_people(prepared):
         put_mark(tx, run, plan_id)
 
 
@@ -83,4 +88,5 @@ def only_reads(prepared: Sequence[Prepared]) -> None:
             continue
         call.status, call.output, call.note = CallStatus.REFUSED, outputs.BESIDE, "others wait"
         call.asked_at = call.next_at = call.deadline = None
-        each.place, each.birth = None, {"refused": call.note}
+        each.place = each.question = None
+        each.birth = {"refused": call.note}

@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.agent import outputs
+from bot.agent import outputs, questions
 from bot.agent.turn import Proposed
 from bot.approvals.cards.placement import find_place
+from bot.approvals.questions import asking
 from bot.approvals.terms import duplicates, grants
 from bot.approvals.terms.context import context_of, kept
 from bot.approvals.terms.duplicates import Repeat
@@ -30,6 +31,7 @@ from bot.runs.proposals.prepared import Prepared
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
 from bot.tools.names import Naming
+from bot.tools.people.question import AskPerson
 from bot.tools.preview import Previews
 from storage import calls
 from storage.chain import key_id
@@ -121,6 +123,12 @@ class Proposals:
         match gate:
             case Deny(reason=reason):
                 raise RefusedError(outputs.forbidden(reason), f"policy: {reason}", tell=True)
+            case Allow() if isinstance(args, AskPerson):
+                prepared.question = asking.ask(
+                    self._sources, self._authority, self._limits, run, call, args, _waiting(earlier)
+                )
+            case Ask() if isinstance(args, AskPerson):
+                raise RefusedError(questions.NEEDS_APPROVAL, "policy wants an approval for it")
             case Allow(rule=rule):
                 call.status = CallStatus.APPROVED
                 prepared.birth["approved_by"] = f"policy: {rule}"
@@ -165,9 +173,8 @@ class Proposals:
         """Return what approvals may be remembered of it, and the limit of asking, if reached."""
         if not isinstance(gate, Ask):
             return [], None
-        pending = sum(each.call.status is CallStatus.PENDING for each in earlier)
         given = grants.candidates(tx, self._sources, run, tool, gate, arguments)
-        return given, self._limits.on_asking(tx, run, pending)
+        return given, self._limits.on_asking(tx, run, _waiting(earlier))
 
     def _remembered(
         self, run: Run, gate: Gate, given: list[Grant], reached: Reached | None
@@ -228,3 +235,8 @@ class Proposals:
             author=calls.AGENT if run.source is RunSource.MESSAGE else calls.FORM,
             created_at=call.created_at,
         )
+
+
+def _waiting(earlier: Sequence[Prepared]) -> int:
+    """Return how many of these calls people are asked about."""
+    return sum(each.call.status is CallStatus.PENDING for each in earlier)

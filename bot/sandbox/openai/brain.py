@@ -29,6 +29,8 @@ NUMBER = re.compile(r"\W*(?:order\s*)?#?\d+\W*", re.I)
 QUESTION = re.compile(r"\?\s*$|^\W*(?:why|what|who|when|where|how)\b", re.I)
 IT = re.compile(r"\b(?:it|that|same)\b", re.I)
 REPLACE = "replace_waiting_plan"  # offered while calls wait for people
+ASK = "ask_person"
+ANSWER = re.compile(r'Quoted: > "(.*)"$')
 LONGEST = 4_000  # characters of a request
 MOST_OF_REASON = 500  # characters that an approver is told
 
@@ -60,7 +62,10 @@ def plan(body: dict[str, Any]) -> Turn:
     tools = {tool["name"]: {"parameters": {}} | tool for tool in offered}
     talk = read(body["input"])
     beside = tools.pop(REPLACE, None) is not None
-    turn = _told(talk) if talk.made and not talk.asked else _answer(talk, tools)
+    if (said := _heard(talk)) is not None:
+        turn = _answer(replace(talk, request=f"{talk.request.rstrip(' .')}. {said}"), tools)
+    else:
+        turn = _told(talk) if talk.made and not talk.asked else _answer(talk, tools)
     if beside:
         turn = _beside(talk, turn)
     if body.get("parallel_tool_calls") is False:
@@ -128,7 +133,7 @@ def _told(talk: Talk) -> Turn:
     lines = [
         reports.report(made.name, made.arguments, made.outcome)
         for made in talk.made
-        if made.outcome
+        if made.outcome and (made.name != ASK or len(talk.made) == 1)
     ]
     if any(made.outcome and made.outcome.status == "sent back" for made in talk.made):
         lines.append("Tell me what to change, and I propose it anew.")
@@ -171,10 +176,27 @@ def _answer(talk: Talk, tools: dict[str, Values]) -> Turn:
         return Turn(text=reports.no_tool(left))
     lacking = [each for each in found if each.missing]
     if lacking:
-        return Turn(text=reports.question(lacking))
+        return _ask(lacking, talk, tools)
     if found:
         return Turn(calls=[(each.tool, each.arguments) for each in found])
     return Turn(text=reports.help_text(tools, is_lost=bool(request) and not HELP.match(request)))
+
+
+def _heard(talk: Talk) -> str | None:
+    """Return what a person has just answered to a question; None where nobody has."""
+    last = talk.made[-1] if talk.made and not talk.asked else None
+    if last is None or last.name != ASK or last.outcome is None:
+        return None
+    found = ANSWER.search(last.outcome.words)
+    return found[1] if found else None
+
+
+def _ask(lacking: list[phrases.Proposal], talk: Talk, tools: dict[str, Values]) -> Turn:
+    """Ask for what is missing: for an order alone by a question, once; else in words."""
+    alone = len(lacking) == 1 and lacking[0].missing == ("order_id",)
+    if alone and ASK in tools and not any(made.name == ASK for made in talk.made):
+        return Turn(calls=[(ASK, {"question": "Which order is it? Its number will do."})])
+    return Turn(text=reports.question(lacking))
 
 
 def _corrected(talk: Talk, tools: dict[str, Values]) -> Turn:

@@ -22,6 +22,7 @@ EXAMPLES = {
 OUTCOMES = {
     "succeeded": "is done",
     "rejected": "was rejected",
+    "answered": "was answered",
     "sent back": "was sent back",
     "expired": "has expired",
     "cancelled": "was cancelled",

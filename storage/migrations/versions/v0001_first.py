@@ -1,11 +1,12 @@
-"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, attempts, grants,
-audit, outbox, contacts.
+"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, answers, attempts,
+grants, audit, outbox, contacts.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 from storage import sqlite
+from storage.migrations import people
 
 revision = "0001"
 down_revision = None
@@ -19,7 +20,8 @@ def upgrade() -> None:
         _item,
         _call,
         _revision,
-        _vote,
+        people.vote,
+        people.answer,
         _attempt,
         _delivery,
         _message,
@@ -148,25 +150,6 @@ def _revision() -> None:
         sa.ForeignKeyConstraint(["call_id"], ["call.id"]),
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("call_id", "number"),
-    )
-
-
-def _vote() -> None:
-    op.create_table(
-        "vote",
-        sa.Column("seq", sa.Integer(), nullable=False),
-        sa.Column("call_id", sa.String(), nullable=False),
-        sa.Column("revision", sa.Integer(), nullable=False),
-        sa.Column("person", sa.String(), nullable=False),
-        sa.Column("verb", sa.String(), nullable=False),
-        sa.Column("stage", sa.Integer(), nullable=False),
-        sa.Column("also", sa.String(), nullable=False),
-        sa.Column("digest", sa.String(), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["call_id"], ["call.id"]),
-        sa.PrimaryKeyConstraint("seq"),
-        sa.UniqueConstraint("call_id", "revision", "person", "verb"),
     )
 
 

@@ -1,0 +1,1 @@
+"""Answers to questions: by button, by form, by a plain reply."""

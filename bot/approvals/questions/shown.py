@@ -1,0 +1,41 @@
+"""What the message of a question shows, made of rows; drawn by `bot.messages.questions.message`."""
+
+from __future__ import annotations
+
+import json
+
+from bot.approvals.questions.rows import read
+from bot.messages.questions.said import in_words
+from bot.messages.questions.view import QuestionView
+from storage import outbox, questions
+from storage.masking import masked
+from storage.models import Message
+from storage.transaction import Transaction
+
+
+def question_view(tx: Transaction, row: Message) -> QuestionView | None:
+    """Return what the message of a question shows now; None where it cannot be read."""
+    body = outbox.body(row)
+    found = read(tx, body["calls"][0]) if body["calls"] else None
+    if found is None:
+        return None
+    call, answer = found.call, questions.given(tx, found.call.id)
+    given = json.loads(answer.given) if answer and not answer.declined else {}
+    lines = in_words(found.asked, given) if given else ()
+    hidden = masked(found.asked.question)
+    return QuestionView(
+        id=call.id,
+        revision=call.revision,
+        asked=found.asked.model_copy(update={"question": hidden}),
+        status=call.status,
+        run=found.run.id,
+        requester=found.run.requester,
+        users=found.people.users,
+        group=next(iter(body["groups"].values()), ""),
+        deadline=call.deadline,
+        origin=body.get("origin", ""),
+        answered_by=answer.person if answer else "",
+        answered_at=answer.created_at if answer else None,
+        lines=tuple((label, masked(text), None) for label, text, _ in lines),
+        declined=answer is not None and answer.declined,
+    )

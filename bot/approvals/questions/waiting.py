@@ -1,0 +1,68 @@
+"""While a question waits: its reminder, halfway, its thread, and what silence comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from bot.approvals.questions.rows import messages_of, names_of, read
+from bot.messages.sentences.questions import answer_reminder, unanswered_line
+from storage import audit, outbox, questions
+from storage.models import Call, Delivery, Message, Run
+from storage.states import DeliveryKind, MessageKind
+from storage.transaction import Transaction
+
+
+def remind(tx: Transaction, call: Call, now: datetime) -> None:
+    """Remind who was asked, under each message of the question; nothing where it has ended."""
+    if not questions.reminded(tx, call):
+        return
+    found = read(tx, call.id)
+    if found is None:
+        return
+    for row in messages_of(tx, call):
+        thread = row.thread_ts or row.ts
+        if not thread:
+            continue
+        text = answer_reminder(names_of(found, row), found.asked.question, call.deadline)
+        line = Message(
+            key=f"nudge:{call.id}:{call.revision}:{row.seq}",
+            kind=MessageKind.NOTICE,
+            run_id=call.run_id,
+            channel=row.channel,
+            thread_ts=thread,
+            body=outbox.dump({"text": text, "mrkdwn": True}),
+        )
+        outbox.put(tx, line)
+    data = {"what": "answer_reminder"}
+    about = {"run_id": call.run_id, "call_id": call.id}
+    audit.record(tx, "call.told", at=now, actor="clock", data=data, **about)
+
+
+def say_unanswered(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
+    """Tell the thread which questions nobody answered in time."""
+    found = [each for each in (read(tx, call.id) for call in fallen) if each is not None]
+    if found:
+        first = found[0].call
+        text = unanswered_line([each.asked.question for each in found], first.deadline)
+        outbox.notice(tx, run, f"unanswered:{first.id}:{first.revision}", {"text": text})
+
+
+def asked_there(tx: Transaction, call: Call, delivery: Delivery) -> bool:
+    """Return whether the question stands in the thread of this message, or began it."""
+    return any(_in_thread(row, delivery) for row in messages_of(tx, call))
+
+
+def _in_thread(row: Message, delivery: Delivery) -> bool:
+    return row.channel == delivery.channel and delivery.thread_ts == (row.thread_ts or row.ts)
+
+
+def replied_in_time(tx: Transaction, call: Call, arrived: list[Delivery]) -> bool:
+    """Return whether a message that is not taken in yet came to its thread before its deadline."""
+    return any(
+        each.kind is DeliveryKind.MESSAGE
+        and call.deadline is not None
+        and each.received_at < call.deadline
+        and asked_there(tx, call, each)
+        for each in arrived
+    )

@@ -1,0 +1,1 @@
+"""Questions to people: the message, its form, and the answer as words. Pure."""

@@ -1,0 +1,54 @@
+"""The form of a question: its dialog, and what is entered there, read as an edit is.
+
+Pure: views and values in, views and values out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot.messages.actions.codec import Subject, encode_dialog
+from bot.messages.actions.names import Dialog
+from bot.messages.actions.targets import CallTarget
+from bot.messages.forms.blocks import input_block, section, text_object
+from bot.messages.forms.form import FieldErrors, read_submission
+from bot.messages.forms.inputs import make
+from bot.messages.forms.slots import lookup, slots
+from bot.messages.parts import Json
+from bot.messages.text import plain, visible
+from bot.tools.people.answer_form import Given, checked, form_of, suggested
+from bot.tools.people.question import AskPerson
+
+SHOWN = "The agent is told your answer, and it stands under the question. It approves nothing."
+FILL_IN = "Please fill this in."
+
+
+def answer_modal(question: AskPerson, target: CallTarget) -> Json:
+    """Build the dialog in which a question is answered, with what is suggested filled in."""
+    tool, initial = form_of(question), suggested(question)
+    blocks = [section(plain(visible(question.question), 2_900))]
+    for slot in slots(tool, initial):
+        made = make(slot, lookup(initial, slot.keys))
+        if made:
+            blocks.append({**input_block(made), "optional": slot.nullable})
+    blocks.append({"type": "context", "elements": [text_object(SHOWN, 200)]})
+    return {
+        "type": "modal",
+        "callback_id": Dialog.ANSWER,
+        "private_metadata": encode_dialog(Subject(Dialog.ANSWER, target)),
+        "title": text_object("Answer", 24),
+        "submit": text_object("Answer", 24),
+        "close": text_object("Back", 24),
+        "blocks": blocks,
+    }
+
+
+def read_answer(question: AskPerson, state: Mapping[str, Mapping[str, Any]]) -> Given | FieldErrors:
+    """Read a submitted dialog, given `view.state.values`."""
+    tool, initial = form_of(question), suggested(question)
+    parsed = read_submission(tool, initial, state)
+    if isinstance(parsed, FieldErrors):
+        return parsed
+    first = slots(tool, initial)[0].block_id
+    return checked(question, parsed.arguments) or FieldErrors({first: FILL_IN})

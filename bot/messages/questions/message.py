@@ -1,0 +1,111 @@
+"""The message of a question: the agent's words, how to answer, and then the answer. Pure.
+
+What the agent and people wrote is quoted as plain text. Nothing here approves anything.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bot.durations import roughly
+from bot.messages.actions.codec import Click, block_id
+from bot.messages.actions.names import Action, Block
+from bot.messages.actions.targets import RunTarget
+from bot.messages.parts import (
+    Json,
+    actions,
+    button,
+    context,
+    line,
+    menu,
+    moment,
+    mrkdwn,
+    person,
+    quote,
+    rich,
+    section,
+    words,
+)
+from bot.messages.questions.choices import choices
+from bot.messages.questions.view import QuestionView
+from bot.messages.text import due, escape, group_mention, in_utc, mention, plain, visible
+from bot.tools.people.question import AnswerKind
+from storage.states import CallStatus
+
+QUOTED = 1_000  # characters of an answer's field
+NOTIFICATION = 200  # characters of the question on a lock screen
+ENDED = {
+    CallStatus.EXPIRED: "⌛ Nobody answered in time.",
+    CallStatus.CANCELLED: "⏹️ No longer needed: the request or this question was taken back.",
+    CallStatus.SUPERSEDED: "↪️ No longer needed: the request was changed.",
+}
+WITHDRAW = "Withdraw the question (who asked)"
+CANCEL = "Cancel the request (who asked)"
+OTHERWISE = "⚠️ No longer needed: something has changed since."
+REPLY = "A reply in this thread answers it, too."
+NO_APPROVAL = "Your answer is information for the agent, not an approval."
+
+
+def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]]:
+    """Draw the question as of `now` (aware): with its buttons while it waits, then the answer.
+
+    Returns the notification and the blocks.
+    """
+    asked = rich(block_id(Block.QUESTION, view.target), [quote(_question(view, 600))])
+    if view.status is CallStatus.ANSWERED:
+        return f"💬 {mention(view.answered_by)} answered a question.", [asked, _answer(view)]
+    if view.status is not CallStatus.PENDING or (view.deadline and now >= view.deadline):
+        gone = CallStatus.EXPIRED if view.status is CallStatus.PENDING else view.status
+        text = ENDED.get(gone, OTHERWISE)
+        return text, [asked, context(block_id(Block.OUTCOME, view.target), [mrkdwn(text)])]
+    head = section(block_id(Block.HEADLINE, view.target), mrkdwn(f"💬 {_who(view)}, a question:"))
+    blocks = [head, asked, actions(block_id(Block.ANSWERS, view.target), _buttons(view))]
+    blocks.append(context(block_id(Block.SMALL_PRINT, view.target), [mrkdwn(_small(view))]))
+    return _notification(view, now), blocks
+
+
+def _question(view: QuestionView, limit: int) -> str:
+    return plain(visible(view.asked.question), limit)
+
+
+def _who(view: QuestionView) -> str:
+    return group_mention(view.group) if view.group else ", ".join(map(mention, view.users))
+
+
+def _buttons(view: QuestionView) -> list[Json]:
+    row = [
+        button(action, plain(visible(label), 75), view.target)
+        for action, (label, _) in choices(view.asked).items()
+    ] or [button(Action.ANSWER, "Answer…", view.target, style="primary")]
+    more = [
+        (WITHDRAW, Click(Action.WITHDRAW, view.target)),
+        (CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run))),
+    ]
+    return [*row, button(Action.DECLINE, "I can't say", view.target), menu(more)]
+
+
+def _small(view: QuestionView) -> str:
+    link = escape(view.origin.replace("|", "%7C")) if view.origin.startswith("https://") else ""
+    parts = [f"Asked for {mention(view.requester)}" + (f" (<{link}|see it>)" if link else "")]
+    parts += [f"⏳ Answer by {due(view.deadline)}"] if view.deadline else []
+    if view.asked.kind is AnswerKind.TEXT:
+        parts.append(REPLY)
+    return "  ·  ".join([*parts, NO_APPROVAL])
+
+
+def _answer(view: QuestionView) -> Json:
+    said = " cannot say" if view.declined else " answered"
+    leaves = [words("💬 "), person(view.answered_by), words(said)]
+    leaves += [words(" · "), moment(view.answered_at)] if view.answered_at else []
+    elements = [line(*leaves)]
+    for label, text, _ in () if view.declined else view.lines:
+        head = [words(f"{plain(visible(label), 80)}: ")] if len(view.lines) > 1 else []
+        elements.append(line(*head, words(plain(visible(text), QUOTED), bold=True)))
+    return rich(block_id(Block.OUTCOME, view.target), elements)
+
+
+def _notification(view: QuestionView, now: datetime) -> str:
+    due_at = view.deadline
+    by = f" Answer within {roughly(due_at - now)}, by {in_utc(due_at)}." if due_at else ""
+    asked = escape(_question(view, NOTIFICATION))
+    return f"A question for you: “{asked}”{by}"

@@ -1,0 +1,130 @@
+"""The message and the form of a question: valid however odd its words, which mention nobody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.messages.actions.targets import CallTarget
+from bot.messages.forms.form import FieldErrors
+from bot.messages.questions.form import answer_modal, read_answer
+from bot.messages.questions.message import question_message
+from bot.messages.questions.said import in_words
+from bot.messages.questions.view import QuestionView
+from bot.tools.people.answer_form import suggested
+from bot.tools.people.approval_words import seeks_approval
+from bot.tools.people.question import AskPerson
+from storage.states import CallStatus
+from tests.messages.cards_support import NOW, accept_message, accept_view, inside
+
+EVIL = "<!channel> <@UEVE00001> *now* &"
+FIELD = {"label": "Order", "kind": "number", "suggestion": "1042"}
+MANY = [{**FIELD, "label": f"{number}{'<' * 70}"} for number in range(5)]
+
+
+def question_of(**fields: Any) -> AskPerson:
+    """A question as the model words it."""
+    return AskPerson(**fields)
+
+
+def view(asked: AskPerson, **changes: Any) -> QuestionView:
+    """A question that waits for Ben."""
+    base = QuestionView(
+        "call-1",
+        1,
+        asked,
+        CallStatus.PENDING,
+        "run-1",
+        "UBEN00001",
+        ("UBEN00001",),
+        deadline=NOW + timedelta(hours=1),
+    )
+    return replace(base, **changes)
+
+
+ODD = [
+    question_of(question="<" * 600),
+    question_of(question=EVIL, kind="yes_no"),
+    question_of(question=EVIL, kind="choice", options=["<" * 75, "&" * 74, EVIL, "d", "e"]),
+    question_of(question=EVIL, kind="choice", options=[f"{n} {EVIL}" for n in range(25)]),
+    AskPerson(question=EVIL, kind="form", fields=MANY),
+    question_of(question=EVIL, kind="date", suggestion="2026-11-20"),
+]
+
+
+@pytest.mark.parametrize("asked", ODD)
+def test_every_question_is_a_message_that_slack_takes(asked: AskPerson) -> None:
+    """While it waits, once it is answered, and when it is over; words mention nobody."""
+    lines = (("Order", "<" * 2_000, None), (EVIL, EVIL, None))
+    done = {"answered_by": "UBEN00001", "answered_at": NOW, "lines": lines}
+    for each in (
+        view(asked),
+        view(asked, group="S0LEADS", users=()),
+        view(asked, status=CallStatus.ANSWERED, **done),
+        view(asked, status=CallStatus.ANSWERED, declined=True, **done),
+        *(view(asked, status=status) for status in (CallStatus.EXPIRED, CallStatus.SUPERSEDED)),
+    ):
+        text, blocks = question_message(each, NOW)
+        accept_message(blocks)
+        marked = [part["text"] for part in inside(blocks) if part.get("type") == "mrkdwn"]
+        assert "UEVE" not in "".join(marked)
+        assert "<!channel" not in text
+
+
+@pytest.mark.parametrize("asked", ODD)
+def test_every_form_is_a_dialog_that_slack_takes(asked: AskPerson) -> None:
+    """Also with labels, options and suggestions at their longest."""
+    accept_view(answer_modal(asked, CallTarget("call-1", 1)))
+
+
+def test_a_form_left_as_it_is_needs_its_fields() -> None:
+    """What is required and not suggested has to be filled in; suggestions alone may do."""
+    both = [FIELD, {"label": "Day", "kind": "date"}]
+    asked = question_of(question="What came?", kind="form", fields=both)
+    assert isinstance(read_answer(asked, {}), FieldErrors)
+    assert read_answer(question_of(question="What came?", kind="form", fields=[FIELD]), {}) == {
+        "a0": "1042"
+    }
+
+
+def test_only_what_was_corrected_is_told_as_corrected() -> None:
+    """A value that is as suggested, in another form, is no correction."""
+    asked = question_of(question="How much?", kind="form", fields=[FIELD])
+    assert in_words(asked, {"a0": "1042"}) == (("Order", "1042", None),)
+    assert in_words(asked, {"a0": "1043"}) == (("Order", "1043", "1042"),)
+
+
+def test_a_suggestion_of_another_kind_is_refused() -> None:
+    """A date that is none is found before anybody is asked."""
+    with pytest.raises(ValueError, match="suggestion"):
+        suggested(question_of(question="When was it?", kind="date", suggestion="soon"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do you approve the refund?",
+        "May I cancel order 1042?",
+        "Is it ok to run this?",
+        "Should I go ahead?",
+        "Darf ich die Bestellung stornieren?",
+        "Puis-je rembourser la commande ?",
+        "¿Apruebas el reembolso?",
+        "Mag ik dit verwijderen?",
+    ],
+)
+def test_words_of_approval_are_found(text: str) -> None:
+    """In each of the languages, whatever the case."""
+    assert seeks_approval([text])
+    assert seeks_approval(["fine", text.upper()])
+
+
+@pytest.mark.parametrize(
+    "text", ["Which order is it?", "Is the okapi fed?", "How many parcels came?", "Wann kam es an?"]
+)
+def test_plain_questions_ask_for_no_approval(text: str) -> None:
+    """Questions for facts pass."""
+    assert not seeks_approval([text])

@@ -1,0 +1,106 @@
+"""Answers in words and in forms: plain replies, direct messages, corrections, reminders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storage.models import Delivery
+from storage.states import CallStatus, DeliveryStatus
+from tests.stories.asked_people import HOURS, outcome, question
+from tests.stories.harness import PARTNERS, SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import arrived, ask, later, menu, now_at, open_modal, statuses, told
+
+C = CallStatus
+
+
+def test_a_plain_reply_answers_a_question_for_text(harness: Harness) -> None:
+    """In the thread, without a mention, by who was asked; other people's words are no answer."""
+    thread = ask(harness, question(question="What is the name of the driver?"))
+    harness.card(SUPPORT, thread, "ben", "answer")
+    harness.person("ana").say(SUPPORT, "it is not me", thread)
+    arrived(harness)
+    assert statuses(harness, thread) == [C.PENDING]
+    harness.person("ben").say(SUPPORT, "Frederick", thread)
+    assert '"Frederick"' in outcome(harness, "ANSWERED")
+
+
+def test_a_reply_to_a_choice_is_no_answer(harness: Harness) -> None:
+    """What is answered by buttons is not answered in words; its requester gets the usual hint."""
+    thread = ask(harness, question(question="Is the lamp on?", kind="yes_no"))
+    harness.card(SUPPORT, thread, "ben", "choose_1")
+    harness.person("ben").say(SUPPORT, "yes", thread)
+    arrived(harness)
+    assert statuses(harness, thread) == [C.PENDING]
+
+
+def test_a_reply_stored_before_the_deadline_counts(harness: Harness) -> None:
+    """The bot was busy while the deadline passed: the answer that came before it is taken first."""
+    thread = ask(harness, question(question="Which dock is it at?"))
+    harness.card(SUPPORT, thread, "ben", "answer")
+    harness.app.loop.pause()
+    harness.person("ben").say(SUPPORT, "Dock seven", thread)
+    harness.slack.wait(lambda: harness.all(Delivery, Delivery.status == DeliveryStatus.NEW))
+    harness.clock.advance(5 * HOURS)
+    harness.app.loop.resume()
+    assert '"Dock seven"' in outcome(harness, "ANSWERED")
+
+
+def test_who_is_not_in_the_channel_is_asked_directly(harness: Harness) -> None:
+    """A question for somebody elsewhere is a direct message, answered by a reply there."""
+    ask(harness, question(question="Who has the spare key?", to="@dan"), channel=PARTNERS)
+    dan = harness.person("dan")
+
+    def asked() -> dict[str, Any] | None:
+        mine = dan.messages(dan.dm_channel)
+        return next(
+            (m for m in mine if "spare key" in words(m) and "answer" in action_ids(m)), None
+        )
+
+    message = harness.slack.wait(asked)
+    dan.say(dan.dm_channel, "Gus has it", message["ts"])
+    assert '"Gus has it"' in outcome(harness, "ANSWERED")
+
+
+def test_who_was_asked_is_reminded_once(harness: Harness) -> None:
+    """Halfway to the deadline the question is brought up under itself, and not again."""
+    thread = ask(harness, question(question="When does the courier come?"))
+    harness.card(SUPPORT, thread, "ben", "answer")
+    for _ in range(3):
+        later(harness, HOURS // 4)
+    told_ = [m for m in harness.thread(SUPPORT, thread) if "still waits for an answer" in words(m)]
+    assert len(told_) == 1
+
+
+def test_what_a_person_corrects_is_told_as_corrected(harness: Harness) -> None:
+    """A form with suggestions: errors stand at their fields, and what was changed is told."""
+    fields = [
+        {"label": "Order", "kind": "number", "suggestion": "1042"},
+        {"label": "Arrived on", "kind": "date"},
+        {"label": "Remark", "optional": True},
+    ]
+    thread = ask(harness, question(question="Please complete this.", kind="form", fields=fields))
+    asked = harness.card(SUPPORT, thread, "ben", "answer")
+    open_modal(harness, "ben", SUPPORT, asked, "answer")
+    day = {"f:a1": {"v": {"selected_date": "2026-11-20"}}}
+    wrong = harness.person("ben").submit({**day, "f:a0": {"v": {"value": "12.1234567"}}})
+    assert set(wrong["errors"]) == {"f:a0"}
+    harness.person("ben").submit({**day, "f:a0": {"v": {"value": "1043"}}})
+    said = outcome(harness, "ANSWERED")
+    assert 'Order: "1043" (corrected; you had suggested "1042")' in said
+    assert 'Arrived on: "2026-11-20"' in said
+    answered = words(now_at(harness, SUPPORT, asked["ts"]))
+    assert "Arrived on" in answered
+
+
+def test_its_requester_withdraws_a_question(harness: Harness) -> None:
+    """From the menu, by who made the request only; the rest of the request goes on."""
+    thread = ask(harness, question(question="Is the gate shut?", kind="yes_no"))
+    asked = harness.card(SUPPORT, thread, "ben", "choose_1")
+    menu(harness, "ana", asked, "withdraw:")
+    told(harness, "ana", SUPPORT, thread, "who asked for this")
+    menu(harness, "ben", asked, "withdraw:")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert "withdrew" in outcome(harness, "CANCELLED")
+    assert statuses(harness, thread) == [C.CANCELLED]
+    assert "No longer needed" in words(now_at(harness, SUPPORT, asked["ts"]))
