@@ -135,8 +135,22 @@ def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
 def test_a_decided_card_still_says_who_asked() -> None:
     """Among direct messages a settled card keeps its requester and the way to the thread."""
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
-    text = read(card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks)
-    assert text.endswith("Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)")
+    foot = card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks[-1]
+    assert foot["text"]["text"] == (
+        "Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)"
+    )
+
+
+def test_what_is_over_can_be_asked_for_again() -> None:
+    """A settled card has the choice to ask again, for each call that is over; none that waits."""
+    over = [replace(DECIDED, status=each) for each in (CallStatus.SUCCEEDED, CallStatus.EXPIRED)]
+    [menu] = [each["accessory"] for each in card(view(over[0]), NOW).blocks if "accessory" in each]
+    assert [each["text"]["text"] for each in menu["options"]] == ["Ask again…"]
+    [menu] = [each["accessory"] for each in card(view(*over), NOW).blocks if "accessory" in each]
+    assert len(menu["options"]) == 2
+    running = replace(DECIDED, status=CallStatus.RUNNING)
+    assert "ask_again" not in str(card(view(running), NOW).blocks)
+    assert "ask_again" not in str(card(view(REFUND), NOW).blocks)
 
 
 def test_many_arguments_of_a_decided_card_are_counted() -> None:

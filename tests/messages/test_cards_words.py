@@ -97,6 +97,7 @@ SAID = {
     "answer_too_late": (AT,),
     "no_longer_asked": (),
     "not_asked_of_you": ("<@UANA00001>",),
+    "not_yours": ("UBEN00001",),
 }
 
 

@@ -149,7 +149,7 @@ def menu(
     found = [
         (block["block_id"], option)
         for block in card["blocks"]
-        for element in block.get("elements", [])
+        for element in [*block.get("elements", []), block.get("accessory") or {}]
         if element.get("action_id") == "more"
         for option in element["options"]
         if option["value"].startswith(choice)

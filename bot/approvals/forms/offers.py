@@ -17,6 +17,7 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import readable_arguments
 from bot.tools.people.question import ASK_PERSON
 from storage import calls, runs
+from storage.masking import masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,4 +115,8 @@ class Offers:
             found = readable_arguments(tool, shown.revision.arguments)
         except ValueError:  # the tool has changed since, or what was said is purged
             return {}
-        return {name: value for name, value in found.items() if name not in tool.secret}
+        return {
+            name: value
+            for name, value in found.items()
+            if name not in tool.secret and masked(str(value)) == str(value)
+        }

@@ -15,7 +15,7 @@ from bot.durations import roughly
 from bot.messages.actions.codec import Click, block_id
 from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import CardTarget, RunTarget
-from bot.messages.cards.decided_call import decided_blocks, outcome_sentence
+from bot.messages.cards.decided_call import decided_blocks, foot, outcome_sentence
 from bot.messages.cards.waiting_call import (
     CANCEL,
     RICH_LIMIT,
@@ -154,7 +154,7 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
         else:
             blocks += decided_blocks(call, undecided=max(view.undecided, len(waiting)))
     if not waiting:
-        blocks.append(context(block_id(Block.ASKED, view.target), [mrkdwn(_asked(view))]))
+        blocks.append(foot(view.calls, _asked(view), view.target))
     return blocks
 
 

@@ -6,9 +6,11 @@ Pure; part of `cards`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from bot.messages.actions.codec import block_id
+from bot.messages.actions.codec import Click, block_id
 from bot.messages.actions.names import Action, Block
+from bot.messages.actions.targets import CardTarget
 from bot.messages.parts import (
     Json,
     actions,
@@ -16,11 +18,13 @@ from bot.messages.parts import (
     confirm,
     context,
     line,
+    menu,
     moment,
     mrkdwn,
     person,
     quote,
     rich,
+    section,
     words,
 )
 from bot.messages.pieces import compact, effect_of, shown
@@ -65,6 +69,8 @@ WORDS = {
     S.UNKNOWN: "Unknown",
 }
 STARTED = (S.RUNNING, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
+# what may be asked for once more
+OVER = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED)
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
@@ -211,6 +217,21 @@ def _resolutions(call: CallView) -> list[Json]:
         button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
         button(Action.RUN_AGAIN, "Run it again", call.target, style="danger", confirm=again),
     ]
+
+
+def foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> Json:
+    """Build the line of who asked (mrkdwn), with the menu by which they ask for the same again."""
+    over = [call for call in calls if call.status in OVER]
+    choices = [
+        (_again(call, alone=len(over) == 1), Click(Action.ASK_AGAIN, call.target)) for call in over
+    ]
+    if not choices:
+        return context(block_id(Block.ASKED, about), [mrkdwn(asked)])
+    return {**section(block_id(Block.ASKED, about), mrkdwn(asked)), "accessory": menu(choices)}
+
+
+def _again(call: CallView, *, alone: bool) -> str:
+    return "Ask again…" if alone else plain(f"Ask again: {effect_of(call)}", 75)
 
 
 def outcome_sentence(call: CallView) -> str:

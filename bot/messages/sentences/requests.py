@@ -85,3 +85,11 @@ def no_model(person: str) -> str:
         f"{mention(person)}, there is no agent here that could read this. You can ask for things "
         f"with a form: press Ask, or type {COMMAND}."
     )
+
+
+def not_yours(requester: str) -> str:
+    """Tell somebody that only who asked can ask for the same again."""
+    return (
+        f"Only {mention(requester)} can ask for this again from here, as it begins with their "
+        f"values. You can ask for your own with {COMMAND}."
+    )

@@ -117,7 +117,7 @@ class RequestDialogs:
         if call is None or run is None:
             return TurnedAway(refusals.stale_card())
         if run.requester != person:
-            return TurnedAway(refusals.not_your_run(run.requester), call, "not_requester")
+            return TurnedAway(requests.not_yours(run.requester), call, "not_requester")
         setting = Setting(self._place(person, run.channel))
         return self.form(person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id))
 
