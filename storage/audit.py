@@ -24,7 +24,6 @@ from storage.transaction import Transaction, insert_into, rows
 
 PAYLOAD = ("arguments",)  # what of a row's data is kept apart: a purge may empty it
 SEAL = "payload"  # what the seal over it is called in the data
-NOTHING = "{}"
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
@@ -60,10 +59,9 @@ def record(
     told = masked_data(dict(data or {}))
     if call_id and (under := tx.chain.under()):
         told["under"] = dict(under)
-    payload = _encode({each: told.pop(each) for each in PAYLOAD if each in told})
-    if payload == NOTHING:
-        payload = ""
-    else:
+    apart = {each: told.pop(each) for each in PAYLOAD if each in told}
+    payload = _encode(apart) if apart else ""
+    if payload:
         told[SEAL] = _sealed(tx.chain, run_id, call_id, event, payload)
     text = _encode(told)
     before = head(tx)

@@ -49,6 +49,7 @@ _DUE = (
     select(Run)
     .where(
         col(Run.purged_at).is_(None),
+        col(Run.updated_at) < bindparam("before_"),
         ~exists().where(
             *_SAME_THREAD,  # its own row among them
             or_(_OTHER.status.in_(RUN_OPEN), _OTHER.updated_at >= bindparam("before_")),
@@ -56,7 +57,6 @@ _DUE = (
         ~exists().where(col(Call.run_id) == col(Run.id), _OPEN_CALL),
         ~exists().where(col(Message.run_id) == col(Run.id), col(Message.status).not_in(_DONE)),
     )
-    .order_by(col(Run.updated_at))
     .limit(bindparam("most_"))
 )
 _STILL_DUE = _DUE.where(col(Run.id) == bindparam("run_"))
@@ -104,7 +104,7 @@ _OLD_PRIVATE = delete(Message).where(
 )
 
 
-def due(tx: Transaction, before: datetime, most: int = 100) -> list[str]:
+def due(tx: Transaction, before: datetime, most: int = 500) -> list[str]:
     """Ids of requests in whose thread nothing has moved since then and nothing is open."""
     return [run.id for run in rows(tx, Run, _DUE, before_=before, most_=most)]
 
