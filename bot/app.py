@@ -22,6 +22,7 @@ from bot.agent.turn import ModelTurns
 from bot.approvals.answers.answering import QuestionAnswers
 from bot.approvals.forms.templates import insist
 from bot.approvals.home.home_view import HomeViews
+from bot.approvals.modes.switching import Modes
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, fitted
@@ -285,7 +286,8 @@ def make_listeners(core: Core, bolt: BoltApp, client: WebClient, hurried: Direct
     doors = RequestDoors(forms, client, team)
     doors.listen(bolt)
     grounds = Grounds(core.sources(), core.authority, core.limits())
-    commands = Commands(Answerer(grounds, core.grants(), core.tools, doors))
+    modes = Modes(store, clock, core.policy, core.authority, signals.post)
+    commands = Commands(Answerer(grounds, core.grants(), core.tools, doors, modes))
     return Listeners(
         store,
         clock,

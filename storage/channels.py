@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlmodel import col
 
-from storage import audit, calls, moves
+from storage import audit, calls, modes, moves
 from storage.models import Delivery, Grant, Message, Run
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction, rows
@@ -29,6 +29,7 @@ def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> i
             before, after = f"msg:{team}:{old}:", f"msg:{team}:{new}:"
             columns["key"] = func.replace(col(Delivery.key), before, after)
         tx.execute(update(model).where(*here).values(columns))
+    modes.carry_over(tx, team, old, new, at=at)
     tx.execute(update(Message).where(col(Message.channel) == old).values(channel=new))
     for run in found:
         if run.status is RunStatus.RUNNING and not _runs_a_call(tx, run):

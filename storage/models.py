@@ -1,7 +1,7 @@
 """The tables. Times are UTC, stored as whole microseconds; JSON is stored as text, verbatim.
 
 Status columns are written only by `storage.moves`. `audit`, `revision`, `vote`, `answer`, `attempt`
-and `item` are append-only.
+`mode` and `item` are append-only.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from storage.states import (
     DeliveryStatus,
     MessageKind,
     MessageStatus,
+    Mode,
     RunSource,
     RunStatus,
     Surface,
@@ -138,18 +139,15 @@ class Call(Row, table=True):
     key_id: str = ""  # of the key the digest was made with
     gate: str = columns.text("{}")  # JSON of the gate that was shown
     deadline: datetime | None = columns.time(nullable=True)
-    # reminders and escalations are counted from here
-    asked_at: datetime | None = columns.time(nullable=True)
-    # when people have to be told something before the deadline
-    next_at: datetime | None = columns.time(nullable=True)
+    asked_at: datetime | None = columns.time(nullable=True)  # reminders are counted from here
+    next_at: datetime | None = columns.time(nullable=True)  # when people are told something
     told_moments: int = 0  # so many of the gate's moments have been dealt with
     told_stage: int = 0  # the people up to this stage have been told
     grant_id: str = ""  # the remembered approval it runs by
     reason: str = columns.text("")  # the agent's words, for the approver
     preview: str = columns.text("")  # for those who may decide
     names: str = columns.text("{}")  # of the ids in its arguments, as JSON
-    # what everybody who sees the card reads in its place; None: the same
-    preview_in_thread: str | None = columns.text(nullable=True)
+    preview_in_thread: str | None = columns.text(nullable=True)  # for onlookers; None: the same
     # all rows of which the preview shows a part, for those who may decide, as JSON; "" for none
     preview_rows: str = columns.text("")
     # what the preview promised, in the tool's words; it is told when it runs
@@ -205,10 +203,20 @@ class PersonAnswer(Row, table=True):
     created_at: datetime = columns.time()
 
 
+class ModeSwitch(Row, table=True):
+    """A channel's mode from that moment on; append-only, the newest counts."""
+
+    __tablename__ = "mode"
+    seq: int | None = Field(default=None, primary_key=True)
+    team: str
+    channel: str = Field(index=True)
+    mode: Mode = columns.status(Mode, index=False)
+    person: str  # Slack user id, or system
+    at: datetime = columns.time()
+
+
 class Attempt(Row, table=True):
-    """A start of a call that may have had its effect though its call counts as not done, or is to
-    run again; append-only.
-    """
+    """A start that may have had its effect, of a call not done or to run again; append-only."""
 
     __tablename__ = "attempt"
     seq: int | None = Field(default=None, primary_key=True)

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from sqlalchemy import Connection, Engine, event
 
-APPEND_ONLY = ("audit", "revision", "vote", "answer", "attempt", "item")
+APPEND_ONLY = ("audit", "revision", "vote", "answer", "attempt", "item", "mode")
 # The one change that is let through, in rows of a request that is marked as purged: this column is
 # emptied, and these others stay as they are; and which request a row is part of.
 OF_RUN = "OLD.run_id"

@@ -130,6 +130,14 @@ class Surface(StrEnum):
     TERMINAL = "terminal"  # of the machine that the bot runs on
 
 
+class Mode(StrEnum):
+    """How much a channel lets its calls do, whatever the policy allows."""
+
+    ASK = "ask"  # what the policy says
+    STRICT = "strict"  # all but reads is asked, and nothing runs on a remembered approval
+    OBSERVE = "observe"  # only reads run
+
+
 class DeliveryKind(StrEnum):
     """What one delivery from Slack is."""
 

@@ -43,6 +43,7 @@ class Assembly:
         self._answered: set[str] = set()  # the effects of which no call is left to the default
         self._hours = self._business_hours()
         self.default = self._ask("default", written.defaults, Options())
+        self.loosen = _approvers(written.modes.loosen) if written.modes.loosen else None
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the rules in order; those that nobody could decide are left out, as problems."""

@@ -81,6 +81,7 @@ class Policy(BaseModel):
     source: str
     rules: tuple[Rule, ...]
     default: Ask | None  # None only where the rules leave no call that changes something to it
+    loosen: Approvers | None = None  # who may loosen a channel's mode; None: whom the default names
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
     templates: tuple[Template, ...] = ()
@@ -260,6 +261,7 @@ def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
         source=source,
         rules=rules,
         default=assembly.default,
+        loosen=assembly.loosen,
         templates=templates_of(written.template, problems),
         lines=lines,
     )

@@ -270,10 +270,17 @@ class TemplateEntry(_Strict):
     who: People | None = None
 
 
+class ModesEntry(_Strict):
+    """What the file says of the modes of channels."""
+
+    loosen: People | None = None  # who may loosen one; None: the approvers of the defaults
+
+
 class PolicyFile(_Strict):
     """The whole file."""
 
     hours: HoursEntry | None = None
     defaults: Defaults = Defaults()
+    modes: ModesEntry = ModesEntry()
     rule: list[RuleEntry] = []
     template: list[TemplateEntry] = []

@@ -1,4 +1,4 @@
-"""The tables of what people say, as the first schema makes them: votes and answers."""
+"""The tables of what people say, as the first schema makes them: votes, answers, modes."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -39,3 +39,18 @@ def answer() -> None:
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("call_id"),
     )
+
+
+def mode() -> None:
+    """A channel's mode, and who switched it."""
+    op.create_table(
+        "mode",
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("team", sa.String(), nullable=False),
+        sa.Column("channel", sa.String(), nullable=False),
+        sa.Column("mode", sa.String(), nullable=False),
+        sa.Column("person", sa.String(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("seq"),
+    )
+    op.create_index("ix_mode_channel", "mode", ["channel"], unique=False)

@@ -16,7 +16,7 @@ from bot.messages.help import greeting, help_text
 from bot.messages.sentences import notices, refusals
 from bot.messages.text import unescape
 from bot.policy.gates import Offer
-from storage.states import CallStatus
+from storage.states import CallStatus, Mode
 from tests.messages.cards_support import accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -87,6 +87,12 @@ SAID = {
     "not_begun": (EVIL,),
     "nobody_plans": (),
     "no_model": ("UBEN00001",),
+    "mode_now": (Mode.STRICT, ("UANA00001", AT), "<@UANA00001>"),
+    "mode_as_before": (Mode.ASK,),
+    "mode_set": (Mode.OBSERVE,),
+    "may_not_loosen": (Mode.STRICT, ""),
+    "mode_switched": ("UANA00001", Mode.OBSERVE),
+    "mode_note": (Mode.STRICT,),
     "people_named": (["UANA00001"], ["S0LEADS"]),
     "asked_elsewhere": ("<@UANA00001>", EVIL),
     "was_answered": ("UANA00001", False),

@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from bot.approvals.modes.narrowing import narrowed
 from bot.approvals.terms.facts import Sources, facts_of, with_sums
 from bot.policy.conditions.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Effect, Tool
-from storage import calls
+from storage import calls, modes
 from storage.models import Call, Run
 from storage.transaction import Transaction
 
@@ -51,8 +52,11 @@ def gate_within(
     `call`, `siblings`: see bot.approvals.facts.with_sums.
     """
     summed = with_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
-    gate = sources.policy.policy.gate(summed)
-    return gate if facts.effect == Effect.READ else _after_rejection(tx, run, gate)
+    policy, reads = sources.policy.policy, facts.effect == Effect.READ
+    gate = narrowed(
+        policy.gate(summed), modes.current(tx, run.team, run.channel), policy.default, reads=reads
+    )
+    return gate if reads else _after_rejection(tx, run, gate)
 
 
 def _after_rejection(tx: Transaction, run: Run, gate: Allow | Deny | Ask) -> Allow | Deny | Ask:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bot.approvals.modes.switching import Modes
 from bot.approvals.terms.grants import GrantList
 from bot.explain.explain import explain
 from bot.explain.grounds import Grounds
@@ -14,6 +15,7 @@ from bot.messages.text import escape
 from bot.slack.commands.words import SlackWords
 from bot.tools import Registry
 from storage.models import Run
+from storage.states import Mode
 
 if TYPE_CHECKING:  # the dialogs' own modules are many
     from bot.slack.dialogs.doors import RequestDoors
@@ -50,6 +52,7 @@ class Answerer:
     grants: GrantList
     tools: Registry
     requests: RequestDoors
+    modes: Modes
 
 
 def _request(can: Answerer, asked: SlashCommand) -> str:
@@ -87,6 +90,15 @@ def _revoke(can: Answerer, asked: SlashCommand) -> str:
     return can.grants.revoke(asked.words[0].strip("`"), asked.person)
 
 
+def _mode(can: Answerer, asked: SlashCommand) -> str:
+    words = [each.lower() for each in asked.words]
+    if not words:
+        return can.modes.shown(asked.channel)
+    if len(words) != 1 or words[0] not in frozenset(Mode):
+        raise MistypedError("The modes are observe, ask and strict.")
+    return can.modes.switch(asked.channel, Mode(words[0]), asked.person)
+
+
 QUESTIONS: dict[str, Question] = {
     "request": Question(
         "request [what]", "ask for something with a form, without the agent", _request
@@ -101,6 +113,11 @@ QUESTIONS: dict[str, Question] = {
     ),
     "revoke": Question(
         "revoke <id>", "end a remembered approval: the next such call is asked again", _revoke
+    ),
+    "mode": Question(
+        "mode [observe | ask | strict]",
+        "what may happen in this channel, and a tighter or a looser way",
+        _mode,
     ),
     "help": Question("help", "this list", _help),
 }

@@ -1,5 +1,5 @@
 """The first schema: inbox, runs, transcript, plans, calls, revisions, votes, answers, attempts,
-grants, audit, outbox, contacts.
+grants, modes, audit, outbox, contacts.
 """
 
 import sqlalchemy as sa
@@ -22,6 +22,7 @@ def upgrade() -> None:
         _revision,
         people.vote,
         people.answer,
+        people.mode,
         _attempt,
         _delivery,
         _message,

@@ -1,0 +1,154 @@
+"""The mode of a channel: anyone tightens it, whom the policy names loosens it, calls keep to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from storage import channels, modes
+from storage.models import Audit, ModeSwitch
+from storage.states import CallStatus, Mode
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import GENERAL, SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import arrived, ask, now_at, statuses, vote
+
+C = CallStatus
+POLICY = """
+[defaults]
+approvers = ["@shop-leads"]
+
+[modes]
+loosen = ["@shop-leads"]
+
+[[rule]]
+name = "put is free"
+tool = "put"
+verdict = "allow"
+
+[[rule]]
+name = "notes may be remembered"
+tool = "note"
+verdict = "ask"
+remember = [{ fields = ["text"], where = "everywhere" }]
+"""
+
+
+def mode(harness: Harness, line: str, who: str, part: str, channel: str = SUPPORT) -> None:
+    """Someone gives the command with these words, and is told this."""
+    person = harness.person(who)
+    before = {m["ts"] for m in person.everything(channel)}
+    person.command(channel, f"/approvals mode {line}".strip())
+
+    def told() -> bool:
+        new = [m for m in person.everything(channel) if m["ts"] not in before]
+        return any(m.get("is_ephemeral") and part in words(m) for m in new)
+
+    harness.slack.wait(told)
+    arrived(harness)
+
+
+@pytest.fixture(autouse=True)
+def _as_the_policy_says(harness: Harness) -> Iterator[None]:
+    """Every story begins and ends in the mode ask."""
+    yield
+    for channel in (SUPPORT, GENERAL):
+        if harness.all(ModeSwitch, ModeSwitch.channel == channel):
+            mode(harness, "ask", "ana", "*ask* mode", channel)
+
+
+def test_in_observe_only_reads_run(harness: Harness, fakes: FakeTools) -> None:
+    """What policy allows is refused with a sentence when it changes something; reads still run."""
+    mode(harness, "observe", "ben", "*observe* mode now")
+    thread = ask(harness, ("put", {"text": "not in observe"}))
+    harness.said(SUPPORT, thread, "observe mode")
+    assert statuses(harness, thread)[0] is C.REFUSED
+    assert not fakes.did("put", "not in observe")
+    shown = [m for m in harness.person("ana").everything(SUPPORT) if "set this channel" in words(m)]
+    assert "<@UBEN00001>" in words(shown[-1])
+
+
+def test_in_strict_what_is_allowed_is_asked(harness: Harness, fakes: FakeTools) -> None:
+    """The people of the defaults are asked, and the card says why; in other channels it runs."""
+    mode(harness, "strict", "ben", "*strict* mode now")
+    thread = ask(harness, ("put", {"text": "asked in strict"}))
+    card = harness.card(SUPPORT, thread)
+    assert "strict mode" in words(card)
+    assert not fakes.did("put", "asked in strict")
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("put", "asked in strict") == 1
+    elsewhere = ask(harness, ("put", {"text": "free elsewhere"}), channel=GENERAL)
+    harness.said(GENERAL, elsewhere, "That is all.")
+    assert fakes.did("put", "free elsewhere") == 1
+
+
+def test_only_who_the_policy_names_loosens(harness: Harness) -> None:
+    """Anyone tightens; loosening by somebody else is refused, and both are on record."""
+    mode(harness, "strict", "ben", "*strict* mode now")
+    mode(harness, "ask", "ben", "cannot loosen")
+    mode(harness, "", "ben", "in *strict* mode")
+    mode(harness, "ask", "cleo", "*ask* mode now")
+    found = harness.all(ModeSwitch, ModeSwitch.channel == SUPPORT)
+    assert [(each.mode, each.person) for each in found[-2:]] == [
+        (Mode.STRICT, "UBEN00001"),
+        (Mode.ASK, "UCLEO0001"),
+    ]
+    events = [row.event for row in harness.all(Audit) if row.event.startswith("mode.")]
+    assert events[-3:] == ["mode.switched", "mode.refused", "mode.switched"]
+
+
+def test_observe_holds_for_what_was_approved_before(harness: Harness, fakes: FakeTools) -> None:
+    """A call approved before the switch does not run after it: the mode is looked at again."""
+    thread = ask(
+        harness, ("note", {"text": "approved first"}), ("note", {"text": "approved second"})
+    )
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    assert statuses(harness, thread) == [C.APPROVED, C.PENDING]
+    mode(harness, "observe", "dan", "*observe* mode now")
+    vote(harness, "ana", now_at(harness, SUPPORT, card["ts"]))
+    harness.said(SUPPORT, thread, "That is all.")
+    assert statuses(harness, thread) == [C.INVALIDATED, C.INVALIDATED]
+    assert not fakes.did("note", "approved first")
+
+
+def test_strict_asks_again_for_what_policy_had_allowed(harness: Harness, fakes: FakeTools) -> None:
+    """A call allowed by policy, held up by its plan, is asked once the channel is strict."""
+    thread = ask(harness, ("put", {"text": "was allowed"}), ("note", {"text": "holds it up"}))
+    card = harness.card(SUPPORT, thread)
+    mode(harness, "strict", "ben", "*strict* mode now")
+    vote(harness, "ana", card)
+    again = harness.slack.wait(
+        lambda: next(
+            (
+                m
+                for m in harness.thread(SUPPORT, thread)
+                if "was allowed" in words(m) and '"approve"' in words(m)
+            ),
+            None,
+        )
+    )
+    assert not fakes.did("put", "was allowed")
+    vote(harness, "ana", again)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("put", "was allowed") == 1
+
+
+def test_a_channel_that_moves_keeps_its_mode(harness: Harness) -> None:
+    """Where Slack gives the channel another id, strict stays strict."""
+    store, team = harness.app.core.store, harness.app.core.identity.team
+    now = harness.clock.now()
+    with store.write() as tx:
+        modes.switch(tx, team, "C0OLD", Mode.STRICT, "UBEN00001", at=now)
+        channels.follow(tx, team, "C0OLD", "C0NEW", at=now)
+        assert modes.current(tx, team, "C0NEW") is Mode.STRICT
+
+
+def test_a_question_is_asked_in_every_mode(harness: Harness) -> None:
+    """A question changes nothing, so it is asked where only reads run."""
+    mode(harness, "observe", "ben", "*observe* mode now")
+    thread = ask(harness, ("ask_person", {"question": "Is it raining?", "kind": "yes_no"}))
+    harness.card(SUPPORT, thread, "ben", "choose_1")
+    assert statuses(harness, thread) == [C.PENDING]
