@@ -21,7 +21,7 @@ LINE_LIMIT = 40  # line ends of one piece on a card
 BEGINNING = 300  # characters of a piece that does not fit a card
 BEGINNING_SENTENCE = 200  # of the sentence: it mostly repeats an argument
 BEGINNING_LINES = 12
-SHORT = 44  # characters of an argument that stands beside another one, with its label
+SHORT = 32  # characters of an argument that stands beside another one, with its label
 LEAST = 60  # characters of a beginning; with less room there is none
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
 COMPACT_TOTAL = 450  # after so many, further arguments are only counted
@@ -177,7 +177,8 @@ class Filled:
     """The pieces of one call that found room, and what is said about the others."""
 
     cells: tuple[str, ...]  # short arguments, for two columns
-    body: tuple[Json, ...]  # sentence, other arguments and preview, as rich-text elements
+    sentence: tuple[Json, ...]  # where it is too long for the top, as rich-text elements
+    body: tuple[Json, ...]  # other arguments and the preview
     reason: tuple[Json, ...]  # the agent's words
     missing: str  # "" when everything is shown
 
@@ -198,8 +199,7 @@ def fill(
     short = [piece for piece in pieces if piece.cell][:cells]
     beside = {id(piece) for piece in short} if len(short) > 1 else set()
     found: list[str] = []
-    body: list[Json] = []
-    reason: list[Json] = []
+    parts: dict[PieceKind, list[Json]] = {kind: [] for kind in PieceKind}
     missing: list[str] = []
     for piece in pieces:
         whole = piece.fits_a_card and piece.size <= room
@@ -210,9 +210,11 @@ def fill(
         if whole and id(piece) in beside:
             found.append(piece.cell)
         else:
-            (reason if piece.kind is PieceKind.REASON else body).extend(elements)
+            parts[piece.kind].extend(elements)
     missing += [name for name in covered if name not in missing]
-    return Filled(tuple(found), tuple(body), tuple(reason), _missing(missing))
+    body = (*parts[PieceKind.ARGUMENT], *parts[PieceKind.PREVIEW])
+    sentence, reason = tuple(parts[PieceKind.SENTENCE]), tuple(parts[PieceKind.REASON])
+    return Filled(tuple(found), sentence, body, reason, _missing(missing))
 
 
 def wanted(piece: Piece) -> int:

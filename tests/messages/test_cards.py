@@ -114,6 +114,9 @@ def test_a_plan_has_a_head() -> None:
     lines = read(card(view(done, other, CANCEL), NOW).blocks).splitlines()
     assert lines[0] == "2 of 3 left to decide"
     assert any("runs once the two others are decided" in each for each in lines)
+    last = card(view(done, CANCEL), NOW).blocks
+    assert not {"approve_all", "reject_all"} & set(action_ids(last))
+    assert all(each in read(last) for each in ("Withdraw (who", "Cancel the request (who"))
 
 
 def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:

@@ -199,7 +199,7 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
     rest = ["edit", "reject_now"]
     assert [verb for verb, value in found if value == "call-1:1"] == ["review", *rest]
     assert [verb for verb, value in found if value == "call-2:1"] == ["approve", *rest]
-    assert found["review", "call-1:1"]["text"]["text"] == "Review and approve…"
+    assert found["review", "call-1:1"]["text"]["text"] == "Review…"
     assert "approve_all" not in action_ids(drawn.blocks)
     assert "reject_all" in action_ids(drawn.blocks)
 

@@ -61,7 +61,7 @@ def test_a_post_whose_answer_was_lost(
     harness.said(SUPPORT, thread, "That is all.")
     all_sent(harness)
     assert fakes.did("note", text) == 1
-    assert len(showing(harness, SUPPORT, thread, "Write a note")) == 1
+    assert len(showing(harness, SUPPORT, thread, "Approved by")) == 1
     assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
 
 
@@ -90,7 +90,7 @@ def test_slack_has_faults(harness: Harness, fakes: FakeTools, counted: Counted) 
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.slack.wait(lambda: counted("chat.update", 500) == 1)
     all_sent(harness)
-    assert len(showing(harness, SUPPORT, thread, "Write a note")) == 1
+    assert len(showing(harness, SUPPORT, thread, "Approved by")) == 1
     assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
     assert fakes.did("note", "through faults") == 1
 
@@ -256,7 +256,7 @@ def test_a_deleted_card_comes_back(harness: Harness, fakes: FakeTools) -> None:
     all_sent(harness)
     assert [c.status for c in harness.calls_in(thread)] == [C.SUCCEEDED, C.SUCCEEDED]
     assert fakes.did("note", "kept") == fakes.did("note", "also kept") == 1
-    assert len(showing(harness, SUPPORT, thread, "Write a note")) == 1
+    assert len(showing(harness, SUPPORT, thread, "Approved by")) == 1
 
 
 def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: FakeTools) -> None:
@@ -275,7 +275,7 @@ def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: 
     store.close()
     harness.start()
     all_sent(harness)
-    assert len(showing(harness, SUPPORT, thread, "Write a note")) == 1
+    assert len(showing(harness, SUPPORT, thread, "Approvers: ")) == 1
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     all_sent(harness)

@@ -119,11 +119,7 @@ def test_an_edit_that_is_approved_at_once_is_one_sentence(own_harness: Any, also
     harness.said(SUPPORT, thread, "That is all.")
     [call] = harness.calls_in(thread)
     assert call.status is CallStatus.SUCCEEDED
-    who = (
-        ["edited and approved by <@UANA00001>"]
-        if also
-        else ["edited by <@UANA00001>", "approved by <@UCLEO0001>"]
-    )
+    who = ["edited and approved by <@UANA00001>"] if also else ["approved by <@UCLEO0001>"]
     line = f"✅ Done: Write “final”. {', '.join([ASKED, *who])}."
     edit = [] if also else ["✏️ <@UANA00001> edited: Write “final”"]
     assert told(harness, thread) == [*edit, line]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bot.durations import roughly
 from bot.messages.actions.codec import Click, block_id
@@ -64,6 +64,7 @@ PER_BLOCK = 100  # what each block counts besides its text: Slack limits the two
 NOTIFICATION = 300  # characters of the notification sentence
 QUOTED = 200  # characters of each message quoted
 EDITED_SINCE = " edited the request after the agent had read it. It says now:"
+MINUTE = timedelta(minutes=1)
 MOST = 5  # calls of one message
 IN_COLUMNS, CELLS = 3, 20  # calls whose short arguments stand in columns, and how many of each
 MENTIONS = 80  # people and groups named as approvers
@@ -150,8 +151,8 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
         if call in waiting:
             small = _who(view) if alone else []
             small += _until(call.deadline) if alone or shared is None else []
-            whole = RunTarget(view.run_id) if alone else None
-            blocks += waiting_blocks(call, fills[call.id], small=small, whole=whole)
+            whole = RunTarget(view.run_id) if len(waiting) == 1 else None
+            blocks += waiting_blocks(call, fills[call.id], small=small, whole=whole, alone=alone)
         else:
             blocks += decided_blocks(call, undecided=max(view.undecided, len(waiting)))
     if not waiting:
@@ -160,9 +161,11 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
 
 
 def _deadline(waiting: Sequence[CallView]) -> datetime | None:
-    """Return the one deadline of all these calls; None where they have not the same."""
-    found = {call.deadline for call in waiting}
-    return found.pop() if len(found) == 1 else None
+    """Return the first deadline of these calls; None where they are not the same to the minute."""
+    found = [call.deadline for call in waiting if call.deadline]
+    if len(found) < len(waiting) or not found or max(found) - min(found) > MINUTE:
+        return None
+    return min(found)
 
 
 def _until(deadline: datetime | None) -> list[str]:
@@ -226,19 +229,18 @@ def _head(
     # a click counts for the calls of its own message only
     which = "all" if view.parts == 1 else "these"
     row: list[Json] = []
-    if left > 1:
-        if all(approved_here(call, fills[call.id]) for call in waiting):
-            row.append(_approve_all(waiting, about, which))
-        row.append(button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
+    if all(approved_here(call, fills[call.id]) for call in waiting):
+        row.append(_approve_all(waiting, about, which))
+    row.append(button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
     cancel = (CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
     row.append(menu([send_back(waiting[0].target), cancel]))
-    return [
+    small = mrkdwn("  ·  ".join([*_who(view), *_until(deadline)]))
+    head = [
         header(block_id(Block.HEAD, about), count),
-        context(
-            block_id(Block.ASKED, about), [mrkdwn("  ·  ".join([*_who(view), *_until(deadline)]))]
-        ),
-        actions(block_id(Block.HEAD_BUTTONS, about), row),
+        context(block_id(Block.ASKED, about), [small]),
     ]
+    # the last one has buttons of its own for all that is left
+    return [*head, actions(block_id(Block.HEAD_BUTTONS, about), row)] if left > 1 else head
 
 
 def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> Json:

@@ -77,8 +77,8 @@ BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 def decided_blocks(call: CallView, *, undecided: int = 0) -> list[Json]:
     """Build what it came to or would have done, what became of it and why, and who had a part.
 
-    There are buttons only where nobody knows how the call ended. `undecided`: how many decisions
-    of its plan an approved call waits for.
+    There are buttons only where nobody knows how the call ended. `undecided`: how many
+    decisions of its plan an approved call waits for.
     """
     title = _title(call)
     elements = [line(words(title, bold=True))]
@@ -94,7 +94,8 @@ def decided_blocks(call: CallView, *, undecided: int = 0) -> list[Json]:
         elements.append(line(*compact(values)))
     blocks = [rich(block_id(Block.OUTCOME, call.target), elements)]
     if small := _small(call):
-        blocks.append(context(block_id(Block.SMALL_PRINT, call.target), [mrkdwn(small)]))
+        joined = mrkdwn("  ·  ".join(small))
+        blocks.append(context(block_id(Block.SMALL_PRINT, call.target), [joined]))
     if asks(call):
         blocks.append(actions(block_id(Block.RESOLUTIONS, call.target), _resolutions(call)))
     return blocks
@@ -192,17 +193,13 @@ def _said(call: CallView) -> str:
     return plain(shown(text.strip(), ""), TEXT_LIMIT)
 
 
-def _small(call: CallView) -> str:
-    """Say in mrkdwn who approved what was started, and who edited it; "" for nobody."""
-    small: list[str] = []
+def _small(call: CallView) -> list[str]:
+    """Say in mrkdwn who edited it, and who approved what was started."""
+    small = [f"Edited by {mention(call.edited_by)}"] if call.edited_by else []
     if call.status in STARTED:
-        by = _mentions(call) or "policy"
-        small.append(
-            f"Approved by {by}" + (f", {when(call.decided_at)}" if call.decided_at else "")
-        )
-    if call.edited_by:
-        small.append(f"Edited by {mention(call.edited_by)}")
-    return "  ·  ".join(small)
+        at = f", {when(call.decided_at)}" if call.decided_at else ""
+        small.append(f"Approved by {_mentions(call) or 'policy'}{at}")
+    return small
 
 
 def _resolutions(call: CallView) -> list[Json]:

@@ -32,25 +32,33 @@ from bot.messages.text import channel_mention, group_mention, mention, plain, vi
 from bot.messages.views import CallView, Progress
 
 CANCEL = "Cancel the request (who asked)"
+MOST_CHOICES = 5  # of a menu
 RICH_LIMIT = 3_000  # characters of one rich_text block
 ROW_LIMIT = 10  # cells of one section in two columns
 NAMED = 10  # people and groups named of whom a step lacks
 
 
 def waiting_blocks(
-    call: CallView, filled: Filled, *, small: Sequence[str], whole: RunTarget | None = None
+    call: CallView,
+    filled: Filled,
+    *,
+    small: Sequence[str],
+    whole: RunTarget | None = None,
+    alone: bool = False,
 ) -> list[Json]:
     """Build what the call would do, why, with what, and the buttons that decide it.
 
     What warns of it stands above its arguments. `small`: who asked, who may decide and until when,
-    where nothing above the call says so (mrkdwn). `whole`: the request that the call is all of.
+    where nothing above the call says so (mrkdwn). `whole`: the request, where nothing
+    else of it waits here; `alone`: the card shows nothing else.
     """
     about = call.target
     blocks = [header(block_id(Block.HEADLINE, about), headline(call))]
     if warned := _warnings(call):
         blocks.append(rich(block_id(Block.WARNING, about), warned))
-    if filled.reason:
-        blocks.append(rich(block_id(Block.AGENT_WORDS, about), filled.reason))
+    if filled.sentence or filled.reason:
+        said = [*filled.sentence, *filled.reason]
+        blocks += packed(said, RICH_LIMIT, partial(block_id, Block.AGENT_WORDS, about))
     for start in range(0, len(filled.cells), ROW_LIMIT):
         cells = [plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
         blocks.append(columns(block_id(Block.SHORT_VALUES, about, start), cells))
@@ -62,7 +70,7 @@ def waiting_blocks(
         blocks.append(context(block_id(Block.SMALL_PRINT, about), [mrkdwn("  ·  ".join(below))]))
     if call.progress:
         blocks.append(context(block_id(Block.PROGRESS, about), [mrkdwn(_so_far(call.progress))]))
-    row = [*_buttons(call, filled), _more(call, filled, whole)]
+    row = [*_buttons(call, filled), _more(call, filled, whole, alone)]
     return [*blocks, actions(block_id(Block.CALL_BUTTONS, about), row)]
 
 
@@ -132,7 +140,7 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
             ask = confirm("Approve this?", text, "Approve")
         row = [button(Action.APPROVE, "Approve", about, style=inviting(call), confirm=ask)]
     else:
-        row = [button(Action.REVIEW, "Review and approve…", about, style=inviting(call))]
+        row = [button(Action.REVIEW, "Review…", about, style=inviting(call))]
     if call.editable:
         row.append(button(Action.EDIT, "Edit", about))
     if call.no_needs_words:
@@ -140,7 +148,7 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
     return [*row, button(Action.REJECT_NOW, "Reject", about, style="danger")]
 
 
-def _more(call: CallView, filled: Filled, whole: RunTarget | None) -> Json:
+def _more(call: CallView, filled: Filled, whole: RunTarget | None, alone: bool) -> Json:
     """Build the menu of what is needed less often, without what is a button already."""
     about, choices = call.target, []
     if approved_here(call, filled):
@@ -151,17 +159,13 @@ def _more(call: CallView, filled: Filled, whole: RunTarget | None) -> Json:
         choices.append(("Reject with a reason…", Click(Action.REJECT, about)))
     if call.has_rows:
         choices.append((ALL_ROWS, Click(Action.ROWS, about)))
-    taken_back = (
-        (CANCEL, Click(Action.CANCEL_RUN, whole))
-        if whole
-        else (
-            "Withdraw (who asked)",
-            Click(Action.WITHDRAW, about),
-        )
-    )
     if call.by_agent:
         choices.append(send_back(about))
-    return menu([*choices, taken_back])
+    if not alone:
+        choices.append(("Withdraw (who asked)", Click(Action.WITHDRAW, about)))
+    if whole:
+        choices.append((CANCEL, Click(Action.CANCEL_RUN, whole)))
+    return menu(choices[:MOST_CHOICES])
 
 
 def send_back(about: CallTarget) -> tuple[str, Click]:

@@ -91,7 +91,7 @@ class People:
     """Who had a part in a call that was started, by id."""
 
     requester: str
-    editors: tuple[str, ...]
+    editors: tuple[str, ...]  # told of only where they approved it, too: others were told of before
     approved: tuple[tuple[str, str], ...]  # each approver, and their words ("" for none)
 
 
@@ -115,13 +115,9 @@ def _parts(people: People) -> str:
         mention(person) + (f" (“{said(words)}”)" if words.strip() else "")
         for person, words in people.approved
     ]
-    edited = [mention(person) for person in people.editors]
-    parts = [_asked_by(people.requester)]
-    if edited and [*people.editors] == [person for person, _ in people.approved]:
-        return f"{parts[0]}, edited and approved by {_and(approvers)}"
-    parts += [f"edited by {_and(edited)}"] if edited else []
-    parts += [f"approved by {_and(approvers)}"] if approvers else []
-    return ", ".join(parts)
+    own = people.editors and [*people.editors] == [person for person, _ in people.approved]
+    by = f", {'edited and ' if own else ''}approved by {_and(approvers)}" if approvers else ""
+    return f"{_asked_by(people.requester)}{by}"
 
 
 def _and(names: Sequence[str]) -> str:

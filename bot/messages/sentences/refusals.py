@@ -125,8 +125,8 @@ def not_remembered() -> str:
 def words_needed() -> str:
     """Tell somebody that the policy wants a reason with this decision."""
     return (
-        "Please say why: this one needs a reason in your own words. “Review and approve…” and "
-        "“Reject…” on the card ask for it."
+        "Please say why: this one needs a reason in your own words. “Review…” and “Reject…” "
+        "on the card ask for it."
     )
 
 
