@@ -8,6 +8,7 @@ import pytest
 
 from bot.config.startup import StartupError
 from bot.policy.evaluate import parse
+from bot.tools.people.question import ASK_PERSON
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -71,6 +72,7 @@ def test_the_picker_has_what_a_person_may_ask_for(harness: Harness) -> None:
     assert "Log in to the bank" not in seen
     assert "Wipe something" not in seen
     assert '"Log in"' not in seen
+    assert ASK_PERSON.title not in seen
     assert "Set a value" in seen
     harness.person("ben").close_view()
     assert "Log in to the bank" in opened(harness, "/approvals request", "cleo")

@@ -24,6 +24,7 @@ from bot.messages.modals import entered_text, input_block, text_element
 from bot.messages.parts import Json, context, mrkdwn, plain_text, section
 from bot.messages.text import channel_mention, plain, slack_length, visible
 from bot.tools import Tool
+from bot.tools.people.question import ASK_PERSON
 
 MOST_QUOTED = 700  # characters of a message that a form keeps
 MOST_WHY = 500
@@ -79,8 +80,11 @@ def _is_absent(slot: Slot, values: Mapping[str, Any]) -> bool:
 def askable(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
     """Return whether a form can hold all that a call of this tool needs beside what is `fixed`.
 
-    Nobody is to write a secret into a form: Slack shows it, and keeps it.
+    Nobody is to write a secret into a form: Slack shows it, and keeps it. Questions are the
+    agent's: their answers go nowhere else.
     """
+    if tool.name == ASK_PERSON.name:
+        return False
     initial = {**blank(tool), **(fixed or {})}
     places, left_out = laid_out(replace(tool, editable=None), initial)
     shut = [*left_out, *(place.slot for place in places if place.slot.secret)]
