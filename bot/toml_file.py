@@ -4,11 +4,13 @@ policy and the list of databases are such files.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from typing import Any
 
 Loc = tuple[int | str, ...]
 # Pydantic's kinds of complaint, in the words of the file's author
@@ -112,3 +114,32 @@ def meant(wrong: Iterable[str], there: Collection[str]) -> str:
     """Return the nearest name there is, as the end of a sentence; "" for none."""
     close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
     return f" (is {close[0]} meant?)" if close else ""
+
+
+def to_json(text: str) -> str:
+    """Return a TOML text as JSON, dates and times as ISO 8601 has them.
+
+    Raises tomllib.TOMLDecodeError.
+    """
+    return json.dumps(tomllib.loads(text), default=lambda each: each.isoformat(), indent=2)
+
+
+def from_json(text: str) -> dict[str, Any]:
+    """Read a JSON object that says what a TOML file could.
+
+    Raises ValueError, also for a key that stands twice and for what is no object.
+    """
+
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a key stands twice in the same object")
+        return found
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is not a JSON value")
+
+    found = json.loads(text, object_pairs_hook=table, parse_constant=refuse)
+    if not isinstance(found, dict):
+        raise ValueError("it has to be an object")
+    return found

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import cache
+from typing import Any
 
+from pydantic import BaseModel, ConfigDict, create_model
 from sqlalchemy import bindparam, or_, select, update
 from sqlmodel import col
 
@@ -136,3 +139,25 @@ def open_for(tx: Transaction, team: str, person: str, at: datetime) -> list[Gran
         .order_by(col(Grant.until))
     )
     return rows(tx, Grant, statement)
+
+
+def dump_grant(grant: Grant) -> str:
+    """A remembered approval as JSON, for other programs."""
+    return grant.model_dump_json()
+
+
+def load_grant(text: str) -> Grant:
+    """A remembered approval that was written as JSON; it holds only once `give` has stored it.
+
+    Raises pydantic.ValidationError for what is none.
+    """
+    return Grant(**_shape().model_validate_json(text).model_dump())
+
+
+@cache
+def _shape() -> type[BaseModel]:
+    """What a row has to have; a row itself checks nothing."""
+    fields: dict[str, Any] = {
+        name: (field.annotation, ...) for name, field in Grant.model_fields.items()
+    }
+    return create_model("GrantShape", __config__=ConfigDict(extra="forbid"), **fields)

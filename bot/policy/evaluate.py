@@ -25,7 +25,7 @@ from bot.policy.named import without_names
 from bot.policy.rules import Rule, Toolbox, needs_of, unfit
 from bot.policy.strictness import tightened
 from bot.policy.templates import Template
-from bot.toml_file import Problems
+from bot.toml_file import Problems, from_json
 
 __all__ = [
     "Allow",
@@ -226,18 +226,18 @@ def _fingerprint(what: BaseModel, exclude: dict[str, Any] | None = None) -> str:
 
 
 def parse(text: str, source: str = "policy") -> Policy:
-    """Read a policy's TOML `text`, called `source` in messages.
+    """Read a policy's `text`, called `source` in messages: TOML, or JSON with the same keys where
+    `source` ends in .json.
 
     Raises PolicyError with all that is wrong.
     """
-    problems = Problems(source, text)
+    is_json = source.endswith(".json")
+    problems = Problems(source, "" if is_json else text)  # of JSON no lines are told
     policy = None
     try:
-        policy = _policy(
-            PolicyFile.model_validate(without_names(tomllib.loads(text), problems)),
-            source,
-            problems,
-        )
+        written = from_json(text) if is_json else tomllib.loads(text)
+        plain = PolicyFile.model_validate(without_names(written, problems))
+        policy = _policy(plain, source, problems)
     except tomllib.TOMLDecodeError as error:
         problems.add_syntax(error, f"this is not TOML: {error}; correct this line")
     except RecursionError:
@@ -245,6 +245,10 @@ def parse(text: str, source: str = "policy") -> Policy:
     except ValidationError as invalid:
         for each in invalid.errors():
             problems.add(each["loc"], sentence_for(each))
+    except ValueError as error:
+        if not is_json:
+            raise
+        problems.add_at(1, f"this is not JSON: {error}; correct it")
     if policy is None or problems:
         raise PolicyError(source, problems.sentences())
     return policy

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -155,6 +156,19 @@ class Options(_Strict):
         return _names(values)
 
 
+def _as_date(value: object) -> object:
+    """A date as JSON has it, as one; anything else stays as it is."""
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            return value
+    return value
+
+
+Holiday = Annotated[date, BeforeValidator(_as_date)]
+
+
 class HoursEntry(_Strict):
     """[hours]: what business_hours counts."""
 
@@ -162,7 +176,9 @@ class HoursEntry(_Strict):
     opens: str
     closes: str
     days: Annotated[list[Day], Field(min_length=1)] = ["mon", "tue", "wed", "thu", "fri"]
-    holidays: Annotated[list[date], Field(max_length=MOST_HOLIDAYS)] = []
+    holidays: Annotated[
+        list[Annotated[date, BeforeValidator(_as_date)]], Field(max_length=MOST_HOLIDAYS)
+    ] = []
 
     @field_validator("zone")
     @classmethod

@@ -151,7 +151,7 @@ def test_it_is_part_of_what_the_policy_means() -> None:
         ('"09:00"', "09:00:00", "[hours] opens: write it in quotes"),
         ('"17:30"', '"09:00"', "p.toml:5: [hours] closes: is not after opens"),
         ('"mon", "tue"', '"mon", "tues"', "p.toml:6: [hours] days: write 'mon', 'tue'"),
-        ("2026-12-24,", '"2026-12-24",', "p.toml:7: [hours] holidays: write a date, as 2026-12-25"),
+        ("2026-12-24,", '"24.12.2026",', "p.toml:7: [hours] holidays: write a date, as 2026-12-25"),
         ("true", "false", "p.toml:2: hours: is used nowhere"),
     ],
 )

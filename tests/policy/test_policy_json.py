@@ -1,0 +1,150 @@
+"""Policies, gates and remembered approvals as JSON: what is written means what is read."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from bot.policy.evaluate import PolicyError, parse
+from bot.policy.gates import Ask, dump_gate, load_gate
+from bot.toml_file import to_json
+from storage.grants import dump_grant, load_grant
+from storage.models import Grant
+from tests.pages import ROOT, blocks
+from tests.policy.builders import asks
+from tests.policy.recipes import FIRST, RECIPES
+from tests.policy.test_business_hours import HOURS, schedules
+from tests.policy.test_policy_named import NAMED
+
+POLICIES = {**FIRST, **RECIPES, "hours": HOURS, "names": NAMED}
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+moments = st.datetimes(timezones=st.just(UTC))
+
+
+@pytest.mark.parametrize("title", POLICIES)
+def test_a_policy_means_the_same_in_either(title: str) -> None:
+    """Every policy of the page is the same policy as JSON, to the last condition."""
+    text = POLICIES[title]
+    assert parse(to_json(text), "p.json").digest == parse(text, "p.toml").digest
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"verdict": st.sampled_from(["ask", "allow", "add"])},
+            optional={
+                "tool": st.sampled_from(["pay", "*", "pay_*"]),
+                "when": st.sampled_from(["args.amount > 1.5", "requester in groups.finance"]),
+                "approvers": st.just(["@finance", "U01"]),
+                "deadline": st.sampled_from(["30m", "2d"]),
+                "veto": st.integers(0, 2),
+            },
+        ),
+        max_size=4,
+    )
+)
+def test_made_up_policies_fare_the_same(rules: list[dict[str, object]]) -> None:
+    """Whatever another program writes is taken or refused as the same TOML would be."""
+
+    def outcome(text: str, source: str) -> object:
+        try:
+            return parse(text, source).digest
+        except PolicyError as error:
+            return sorted(each.partition(": ")[2] for each in error.problems)
+
+    lines = ['[defaults]\napprovers = ["@leads"]']
+    for rule in rules:
+        lines += ["[[rule]]", *(f"{key} = {json.dumps(value)}" for key, value in rule.items())]
+    written = {"defaults": {"approvers": ["@leads"]}, **({"rule": rules} if rules else {})}
+    assert outcome(json.dumps(written), "p.json") == outcome("\n".join(lines), "p.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "p.json:1: this is not JSON"),
+        ("[]", "it has to be an object"),
+        ('{"defaults": {"approvers": ["@a"], "approvers": ["@b"]}}', "a key stands twice"),
+        ('{"defaults": {"approvers": []}}', "nobody could decide"),
+        ('{"defaults": {"approvers": ["@a"], "veto": NaN}}', "NaN is not a JSON value"),
+        ('{"rules": []}', "rules: unknown key"),
+    ],
+)
+def test_json_that_is_no_policy(text: str, said: str) -> None:
+    """What is no JSON, says a key twice, or is no policy, is refused."""
+    with pytest.raises(PolicyError) as found:
+        parse(text, "p.json")
+    assert any(said in each for each in found.value.problems)
+
+
+@given(asks, st.none() | schedules, st.booleans(), st.lists(texts, max_size=2).map(tuple))
+def test_every_gate_comes_back(
+    gate: Ask, hours: object, any_order: bool, added: tuple[str, ...]
+) -> None:
+    """A gate read from what was written of it is that gate, and is written the same again."""
+    update = {"hours": hours, "any_order": any_order, "added": added}
+    full = gate.model_copy(update=update)
+    assert load_gate(dump_gate(full)) == full
+    assert dump_gate(load_gate(dump_gate(full))) == dump_gate(full)
+
+
+@given(
+    st.builds(
+        Grant,
+        team=texts,
+        requester=texts,
+        tool=texts,
+        schema_digest=texts,
+        pinned=st.just('{"amount":"5"}'),
+        rule=texts,
+        channel=texts,
+        thread_ts=texts,
+        until=moments,
+        uses=st.integers(0, 1000),
+        call_id=texts,
+        given_by=texts,
+        given_at=moments,
+        revoked_at=st.none() | moments,
+        revoked_by=texts,
+    )
+)
+def test_every_grant_comes_back(grant: Grant) -> None:
+    """A remembered approval read from what was written of it is that one, to the microsecond."""
+    assert load_grant(dump_grant(grant)).model_dump() == grant.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [('"uses":3', '"uses":"many"'), ('"uses":3', '"uses":3,"more":1'), ('"team":"T",', "")],
+)
+def test_what_is_no_grant(was: str, becomes: str) -> None:
+    """A remembered approval with a wrong, unknown or missing field is refused."""
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    grant = Grant(
+        team="T",
+        requester="U1",
+        tool="pay",
+        schema_digest="d",
+        until=at,
+        uses=3,
+        call_id="c",
+        given_by="U2",
+        given_at=at,
+    )
+    text = dump_grant(grant)
+    assert was in text
+    with pytest.raises(ValidationError):
+        load_grant(text.replace(was, becomes))
+
+
+def test_the_example_of_the_page() -> None:
+    """The example for other programs works as it stands."""
+    [code] = [
+        each for each in blocks(ROOT / "docs" / "extending.md", "python") if "to_json" in each
+    ]
+    exec(code, {})
