@@ -10,8 +10,8 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from bot.durations import DAY, seconds
-from bot.policy.conditions.hours import BusinessHours
-from bot.policy.file import ASK_KEYS, DAYS, Options, PolicyFile, RuleEntry, TemplateEntry
+from bot.policy.conditions.hours import DAYS, BusinessHours
+from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, TemplateEntry
 from bot.policy.gates import (
     Addition,
     Allow,

@@ -5,14 +5,11 @@ author is told. PURE; what the rules mean is `bot.policy.evaluate`.
 from __future__ import annotations
 
 import re
-from datetime import date
-from typing import Annotated, Any, Literal, get_args
-from zoneinfo import ZoneInfo
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -20,6 +17,7 @@ from pydantic import (
 )
 
 from bot.durations import DAY, seconds
+from bot.policy.conditions.hours import HoursEntry
 from bot.policy.gates import AfterRejection, Editors, Reasons
 
 EFFECTS = ("read", "write", "destructive")
@@ -31,10 +29,6 @@ _GROUP = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-DAYS: tuple[Day, ...] = get_args(Day)
-MOST_HOLIDAYS = 400
-_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
 
 
@@ -154,47 +148,6 @@ class Options(_Strict):
     @classmethod
     def _editable(cls, values: list[str]) -> list[str]:
         return _names(values)
-
-
-def _as_date(value: object) -> object:
-    """A date as JSON has it, as one; anything else stays as it is."""
-    if isinstance(value, str):
-        try:
-            return date.fromisoformat(value)
-        except ValueError:
-            return value
-    return value
-
-
-Holiday = Annotated[date, BeforeValidator(_as_date)]
-
-
-class HoursEntry(_Strict):
-    """[hours]: what business_hours counts."""
-
-    zone: str
-    opens: str
-    closes: str
-    days: Annotated[list[Day], Field(min_length=1)] = ["mon", "tue", "wed", "thu", "fri"]
-    holidays: Annotated[
-        list[Annotated[date, BeforeValidator(_as_date)]], Field(max_length=MOST_HOLIDAYS)
-    ] = []
-
-    @field_validator("zone")
-    @classmethod
-    def _zone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (OSError, ValueError, LookupError):
-            raise ValueError(f"{value!r} is no time zone; write one as Europe/Berlin") from None
-        return value
-
-    @field_validator("opens", "closes")
-    @classmethod
-    def _time(cls, value: str) -> str:
-        if not _TIME.fullmatch(value):
-            raise ValueError(f'{value!r} is no time of day; write it as "09:00"')
-        return value
 
 
 ASK_KEYS = frozenset(Options.model_fields)

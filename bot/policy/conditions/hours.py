@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
+from typing import Annotated, Literal, get_args
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 _MOST_DAYS = 1_000  # looked at in search of business hours; then time is up
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[Day, ...] = get_args(Day)
+MOST_HOLIDAYS = 400
+_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
 
 
 class BusinessHours(BaseModel):
@@ -68,3 +74,46 @@ class BusinessHours(BaseModel):
 @lru_cache(16)
 def _zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
+
+
+def _as_date(value: object) -> object:
+    """A date as JSON has it, as one; anything else stays as it is."""
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            return value
+    return value
+
+
+Holiday = Annotated[date, BeforeValidator(_as_date)]
+
+
+class HoursEntry(BaseModel):
+    """[hours] as it is written: what business_hours counts."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    zone: str
+    opens: str
+    closes: str
+    days: Annotated[list[Day], Field(min_length=1)] = ["mon", "tue", "wed", "thu", "fri"]
+    holidays: Annotated[
+        list[Annotated[date, BeforeValidator(_as_date)]], Field(max_length=MOST_HOLIDAYS)
+    ] = []
+
+    @field_validator("zone")
+    @classmethod
+    def _zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (OSError, ValueError, LookupError):
+            raise ValueError(f"{value!r} is no time zone; write one as Europe/Berlin") from None
+        return value
+
+    @field_validator("opens", "closes")
+    @classmethod
+    def _time(cls, value: str) -> str:
+        if not _TIME.fullmatch(value):
+            raise ValueError(f'{value!r} is no time of day; write it as "09:00"')
+        return value
