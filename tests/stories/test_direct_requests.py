@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from bot.sandbox.workspace.records import Delivery
-from storage.models import Run
 from storage.states import CallStatus, RunSource, RunStatus
 from tests.stories.fakes import FakeTools
-from tests.stories.harness import FINANCE, SUPPORT, Harness
-from tests.stories.messages import action_ids, having, words
-from tests.stories.steps import arrived, menu, open_modal, press, reject, showing, told, typed, vote
+from tests.stories.forms import command, form, option, request, root
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import arrived, open_modal, press, reject, showing, typed, vote
 
 
 @pytest.fixture(autouse=True)
@@ -22,48 +20,6 @@ def _no_model(harness: Harness) -> Any:
     before = len(harness.planner.requests)
     yield
     assert len(harness.planner.requests) == before
-
-
-def command(harness: Harness, line: str, who: str = "ben", channel: str = SUPPORT) -> None:
-    """Type a slash command and wait until it is acknowledged."""
-    sent = harness.person(who).command(channel, line)
-    assert isinstance(sent, Delivery)
-    assert sent.wait() == "acked"
-
-
-def form(harness: Harness, what: str, who: str = "ben", channel: str = SUPPORT) -> dict[str, Any]:
-    """Open the form of a tool by its name; returns it."""
-    command(harness, f"/approvals request {what}", who, channel)
-    view: dict[str, Any] = harness.slack.wait(harness.person(who).view)
-    return view
-
-
-def option(harness: Harness, value: str) -> dict[str, Any]:
-    """The option of that value in Ben's dialog."""
-    options = [
-        each
-        for block in harness.person("ben").view()["blocks"]
-        for each in block.get("element", {}).get("options", [])
-    ]
-    return next(each for each in options if each["value"] == value)
-
-
-def root(harness: Harness, text: str, channel: str = SUPPORT, who: str = "ben") -> str:
-    """The ts of the message that a request with this text begins with, waited for."""
-
-    def look() -> str | None:
-        seen = harness.person(who).messages(channel)
-        return next((m["ts"] for m in seen if "asks: " in words(m) and text in words(m)), None)
-
-    return str(harness.slack.wait(look))
-
-
-def request(harness: Harness, text: str, tool: str = "note", why: str = "") -> str:
-    """Ben asks for this text with a form; returns the thread."""
-    form(harness, tool)
-    entered = typed(text=text) | {"why": {"text": {"value": why}}}
-    assert harness.person("ben").submit(entered)["outcome"] == "closed"
-    return root(harness, text)
 
 
 def test_choose_fill_in_approve_done(harness: Harness, fakes: FakeTools) -> None:
@@ -195,16 +151,6 @@ def test_it_is_marked_like_any_request(harness: Harness) -> None:
     harness.slack.wait(lambda: worn() == ["white_check_mark"])
 
 
-def test_where_the_bot_is_not_it_begins_in_a_direct_message(harness: Harness) -> None:
-    """Asked from a channel without the bot, it begins in the requester's own direct message."""
-    ben = harness.person("ben")
-    form(harness, "note", channel=ben.dm_channel)
-    assert ben.submit(typed(text="a secret garden"))["outcome"] == "closed"
-    thread = root(harness, "a secret garden", channel=ben.dm_channel)
-    harness.settle()
-    assert harness.run_in(thread).channel == ben.dm_channel
-
-
 @pytest.mark.parametrize("stage", ["stored", "rooted", "waiting", "decided"])
 def test_it_survives_a_restart(harness: Harness, fakes: FakeTools, stage: str) -> None:
     """Whenever the process ends, the request is asked once, runs once, and is told once."""
@@ -240,85 +186,3 @@ def test_a_guest_is_told_that_members_ask(harness: Harness) -> None:
     """Who is no full member gets no form, and a sentence."""
     command(harness, "/approvals request note", who="gus")
     assert harness.person("gus").view() is None
-
-
-def test_where_it_cannot_begin_it_begins_with_who_asked(harness: Harness) -> None:
-    """Slack takes no post in the channel any more: the request begins in a direct message."""
-    form(harness, "note")
-    harness.slack.faults.fail("chat.postMessage", "is_archived", match=having(SUPPORT))
-    ben = harness.person("ben")
-    assert ben.submit(typed(text="nowhere to go"))["outcome"] == "closed"
-    thread = root(harness, "nowhere to go", channel=ben.dm_channel)
-    harness.settle()
-    run = harness.run_in(thread)
-    assert (run.channel, run.status) == (ben.dm_channel, RunStatus.WAITING)
-
-
-def test_a_forged_form_is_judged_like_any_other(harness: Harness) -> None:
-    """A submission for another channel than the person is in begins with who asked, not there."""
-    ben = harness.person("ben")
-    view = form(harness, "note")
-    with harness.slack.world.lock:
-        [stored] = harness.slack.world.stacks[ben.id]
-        body = json.loads(view["private_metadata"])
-        stored.body["private_metadata"] = json.dumps(
-            {**body, "channel": FINANCE, "thread": f"{FINANCE}:"}
-        )
-    assert ben.submit(typed(text="from outside"))["outcome"] == "closed"
-    root(harness, "from outside", channel=ben.dm_channel)
-    seen = harness.person("cleo").messages(FINANCE)
-    assert not [m for m in seen if "from outside" in words(m)]
-
-
-def test_words_in_its_thread(harness: Harness, fakes: FakeTools) -> None:
-    """Words of the requester decide nothing and are answered once; “cancel” takes it back."""
-    thread = request(harness, "a slide")
-    harness.card(SUPPORT, thread)
-    ben = harness.person("ben")
-    ben.say(SUPPORT, "is anybody there?", thread)
-    hint = harness.slack.wait(
-        lambda: [m for m in ben.everything(SUPPORT) if m.get("is_ephemeral") and m["ts"] > thread]
-    )
-    assert len(hint) == 1
-    harness.person("dan").say(SUPPORT, "@bot cancel", thread)
-    arrived(harness)
-    assert harness.run_in(thread).status is RunStatus.WAITING
-    ben.say(SUPPORT, "cancel", thread)
-    harness.said(SUPPORT, thread, "cancelled the request")
-    harness.settle()
-    assert harness.run_in(thread).status is RunStatus.CANCELLED
-
-
-def test_a_plan_of_a_form_is_not_sent_back(harness: Harness) -> None:
-    """A dialog of old that sends back changes nothing here, and says what can be done."""
-    thread = request(harness, "a swing")
-    card = harness.card(SUPPORT, thread)
-    [call] = harness.calls_in(thread)
-    seen = json.loads(json.dumps(card))
-    option = {
-        "text": {"type": "plain_text", "text": "Send the plan back…", "emoji": False},
-        "value": f"send_back:{call.id}:{call.revision}",
-    }
-    for block in seen["blocks"]:
-        for element in block.get("elements", []):
-            if element.get("action_id") == "more":
-                element["options"][0] = option
-    menu(harness, "ana", seen, "send_back:")
-    harness.slack.wait(harness.person("ana").view)
-    harness.person("ana").submit({"words": {"text": {"value": "do it better"}}})
-    told(harness, "ana", SUPPORT, thread, "There is no agent here")
-    assert harness.run_in(thread).status is RunStatus.WAITING
-
-
-def test_nobody_is_asked_before_it_has_its_place(harness: Harness) -> None:
-    """While its first message is on its way, no worker takes the request: it has no thread yet."""
-    hold = harness.slack.faults.hold("chat.postMessage", match=having("a slow door"))
-    form(harness, "note")
-    assert harness.person("ben").submit(typed(text="a slow door"))["outcome"] == "closed"
-    harness.slack.wait(hold.arrived.is_set)
-    harness.slack.wait(harness.app.loop.is_idle)
-    [run] = harness.all(Run, Run.thread_ts == "")
-    assert (run.status, run.turns, run.fence) == (RunStatus.READY, 0, 0)
-    hold.release()
-    thread = root(harness, "a slow door")
-    harness.card(SUPPORT, thread)
