@@ -20,8 +20,8 @@ from slack_sdk import WebClient
 from bot.agent.late_planner import LatePlanner, NoModel
 from bot.agent.turn import ModelTurns
 from bot.approvals.answers.answering import QuestionAnswers
+from bot.approvals.delegation.delegations import StandIns
 from bot.approvals.forms.templates import insist
-from bot.approvals.home.home_view import HomeViews
 from bot.approvals.modes.switching import Modes
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -42,9 +42,9 @@ from bot.slack.client import SlackClient, reading_client
 from bot.slack.commands.commands import Commands
 from bot.slack.commands.questions import Answerer
 from bot.slack.dialogs.answers import AnswerDialogs
+from bot.slack.dialogs.delegation import DelegationDialogs
 from bot.slack.dialogs.dialogs import Dialogs
 from bot.slack.dialogs.doors import RequestDoors
-from bot.slack.dialogs.family import DialogFamily
 from bot.slack.dialogs.requests import RequestDialogs
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
@@ -168,8 +168,7 @@ def build(
         token, clock=clock, base_url=settings.slack_api_url, retry_handlers=[], timeout=15
     )
     reading = reading_client(token, settings.slack_api_url)
-    me = reading.auth_test()
-    identity = Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or ""))
+    identity = Identity.told(reading.auth_test().get)
     signals = Signals()
     directory = SlackDirectory(reading, clock, signals)
     registry = toolbox(settings, posting, directory, tools)
@@ -188,7 +187,7 @@ def build(
         tools=registry,
         key=store.key,
         identity=identity,
-        authority=Authority(directory, identity.team),
+        authority=Authority(directory, identity.team, StandIns(store, clock, identity.team).of),
         directory=directory,
         signals=signals,
     )
@@ -224,11 +223,12 @@ def _assemble(
 ) -> App:
     """Put the edges to Slack and the model around the core."""
     settings, signals, portal = core.settings, core.signals, core.previews.portal
-    naming = directory.within(NAMING)
+    naming, hurried = directory.within(NAMING), directory.within(LOOK_UP)
     store, clock, me = core.store, core.clock, core.identity
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
-    home = make_home(core.over(directory.within(PATIENCE)), posting)
+    homes = core.over(directory.within(PATIENCE)).desk().homes()
+    home = SlackHome(posting, homes.of, signals, me.team)
     planner = LatePlanner(lambda: make_planner(settings, signals.stopping))
     streaming = Streaming(clock)
     worker = core.worker(
@@ -238,17 +238,21 @@ def _assemble(
         lambda run: SlackAnswer(store, naming, signals, posting, streaming, run),
         presence,
     )
+    commands = make_commands(core, posting, hurried)
     deciding = core.over(directory.within(0))
     loop = deciding.loop(
-        deciding.intake(directory, presence.suggest, presence.done, home.opened),
+        deciding.intake(
+            directory, presence.suggest, presence.done, home.opened, commands.asked_in_words
+        ),
         worker.advance,
         lambda arrived: look_ahead(directory, core.policy.policy, me.user, arrived),
         presence.done,
     )
     bolt = make_bolt(me, posting)
+    home.listen(bolt)
     renderer = Renderer(store, clock, core.tools, naming)
     post, search = Posting(store, posting), PostSearch(store, me.user, posting)
-    listeners = make_listeners(core, bolt, posting, directory.within(LOOK_UP))
+    listeners = make_listeners(core, bolt, commands, posting, hurried)
     return App(
         core=core,
         bolt=bolt,
@@ -266,35 +270,31 @@ def _assemble(
     )
 
 
-def make_home(core: Core, posting: SlackClient) -> SlackHome:
-    """Make what publishes the Home tab; `core` looks people up for as long as that may wait."""
-    views = HomeViews(core.identity.user, core.authority, core.permissions(), core.grants())
-    return SlackHome(posting, views.of, core.signals)
+def make_forms(asking: Core) -> RequestDialogs:
+    """Make the dialogs of requests without the agent; `asking` waits for look-ups but a moment."""
+    authority, offers, entries = asking.authority, asking.offers(), asking.entries()
+    return RequestDialogs(asking.store, authority, offers, entries, asking.identity.user)
 
 
-def make_listeners(core: Core, bolt: BoltApp, client: WebClient, hurried: Directory) -> Listeners:
+def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Commands:
+    """Make what answers questions about approvals."""
+    grounds = Grounds(core.sources(), core.authority, core.limits())
+    doors = RequestDoors(make_forms(core.over(hurried)), posting, core.identity.team)
+    modes = Modes(core.store, core.clock, core.policy, core.authority, core.signals.post)
+    answerer = Answerer(grounds, core.grants(), core.tools, doors, modes, core.desk())
+    return Commands(answerer, posting, core.identity.team)
+
+
+def make_listeners(
+    core: Core, bolt: BoltApp, commands: Commands, client: WebClient, hurried: Directory
+) -> Listeners:
     """Hang what hears Slack on the Bolt app; `hurried` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
     asking = core.over(hurried)
-    forms = RequestDialogs(
-        store, asking.authority, asking.offers(), asking.entries(), core.identity.user
-    )
     may, edits = asking.permissions(), asking.edits()
     answers = AnswerDialogs(QuestionAnswers(store, asking.authority), clock, hurried)
-    families: list[DialogFamily] = [forms, answers]
+    families = make_forms(asking), answers, DelegationDialogs(asking.desk().delegations())
     dialogs = Dialogs(store, clock, core.tools, hurried, signals.post, may, edits, families)
-    doors = RequestDoors(forms, client, team)
-    doors.listen(bolt)
-    grounds = Grounds(core.sources(), core.authority, core.limits())
-    modes = Modes(store, clock, core.policy, core.authority, signals.post)
-    commands = Commands(Answerer(grounds, core.grants(), core.tools, doors, modes))
     return Listeners(
-        store,
-        clock,
-        team,
-        signals,
-        app=bolt,
-        client=client,
-        dialogs=dialogs,
-        commands=commands,
+        store, clock, team, signals, app=bolt, client=client, dialogs=dialogs, commands=commands
     )

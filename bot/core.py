@@ -23,6 +23,7 @@ from bot.approvals.forms.beginnings import Beginnings
 from bot.approvals.forms.entries import Entries
 from bot.approvals.forms.offers import Offers
 from bot.approvals.forms.templates import misfitting
+from bot.approvals.home.desk import Desk
 from bot.approvals.permissions import Permissions
 from bot.approvals.plans import PlanChanges
 from bot.approvals.reminders import Reminders
@@ -42,9 +43,9 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
 from bot.runs.direct.turns import DirectTurns
 from bot.runs.executor import CallExecutor
-from bot.runs.intake import Attentive, Intake
+from bot.runs.intake import Intake
 from bot.runs.loop import Acts, Loop
-from bot.runs.ports import Answer, Presence, Thread
+from bot.runs.ports import Answer, Attentive, Presence, Questions, Thread, unasked, unseen, unshown
 from bot.runs.proposals.proposals import Proposals
 from bot.runs.restored import Restored
 from bot.runs.turns import Turns
@@ -61,14 +62,6 @@ from storage.models import Delivery, Run
 from storage.states import RunSource
 from storage.store import Store
 from storage.transcripts import Transcripts
-
-
-def unseen(_run: Run) -> None:
-    """Show nobody that a run is over."""
-
-
-def unshown(_person: str) -> None:
-    """Publish no Home tab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +83,7 @@ class Core:
 
     def over(self, directory: Directory) -> Core:
         """Return the same core with other look-ups: for threads that wait for them less long."""
-        authority = Authority(directory, self.identity.team)
+        authority = Authority(directory, self.identity.team, self.authority.stand_ins)
         return replace(self, directory=directory, authority=authority)
 
     def sources(self) -> Sources:
@@ -120,6 +113,7 @@ class Core:
     def clicks(self, ended: Callable[[Run], None] = unseen) -> Clicks:
         """Return what deals with clicks and dialogs; `ended` is told of cancelled runs."""
         permissions, answers = self.permissions(), QuestionAnswers(self.store, self.authority)
+        acts = {**answers.acts(), **self.desk().delegations().acts()}
         return Clicks(
             self.identity.team,
             Votes(self.store, self.clock, self.tools, permissions, self.policy),
@@ -129,7 +123,7 @@ class Core:
             AllRows(self.store, DialogAccess(self.store, self.clock, permissions)),
             self.grants(),
             Replies(self.store),
-            {**answers.acts(), Dialog.REQUEST: self._beginnings().begin},
+            acts | {Dialog.REQUEST: self._beginnings().begin},
         )
 
     def offers(self) -> Offers:
@@ -155,16 +149,23 @@ class Core:
         """Return what lists and ends remembered approvals."""
         return GrantList(self.store, self.clock, self.tools, self.identity.team)
 
+    def desk(self) -> Desk:
+        """Return what makes what people see of what is theirs."""
+        authority, permissions = self.authority, self.permissions()
+        return Desk(self.identity, authority, permissions, self.policy, self.grants())
+
     def intake(
         self,
         known: Attentive,
         prompts: Callable[[str], None],
         ended: Callable[[Run], None] = unseen,
         home: Callable[[str], None] = unshown,
+        questions: Questions = unasked,
     ) -> Intake:
         """Return what takes in messages and events.
 
-        `ended` is told of cancelled runs, `home` of people who open the Home tab.
+        `ended` is told of cancelled runs, `home` of people who open the Home tab; `questions`
+        answers what asks about approvals.
         """
         return Intake(
             self.store,
@@ -177,6 +178,7 @@ class Core:
             prompts,
             ended,
             home,
+            questions,
             self.settings.has_model,
         )
 

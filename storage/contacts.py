@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from storage.columns import values
-from storage.models import Contact
+from sqlmodel import Field
+
+from storage import columns
+from storage.columns import Row, values
 from storage.transaction import Transaction, insert_once
+
+
+class Contact(Row, table=True):
+    """A person the bot has greeted."""
+
+    __tablename__ = "contact"
+    team: str = Field(primary_key=True)
+    person: str = Field(primary_key=True)
+    greeted_at: datetime = columns.time()
 
 
 def met(tx: Transaction, team: str, person: str, *, at: datetime) -> bool:

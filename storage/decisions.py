@@ -49,13 +49,14 @@ def vote(
     reason: str = "",
     counts_as: str = "",
     surface: Surface = Surface.SLACK,
+    giver: str = "",
 ) -> Outcome:
     """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored.
 
     `stage`: the one in which this person may vote, `also`: others where that may count; stale where
     none of them is open by now. Who has approved may still reject. The call moves when `weigh` says
-    that the votes have decided it; `words` tell the model. For the audit: why this person may
-    (`counts_as`), and where they did.
+    that the votes have decided it; `words` tell the model. `counts_as` and `surface` are for the
+    audit. `giver`: by whose right, if not theirs; the two count as one.
     """
     if verb not in (Verb.APPROVE, Verb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
@@ -63,9 +64,8 @@ def vote(
     if not isinstance(found, Open):
         return found
     call, before = found.call, calls.votes(tx, call_id, revision)
-    own = [each.verb for each in before if each.person == person]
-    if own and (verb == Verb.APPROVE or Verb.REJECT in own):
-        return Voted(call, own[-1])
+    if said := _said(before, verb, person, giver):
+        return Voted(call, said.verb, said.person)
     if verb == Verb.APPROVE and not {stage, *also} & set(weigh(before).open):
         return Stale(call)
     row = Vote(
@@ -77,13 +77,21 @@ def vote(
         also=",".join(map(str, also)),
         digest=call.digest,
         reason=reason,
+        for_person=giver,
         created_at=at,
     )
     calls.add_vote(tx, row)
-    standing = weigh([*before, row])
     why = {"counts_as": counts_as, **({} if surface is Surface.SLACK else {"surface": surface})}
-    _moved_by_votes(tx, call, standing, [*before, row], at, words, why)
+    _moved_by_votes(tx, call, weigh([*before, row]), [*before, row], at, words, why)
     return Applied(calls.get(tx, call_id) or call)
+
+
+def _said(before: Sequence[Vote], verb: Verb, person: str, giver: str) -> Vote | None:
+    """The vote beside which this one would not count: of this person, or of the two as one."""
+    own = [each for each in before if each.person == person or each.counts_for == (giver or person)]
+    another = bool(giver) and any(each.person != person for each in own)
+    over = verb == Verb.APPROVE or Verb.REJECT in {each.verb for each in own}
+    return own[-1] if own and (another or over) else None
 
 
 def _moved_by_votes(
@@ -105,6 +113,7 @@ def _moved_by_votes(
         "digest": last.digest,
         "reason": last.reason,
         **why,
+        **({"for": last.for_person} if last.for_person else {}),
     }
     details |= {"also": last.also} if last.also else {}
     if standing.outcome == Balance.OPEN:

@@ -181,13 +181,19 @@ class Vote(Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     revision: int
-    person: str
+    person: str = Field(index=True)
     verb: Verb = columns.status(Verb, index=False)  # APPROVE or REJECT
     stage: int = 0  # the stage of the gate it was given in, from 0
     also: str = ""  # further stages where it may count ("1,2"), where they have no order
     digest: str
     reason: str = columns.text("")
+    for_person: str = ""  # whose right it was, where somebody else voted by it
     created_at: datetime = columns.time()
+
+    @property
+    def counts_for(self) -> str:
+        """The one person as whom it counts."""
+        return self.for_person or self.person
 
 
 class PersonAnswer(Row, table=True):
@@ -266,15 +272,6 @@ class Message(Row, table=True):
     attempts: int = 0
     due_at: datetime | None = columns.time(nullable=True)
     error: str = ""
-
-
-class Contact(Row, table=True):
-    """A person the bot has greeted."""
-
-    __tablename__ = "contact"
-    team: str = Field(primary_key=True)
-    person: str = Field(primary_key=True)
-    greeted_at: datetime = columns.time()
 
 
 class Grant(Row, table=True):

@@ -55,10 +55,11 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Voted:
-    """This person has voted on this revision before."""
+    """This person has voted on this revision before, or somebody else for them."""
 
     call: Call
     verb: Verb
+    by: str  # who has
 
 
 Closed = Decided | Stale | TooLate | Gone

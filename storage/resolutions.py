@@ -25,12 +25,13 @@ def resolve(
     words: Outputs,
     digest: str = "",
     counts_as: str = "",
+    giver: str = "",
 ) -> Outcome:
     """Write down how an UNKNOWN call ended, as a person says, or have it run again.
 
     What only its requester calls not done, or has run again, counts as an attempt all the same.
     To have it run again is a vote of its own, on a new revision of the same arguments; `digest`
-    is that revision's. `counts_as`: why this person may, for the audit.
+    is that revision's. `counts_as`: why this person may; `giver`: by whose right, if not theirs.
     """
     targets = {
         Resolution.DONE: C.SUCCEEDED,
@@ -49,9 +50,9 @@ def resolve(
         return TooLate(call)
     if resolution != Resolution.DONE and runs.is_of(tx, call.run_id, person):
         spending.keep(tx, call, at)
-    data: dict[str, Any] = {"said": resolution, "counts_as": counts_as}
+    data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
-        vote = _vote(call, person, digest, at)
+        vote = _vote(call, person, giver, digest, at)
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
         ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
     else:
@@ -65,13 +66,14 @@ def resolve(
     return Applied(calls.get(tx, call_id) or call)
 
 
-def _vote(call: Call, person: str, digest: str, at: datetime) -> Vote:
+def _vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vote:
     """To run it again: a vote on the revision to come."""
     return Vote(
         call_id=call.id,
         revision=call.revision + 1,
         person=person,
         verb=Verb.APPROVE,
+        for_person=giver,
         digest=digest,
         created_at=at,
     )

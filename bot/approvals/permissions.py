@@ -6,6 +6,7 @@ submitted.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,13 +18,15 @@ from bot.messages.text import channel_mention, mention
 from bot.policy.authority import Authority, No, Verdict, Yes
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, load_gate
-from storage import calls, runs
+from storage import calls, delegations, runs
 from storage.models import Call, Run
 from storage.outcomes import Decided, Open, Outcome, TooLate, Voted
 from storage.states import CallStatus, Verb
 from storage.store import Store
 
 STRANGER = "You cannot decide this one: only full members of this workspace can."
+# what one may have somebody else do: to decide, and to say what became of it; not to edit
+DELEGATED = frozenset({Verb.APPROVE, Verb.REJECT, Verb.SEND_BACK, Verb.RESOLVE})
 NAMED = 10  # people named to who may not decide
 PAST = {
     CallStatus.REJECTED: Verb.REJECT,
@@ -60,8 +63,49 @@ class Permissions:
     ) -> Verdict:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
 
-        Looks people up. A yes to approve carries the stage in which it is given.
+        Looks people up. A yes to approve carries the stage in which it is given, and by whose right
+        it is where that is somebody else's.
         """
+        own = self._own(verb, call, run, person, at=at, fresh_editor=fresh_editor)
+        if isinstance(own, Yes) or own.why not in ("not_approver", "not_yet"):
+            return own
+        if verb not in DELEGATED or fresh_editor:
+            return own
+        return self._for_another(verb, call, run, person, at) or own
+
+    def _for_another(
+        self, verb: Verb, call: Call, run: Run, person: str, at: datetime
+    ) -> Verdict | None:
+        """Return a yes by the right of somebody who has this person decide for them.
+
+        Never about what this person asked for or edited, and no further than one step: whoever
+        decides for somebody has nobody decide for that one in turn. None where there is none.
+        """
+        with self._store.read() as tx:
+            givers = delegations.givers(tx, self.team, person, at)
+            if not givers or person in {run.requester, *calls.editors(tx, call.id)}:
+                return None
+            spent = {vote.counts_for for vote in calls.votes(tx, call.id, call.revision)}
+        verdicts: list[Verdict] = []
+        # by the right of who has said nothing yet, if there is one
+        for giver in sorted(givers, key=spent.__contains__):
+            found = self._own(verb, call, run, giver, at=at)
+            if isinstance(found, Yes):
+                return replace(found, why=f"for {giver}: {found.why}", giver=giver)
+            verdicts.append(found)
+        return No("lookup") if No("lookup") in verdicts else None
+
+    def _own(
+        self,
+        verb: Verb,
+        call: Call,
+        run: Run,
+        person: str,
+        *,
+        at: datetime,
+        fresh_editor: bool = False,
+    ) -> Verdict:
+        """Return whether they may by their own right."""
         gate = load_gate(call.gate)
         if not isinstance(gate, Ask):
             return No("not_approver")
@@ -178,6 +222,8 @@ class Permissions:
                 return refusals.already_decided(by, verb, call.decided_at)
             case TooLate(call=call):
                 return refusals.too_late(call.deadline)
+            case Voted(verb=verb, by=by) if by != person:
+                return refusals.said_for_you(by, verb)
             case Voted(verb=verb):
                 return refusals.your_own_click(verb)
             case _:

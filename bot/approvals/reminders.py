@@ -79,7 +79,7 @@ class Reminders:
             each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
         ]
         escalated = [step for step in gate.escalation if step.after in passed]
-        voted = {vote.person for vote in votes}
+        voted = {who for vote in votes for who in (vote.person, vote.counts_for)}
         news: list[tuple[Sentence, Approvers]] = []
         if stage > call.told_stage:
             news.append((notices.next_step, gate.approvers_of(stage, waiting)))

@@ -80,6 +80,7 @@ class Requests:
                     words=outputs,
                     digest=as_asked_again(tx, self._key, run, call, self._tools),
                     counts_as=verdict.why,
+                    giver=verdict.giver,
                 )
                 match outcome:
                     case Applied():

@@ -43,6 +43,7 @@ class Admission:
     gate: Ask
     stage: int
     why: str  # for the record
+    giver: str = ""  # by whose right, where it is not their own
     offer: Offer | None = None  # what is remembered of it
     also: tuple[int, ...] = ()  # further stages where it may count
 
@@ -125,7 +126,7 @@ class Votes:
         tell_edit: Callable[[], None] = lambda: None,
     ) -> None:
         """Cast the votes of those who may, tell what came of it, and settle the delivery."""
-        done: list[tuple[Call, Offer | None]] = []
+        done: list[tuple[Call, Admission]] = []
         told: list[str] = []
         for target, found in admitted:
             if isinstance(found, Barred):
@@ -137,10 +138,9 @@ class Votes:
                 if isinstance(found, Admission)
                 else found
             )
-            if isinstance(outcome, Applied):
-                offer = found.offer if isinstance(found, Admission) else None
-                done.append((outcome.call, offer))
-                if remember is not None and offer is None:
+            if isinstance(outcome, Applied) and isinstance(found, Admission):
+                done.append((outcome.call, found))
+                if remember is not None and found.offer is None:
                     told.append(refusals.not_remembered())
                 continue
             told.append(self._permissions.lost(outcome, delivery.user))
@@ -209,7 +209,8 @@ class Votes:
             offer = grants.offer_of(gate, remember) if verb is Verb.APPROVE else None
             if offer and not self._permissions.may_be_remembered(gate, run, person):
                 offer = None
-            return Admission(gate, verdict.stage, verdict.why, offer, verdict.also)
+            who, also = verdict.giver, verdict.also
+            return Admission(gate, verdict.stage, verdict.why, who, offer, also)
         assert isinstance(verdict, No)
         return Barred(call, verdict, self._permissions.refusal(verdict, call, verb))
 
@@ -218,7 +219,7 @@ class Votes:
         tx: Transaction,
         delivery: Delivery,
         run: Run,
-        done: list[tuple[Call, Offer | None]],
+        done: list[tuple[Call, Admission]],
         said: str,
     ) -> None:
         """Say in the thread what was voted, if anything is to be `said`, and what is remembered.
@@ -227,9 +228,10 @@ class Votes:
         """
         lines = [said] if said else []
         policy, now = self._policy, self._clock.now()
-        for call, offer in done:
-            if call.status is CallStatus.APPROVED and offer is not None:
-                given = grants.remember(tx, policy, run, call, delivery.user, offer, now=now)
+        for call, found in done:
+            if call.status is CallStatus.APPROVED and found.offer is not None:
+                person, offer = delivery.user, found.offer
+                given = grants.remember(tx, policy, run, call, person, offer, now=now)
                 if given:
                     lines.append(notices.remembered(given.until, given.uses))
         if lines:
@@ -240,7 +242,7 @@ class Votes:
         tx: Transaction,
         delivery: Delivery,
         run: Run,
-        done: list[tuple[Call, Offer | None]],
+        done: list[tuple[Call, Admission]],
         verb: Verb,
         reason: str,
     ) -> str:
@@ -249,7 +251,9 @@ class Votes:
         needed = max(still_needed(tx, call) for call, _ in done)
         over = all(call.status is CallStatus.REJECTED for call, _ in done)
         asker = run.requester if over and run.requester != delivery.user else ""
-        return notices.decision_line(verb, delivery.user, effects, reason, needed, asker)
+        givers = {found.giver for _, found in done}
+        giver = givers.pop() if len(givers) == 1 else ""  # for several, the cards say for whom
+        return notices.decision_line(verb, delivery.user, effects, reason, needed, asker, giver)
 
 
 def _is_decided(tx: Transaction, plan_id: str) -> bool:
@@ -277,6 +281,7 @@ def _cast(
         also=admission.also,
         counts_as=admission.why,
         surface=delivery.surface,
+        giver=admission.giver,
         weigh=weigher(admission.gate),
         words=outputs,
     )

@@ -122,6 +122,11 @@ def moment(at: datetime) -> Json:
     }
 
 
+def link(url: str, text: str) -> Json:
+    """A rich-text leaf that leads somewhere."""
+    return {"type": "link", "url": url, "text": text}
+
+
 def line(*leaves: Json) -> Json:
     """A rich-text line."""
     return {"type": "rich_text_section", "elements": list(leaves)}

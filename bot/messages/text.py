@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from bot.tools.unseen import is_hidden, is_plain
@@ -60,6 +61,12 @@ def slack_length(text: str) -> int:
 def mention(user: str) -> str:
     """A person for mrkdwn (`<@U…>`); "someone" for what is not a user id."""
     return f"<@{user}>" if PERSON.fullmatch(user) else "someone"
+
+
+def decided_as(user: str, stand_ins: Mapping[str, str]) -> str:
+    """A person for mrkdwn, behind whoever has decided for them: "<@UCLEO>, for <@UANA>"."""
+    stand_in = stand_ins.get(user)
+    return f"{mention(stand_in)}, for {mention(user)}" if stand_in else mention(user)
 
 
 def group_mention(group: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.messages.actions.targets import CallTarget, CardTarget
@@ -47,6 +48,7 @@ class Progress:
     stages: int = 1
     veto: int = 1  # so many rejections end it
     missing: tuple[Missing, ...] = ()  # of whom, where the steps have no order
+    stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class CallView:
     by_agent: bool = True  # the agent proposed it, and would make another plan
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
+    stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
     decided_at: datetime | None = None
     good_until: datetime | None = None  # if the rest of its plan takes longer, it is asked again
     note: str = ""  # why: a person's reason, policy's reason, what went wrong

@@ -59,6 +59,13 @@ class Assembly:
             )
         return tuple(rule for rule in found if rule is not None)
 
+    def readers(self) -> Approvers:
+        """Return who may look at any request's record."""
+        readers = _approvers(self._written.readers or ())
+        if readers.channel or readers.requester:
+            self._problems.add(("readers",), "name people and groups only, whoever asked, anywhere")
+        return readers
+
     def _rule(self, index: int, entry: RuleEntry) -> Rule | None:
         name = entry.name or f"rule {index + 1}"
         if name in self._names:

@@ -6,7 +6,7 @@ Guests, bots, deactivated people and people of other workspaces never count, wha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import combinations
@@ -23,19 +23,23 @@ class Yes:
     stage: int = 0
     why: str = ""  # for the record: named, requester, member of @group or of the channel
     also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
+    giver: str = ""  # by whose right, where it is not their own
 
 
 @dataclass(frozen=True, slots=True)
 class No:
     """They may not.
 
-    `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, lookup.
+    `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, lookup,
+    words.
     """
 
     why: str
 
 
 Verdict = Yes | No
+# who decides for any of these people now, as far as they have said
+StandIns = Callable[[Collection[str]], frozenset[str]]
 FEW = 5  # people more than are wanted, looked up at once in case some of them are no colleagues
 
 
@@ -70,10 +74,13 @@ def _why(named: Mapping[str, frozenset[str]], person: str) -> str:
 class Authority:
     """Answers who may decide a call, from its gate and live look-ups."""
 
-    def __init__(self, directory: Directory, team: str) -> None:
-        """`team` is the installing workspace's id."""
+    def __init__(
+        self, directory: Directory, team: str, stand_ins: StandIns = lambda _people: frozenset()
+    ) -> None:
+        """`team` is the installing workspace's id; `stand_ins` says who is asked besides."""
         self.directory = directory
         self.team = team
+        self.stand_ins = stand_ins
 
     def colleague(self, user: str) -> bool:
         """Whether this person may ask for things and decide at all; raises LookupFailedError."""

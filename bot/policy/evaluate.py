@@ -82,6 +82,7 @@ class Policy(BaseModel):
     rules: tuple[Rule, ...]
     default: Ask | None  # None only where the rules leave no call that changes something to it
     loosen: Approvers | None = None  # who may loosen a channel's mode; None: whom the default names
+    readers: Approvers = Approvers()  # who may look at any request's record
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
     templates: tuple[Template, ...] = ()
@@ -268,4 +269,5 @@ def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
         loosen=assembly.loosen,
         templates=templates_of(written.template, problems),
         lines=lines,
+        readers=assembly.readers(),
     )

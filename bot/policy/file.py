@@ -248,6 +248,8 @@ class ModesEntry(_Strict):
 class PolicyFile(_Strict):
     """The whole file."""
 
+    # who may look at any request's record, beside those whom it concerns
+    readers: People | None = None
     hours: HoursEntry | None = None
     defaults: Defaults = Defaults()
     modes: ModesEntry = ModesEntry()

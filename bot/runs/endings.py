@@ -156,8 +156,8 @@ class Endings:
 def _how(shown: calls.Approved) -> str:
     """Return how the call came to run: who approved it, and with which values if it was edited."""
     call = shown.call
-    counted = {vote.person for vote in approving(shown.votes)}
-    votes = [v for v in shown.votes if v.verb is Verb.APPROVE and v.person in counted]
+    counted = {vote.counts_for for vote in approving(shown.votes)}
+    votes = [v for v in shown.votes if v.verb is Verb.APPROVE and v.counts_for in counted]
     text = outputs.approved_by(vote.person for vote in votes)
     text += "".join(outputs.noted(vote.person, vote.reason) for vote in votes if vote.reason)
     if call.grant_id:

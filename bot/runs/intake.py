@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from bot.agent import outputs
 from bot.approvals.changed_requests import CHANGES, changed
@@ -20,6 +20,7 @@ from bot.messages.sentences import refusals
 from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
+from bot.runs.ports import Attentive, Questions
 from bot.tools import Registry
 from storage import channels, contacts, endings, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
@@ -29,14 +30,6 @@ from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
 R = RunStatus
-
-
-class Attentive(Protocol):
-    """Whoever remembers what Slack said of people, groups and channels."""
-
-    def heard(self, event: Mapping[str, Any]) -> bool:
-        """Heed an event about them; return whether it was one."""
-        ...
 
 
 class Intake:
@@ -54,13 +47,12 @@ class Intake:
         prompts: Callable[[str], None],
         ended: Callable[[Run], None],
         home: Callable[[str], None],
+        questions: Questions,
         has_model: bool = True,
     ) -> None:
-        """`known` heeds what an event says has changed.
-
-        `prompts(dm channel)` shows the suggested prompts, `ended` that a request is over,
-        `home(person)` the Home tab; none of them ever fails or waits. Without a model who writes is
-        shown how to ask with a form.
+        """`known` heeds what has changed. `prompts(dm channel)` shows suggested prompts, `ended`
+        that a request is over, `home(person)` the Home tab, `questions` answers about approvals;
+        none fails or waits. Without a model who writes is shown how to ask with a form.
         """
         self._store = store
         self._clock = clock
@@ -73,6 +65,7 @@ class Intake:
         self._ended = ended
         self._home = home
         self._has_model = has_model
+        self._questions = questions
 
     def take(self, delivery: Delivery) -> None:
         """Deal with one delivery.
@@ -123,6 +116,10 @@ class Intake:
                 return None  # another process on this database was faster
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
             heard = addressed or takes_back(text)
+            # else words in a request's thread are its agent's
+            if (run is None or "<@" in (event.get("text") or "")) and self._asks(delivery, text):
+                inbox.forget(tx, delivery, "a question about approvals")
+                return None
             still = run is not None and (run.status is R.WAITING or runs.is_form(run))
             if run is not None and still and not heard:
                 self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
@@ -142,6 +139,10 @@ class Intake:
         if runs.is_open(run):
             return True
         return rooted and "<@" not in (event.get("text") or "")
+
+    def _asks(self, delivery: Delivery, text: str) -> bool:
+        """Return whether the words ask about approvals; they are answered then."""
+        return self._questions(delivery.user, delivery.channel, delivery.thread_ts, text)
 
     def _act(self, tx: Transaction, delivery: Delivery, run: Run | None, text: str) -> None:
         now = self._clock.now()

@@ -4,7 +4,8 @@ work or waits.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from bot.signals import Signals
 from storage.models import Run
@@ -63,3 +64,28 @@ def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:
     signals.post.give()
     signals.work.give()  # a nearer deadline may have come into being
     presence.waiting(run)
+
+
+class Attentive(Protocol):
+    """Whoever remembers what Slack said of people, groups and channels."""
+
+    def heard(self, event: Mapping[str, Any]) -> bool:
+        """Heed an event about them; return whether it was one."""
+        ...
+
+
+# (person, channel, thread, text) -> whether that asks about approvals; it is answered then
+Questions = Callable[[str, str, str, str], bool]
+
+
+def unseen(_run: Run) -> None:
+    """Show nobody that a run is over."""
+
+
+def unshown(_person: str) -> None:
+    """Publish no Home tab."""
+
+
+def unasked(_person: str, _channel: str, _thread_ts: str, _text: str) -> bool:
+    """Hear no question about approvals in any message."""
+    return False

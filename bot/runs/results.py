@@ -10,14 +10,14 @@ from itertools import chain
 
 from bot.agent import outputs
 from bot.approvals.terms.effect import effect_at
-from bot.approvals.terms.progress import approving
+from bot.approvals.terms.progress import approving, stand_ins
 from bot.messages.answers import Ended, fits_cell, record_line, table_room
 from bot.messages.sentences import notices
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
 from storage import calls, outbox, runs
 from storage.models import Call, Run
-from storage.states import CallStatus, MessageKind, Verb
+from storage.states import CallStatus, MessageKind
 from storage.transaction import Transaction
 
 RAN = (CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN)
@@ -63,15 +63,11 @@ def say_outcome(tx: Transaction, tools: Registry, call_id: str) -> None:
     if call.grant_id or not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
         return
     tool, votes = tools.get(call.tool), calls.votes(tx, call.id, call.revision)
-    counted = {vote.person for vote in approving(votes)}
     people = notices.People(
         run.requester,
         tuple(sorted(calls.editors(tx, call.id))),
-        tuple(
-            (vote.person, vote.reason)
-            for vote in votes
-            if vote.verb is Verb.APPROVE and vote.person in counted
-        ),
+        tuple((vote.counts_for, vote.reason) for vote in approving(votes)),
+        stand_ins(votes),
     )
     effect, done = _effect(tx, tools, call), call.status is CallStatus.SUCCEEDED
     stated = call.note if done and tool is not None and tool.outcome is not None else ""

@@ -13,9 +13,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from slack_bolt import App
+
+from bot.messages.actions.codec import TURNS_HOME, Click, decode_action
+from bot.messages.actions.targets import HOME, HomeTarget
 from bot.messages.home.draw import home
 from bot.messages.home.view import HomeView
+from bot.messages.incoming import team_of
 from bot.signals import Signal, Signals
 from bot.slack.client import SlackClient
 
@@ -32,6 +38,7 @@ class _Viewer:
     """Somebody who has opened the tab."""
 
     opened_at: float
+    shows: HomeTarget = HOME
     shown: str = ""  # what was published last, as JSON; "": publish whatever it is
     failed: int = 0  # times in a row
 
@@ -40,22 +47,41 @@ class SlackHome:
     """One per process; `opened` may be called from any thread."""
 
     def __init__(
-        self, client: SlackClient, view: Callable[[str], HomeView | None], signals: Signals
+        self,
+        client: SlackClient,
+        view: Callable[[str, HomeTarget], HomeView | None],
+        signals: Signals,
+        team: str,
     ) -> None:
-        """`view` makes a person's view, and may wait; `signals` say that something has changed."""
+        """`view` makes a page of a person's view, and may wait; `signals` say that something has
+        changed. `team` is the only workspace whose people turn pages.
+        """
         self._client = client
         self._view = view
         self._signals = signals
+        self._team = team
         self._changed = Signal()
         self._opened = Signal()
         self._lock = threading.Lock()
         self._viewers: OrderedDict[str, _Viewer] = OrderedDict()
         signals.post.forward(self._changed)  # whatever moves a call has cards drawn again
 
-    def opened(self, person: str) -> None:
+    def listen(self, app: App) -> None:
+        """Hang the buttons that choose what is shown on the Bolt app."""
+        for action in sorted(TURNS_HOME):
+            app.action(action)(self._turned)
+
+    def _turned(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
+        ack()
+        click = decode_action(body["actions"][0])
+        ours = team_of(body) == self._team
+        if ours and isinstance(click, Click) and isinstance(click.target, HomeTarget):
+            self.opened(str(body["user"]["id"]), click.target)
+
+    def opened(self, person: str, shows: HomeTarget = HOME) -> None:
         """Publish the tab of this person, and keep it up to date for a while. Waits for nothing."""
         with self._lock:
-            self._viewers[person] = _Viewer(time.monotonic())
+            self._viewers[person] = _Viewer(time.monotonic(), shows)
             self._viewers.move_to_end(person)
             if len(self._viewers) > WATCHED:
                 self._viewers.popitem(last=False)
@@ -91,7 +117,7 @@ class SlackHome:
             return
         self._signals.give_way()
         try:
-            view = home(self._view(person))
+            view = home(self._view(person, viewer.shows))
             drawn = json.dumps(view)
             if drawn != viewer.shown:
                 self._client.views_publish(user_id=person, view=view)

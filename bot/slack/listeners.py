@@ -22,7 +22,15 @@ from slack_sdk import WebClient
 
 from bot.approvals.dialog_access import TurnedAway
 from bot.clock import Clock
-from bot.messages.actions.codec import OPENS_DIALOG, Click, decode_action, thread_of, value_of
+from bot.messages.actions.codec import (
+    LOOKS,
+    OPENS_DIALOG,
+    TURNS_HOME,
+    Click,
+    decode_action,
+    thread_of,
+    value_of,
+)
 from bot.messages.actions.names import MENU
 from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.messages.sentences import refusals
@@ -62,6 +70,7 @@ EVENTS: frozenset[str] = frozenset(
 )
 # seconds a dialog may spend on look-ups before its person is asked to try again
 LOOK_UP = 1.5  # when it is submitted
+AT_ONCE = OPENS_DIALOG | LOOKS | TURNS_HOME  # clicks of which nothing is stored
 OPENING = 2.2  # before it opens; its trigger lives three
 T = TypeVar("T")
 
@@ -170,19 +179,19 @@ def _in_time(check: Future[T], late: T, seconds: float) -> T:
 def read(body: dict[str, Any], team: str) -> Delivery | None:
     """Return a payload as an inbox row; None for what is not stored.
 
-    That is what opens a dialog, and a submission before its check.
+    That is what opens a dialog or only shows something, and a submission before its check.
     """
     if body.get("type") == "event_callback":
         return _event(body)
-    if body.get("type") == "block_actions" and not opens_dialog(body["actions"][0]):
+    if body.get("type") == "block_actions" and not answered_at_once(body["actions"][0]):
         return _action(body, team)
     return None
 
 
-def opens_dialog(action: dict[str, Any]) -> bool:
-    """Return whether this click only opens a dialog."""
+def answered_at_once(action: dict[str, Any]) -> bool:
+    """Return whether this click only opens a dialog, or shows something to who clicks."""
     found = decode_action(action)
-    return (found.action if isinstance(found, Click) else found.name) in OPENS_DIALOG
+    return (found.action if isinstance(found, Click) else found.name) in AT_ONCE
 
 
 def _event(body: dict[str, Any]) -> Delivery:

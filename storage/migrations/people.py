@@ -17,11 +17,13 @@ def vote() -> None:
         sa.Column("also", sa.String(), nullable=False),
         sa.Column("digest", sa.String(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("for_person", sa.String(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["call_id"], ["call.id"]),
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("call_id", "revision", "person", "verb"),
     )
+    op.create_index("ix_vote_person", "vote", ["person"], unique=False)
 
 
 def answer() -> None:

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.messages.actions.codec import (
+    LOOKS,
+    TURNS_HOME,
     Click,
     Malformed,
     Subject,
@@ -27,8 +29,12 @@ from bot.messages.actions.names import MENU, Action, Block, Dialog
 from bot.messages.actions.targets import (
     CallTarget,
     CardTarget,
+    DelegationTarget,
     FormKind,
     FormTarget,
+    HomePart,
+    HomeTarget,
+    Nothing,
     Rating,
     RunTarget,
     Setting,
@@ -52,15 +58,26 @@ WHOLE_CARD = {Action.APPROVE_ALL, Action.REJECT_ALL}
 EITHER = {Action.REVIEW, Action.REJECT, Action.CANCEL_RUN}
 CHOICES = {*EITHER, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
 OTHERS = {Action.FEEDBACK: RATINGS, Action.REQUEST: PLACES, Action.PICK: FORMS}
-ABOUT = {Dialog.REJECT: CALLS | CARDS, Dialog.PICK: SETTINGS, Dialog.REQUEST: FILLED}
+ABOUT: dict[Dialog, st.SearchStrategy[Any]] = {
+    Dialog.REJECT: CALLS | CARDS,
+    Dialog.PICK: SETTINGS,
+    Dialog.REQUEST: FILLED,
+    Dialog.DELEGATE: st.just(Nothing()),
+}
 
 
 def targets(action: Action) -> st.SearchStrategy[Any]:
     """What the action can be about."""
     if action in WHOLE_CARD:
         return CARDS
-    if action in {Action.CANCEL_RUN, Action.RETRY}:
+    if action in {Action.CANCEL_RUN, Action.RETRY, Action.LOOK_SHOW}:
         return RUNS
+    if action in LOOKS or action is Action.DELEGATE:
+        return st.just(Nothing())
+    if action in TURNS_HOME:
+        return st.builds(HomeTarget, st.sampled_from(HomePart), st.integers(0, 999))
+    if action is Action.END_DELEGATION:
+        return st.builds(DelegationTarget, IDS)
     return OTHERS.get(action, CALLS)
 
 

@@ -31,6 +31,12 @@ PEOPLE = notices.People("UBEN00001", ("UCLEO0001",), (("UANA00001", EVIL), ("UDA
 SAID = {
     "already_decided": ("UANA00001", "approve", AT),
     "your_own_click": ("approve",),
+    "said_for_you": ("UANA00001", "approve"),
+    "delegated": ("UANA00001", AT),
+    "asked_to_decide": ("UANA00001", AT, EVIL),
+    "decides_for": ("UANA00001", "UCLEO0001", AT, EVIL),
+    "no_longer_decides": ("UANA00001",),
+    "over_already": (),
     "not_an_approver": ("<@UANA00001>",),
     "not_an_editor": (),
     "not_yet": ("<@UANA00001>",),

@@ -6,8 +6,9 @@ from slack_bolt import App, BoltRequest
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 
-from bot.app import make_listeners
+from bot.app import make_commands, make_listeners
 from bot.core import Core
+from bot.slack.client import SlackClient
 from tests.runs.fakes import ANA
 from tests.storage.builders import TEAM
 
@@ -25,7 +26,8 @@ def bolt(core: Core) -> App:
         ),
         token_verification_enabled=False,
     )
-    make_listeners(core, app, WebClient(), core.directory)
+    client = SlackClient("xoxb-1", retry_handlers=[])
+    make_listeners(core, app, make_commands(core, client, core.directory), client, core.directory)
     return app
 
 

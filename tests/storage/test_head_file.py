@@ -99,10 +99,9 @@ def test_votes_and_statuses_agree_with_the_chain(store: Store) -> None:
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         db.execute("UPDATE call SET status = 'pending'")
         db.execute(
-            "INSERT INTO vote"
-            " (call_id, revision, person, verb, stage, also, digest, reason, created_at)"
-            " SELECT call_id, revision, 'UEVE00001', verb, stage, also, digest, reason, created_at"
-            " FROM vote"
+            "INSERT INTO vote (call_id, revision, person, verb, stage, also, digest, reason,"
+            " for_person, created_at) SELECT call_id, revision, 'UEVE00001', verb, stage,"
+            " also, digest, reason, '', created_at FROM vote"
         )
     [status, missing] = problems(store)
     assert "is pending, and the audit does not say so" in status

@@ -15,6 +15,8 @@ from sqlmodel import SQLModel
 import storage.migrations
 from bot.agent import outputs
 from storage import audit, decisions, resolutions, runs
+from storage.contacts import Contact
+from storage.delegations import Delegation
 from storage.outcomes import Applied, Decided
 from storage.sqlite import APPEND_ONLY
 from storage.store import SchemaError, Store, migrate
@@ -88,6 +90,8 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
     """What the migrations make is what the models say: Alembic finds no difference."""
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
+        apart = {Contact.__tablename__, Delegation.__tablename__}  # tables beside their queries
+        assert apart <= set(SQLModel.metadata.tables)
         assert compare_metadata(context, SQLModel.metadata) == []
         assert context.get_current_revision() == HEAD
     assert counts(store.path)["triggers"] == 2 * len(APPEND_ONLY)

@@ -11,7 +11,8 @@ from sqlmodel import col
 
 from storage import statement
 from storage.columns import values
-from storage.models import Call, Contact, Delivery, Run
+from storage.contacts import Contact
+from storage.models import Call, Delivery, Run
 from storage.states import RunStatus
 from storage.store import Store
 from storage.transaction import Trace, Transaction, rows

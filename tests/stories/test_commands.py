@@ -104,7 +104,11 @@ def test_what_the_rows_say_first(own_harness: Callable[..., Harness]) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("/approvals", "explain <tool> key=value …"),
+        ("/approvals", "What would you like to see?"),
+        ("/approvals show", "Name one request"),
+        ("/approvals show nothing", "There is no such request that you may read."),
+        ("/approvals history soon", "Say how many days"),
+        ("/approvals history 91", "Say how many days"),
         ("/approvals help", "explain <tool> key=value …"),
         ("/approvals HELP", "this list"),
         ("/approvals explain", "Name a tool"),

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from bot.agent import prompt
 from bot.approvals.terms.effect import effect_in_full
-from bot.approvals.terms.progress import approving, standing, waited
+from bot.approvals.terms.progress import approving, stand_ins, standing, waited
 from bot.messages import quoting
 from bot.messages.cards.card import approved_on
 from bot.messages.forms.values import values
@@ -89,6 +89,7 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         by_agent=_by_agent(tx, call),
         edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
         decided_by=_deciders(call, votes),
+        stand_ins=stand_ins(votes),
         decided_at=call.decided_at,
         good_until=_good_until(call),
         note="" if over else masked(call.note),
@@ -106,9 +107,8 @@ def _by_agent(tx: Transaction, call: Call) -> bool:
 
 def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:
     """Return what came of a call that ran, and what its approvers said."""
-    counted = {vote.person for vote in approving(votes)}
-    said = [(each.person, masked(each.reason)) for each in votes if each.verb is Verb.APPROVE]
-    remarks = tuple((who, text) for who, text in said if text.strip() and who in counted)
+    said = [(each.person, masked(each.reason)) for each in approving(votes)]
+    remarks = tuple((who, text) for who, text in said if text.strip())
     if call.status is not CallStatus.SUCCEEDED:
         return {"remarks": remarks}
     stated = tool is not None and tool.outcome is not None
@@ -147,8 +147,8 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     if call.status not in DECIDED:
         return ()
     if call.status is CallStatus.REJECTED:
-        return tuple(vote.person for vote in votes if vote.verb is Verb.REJECT)
-    return tuple(vote.person for vote in approving(votes))
+        return tuple(vote.counts_for for vote in votes if vote.verb is Verb.REJECT)
+    return tuple(vote.counts_for for vote in approving(votes))
 
 
 def _good_until(call: Call) -> datetime | None:
@@ -184,8 +184,15 @@ def _progress(call: Call, votes: Sequence[Vote]) -> Progress | None:
         return None
     seen = standing(gate, votes)
     approved = tuple(person for people in seen.approved for person in people)
-    steps = 1 if gate.any_order else len(gate.stages)
-    return Progress(approved, seen.rejected, seen.needed, seen.stage + 1, steps, gate.veto)
+    return Progress(
+        approved=approved,
+        rejected=seen.rejected,
+        needed=seen.needed,
+        stage=seen.stage + 1,
+        stages=1 if gate.any_order else len(gate.stages),
+        veto=gate.veto,
+        stand_ins=stand_ins(votes),
+    )
 
 
 def _with_missing(tx: Transaction, run: Run, view: CallView, ids: Mapping[str, str]) -> CallView:

@@ -81,7 +81,8 @@ def group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
 
 
 def place_for(authority: Authority, run: Run, gate: Ask, named: Iterable[str]) -> Place:
-    """Return where the colleagues among these people will see the card.
+    """Return where the colleagues among these people will see the card, and in direct messages
+    whoever decides for one of them.
 
     Of a crowd only those are looked up whom it takes to know. Raises LookupFailedError.
     """
@@ -92,4 +93,6 @@ def place_for(authority: Authority, run: Run, gate: Ask, named: Iterable[str]) -
         kind, channel = PlaceKind.CHANNEL, authority.directory.channel(gate.post_to)
     if channel and authority.first(authority.directory.members(channel) & set(named), 1):
         return Place(kind, (channel,))
-    return Place(PlaceKind.PEOPLE, tuple(authority.first(named, MOST_MESSAGES)))
+    asked = authority.first(named, MOST_MESSAGES)
+    besides = authority.stand_ins(asked) - {run.requester, *asked}
+    return Place(PlaceKind.PEOPLE, (*asked, *authority.first(besides, MOST_MESSAGES)))

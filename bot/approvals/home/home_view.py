@@ -1,30 +1,29 @@
-"""Rows become what the Home tab shows one person: what they may decide now, what they asked for.
+"""Rows become what the Home tab shows one person: what they may decide now, what they asked for,
+what was decided, who decides for whom, what is remembered.
 
 Looks people up, so it belongs on a thread that may wait; no transaction is open meanwhile.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
-from bot.agent import prompt
-from bot.approvals.permissions import Permissions
+from bot.approvals.delegation.delegations import Delegations
+from bot.approvals.overview.decidable import Decidable
+from bot.approvals.overview.rows import Lister
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.grants import GrantList
-from bot.messages.actions.targets import CallTarget
-from bot.messages.home.draw import REMEMBERED, REQUESTS, WAITING
-from bot.messages.home.view import HomeView, OwnRequest, Remembered, WaitingCall
-from bot.policy.authority import Authority, No, Yes
-from storage import calls, home, runs
-from storage.masking import masked
+from bot.messages.actions.targets import CallTarget, HomePart, HomeTarget
+from bot.messages.home import draw
+from bot.messages.home.view import HomeView, Remembered, WaitingCall
+from bot.policy.authority import Authority
+from storage import home, overview, runs
 from storage.models import Call, Run
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus
 from storage.transaction import Transaction
 
-LOOKED_AT = 50  # calls of which it is judged whether the person may decide
-CALLS = 4  # calls shown of one request
-_VERBS = {CallStatus.PENDING: Verb.APPROVE, CallStatus.UNKNOWN: Verb.RESOLVE}
+OF_LATE = timedelta(days=30)  # that decisions are shown of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,93 +32,82 @@ class HomeViews:
 
     bot: str  # its user id
     authority: Authority
-    permissions: Permissions
+    decidable: Decidable
+    lister: Lister
     grants: GrantList
+    delegations: Delegations
 
-    def of(self, person: str) -> HomeView | None:
-        """Return what this person's Home shows; None where they are no full member.
+    def of(self, person: str, shows: HomeTarget) -> HomeView | None:
+        """Return what this page of a person's Home shows; None where they are no full member.
 
         Raises LookupFailedError.
         """
         if not self.authority.colleague(person):
             return None
-        store, tools, now = self.grants.store, self.grants.tools, self.grants.clock.now()
-        mine, unsure, unread = self._decidable(person, now)
-        team = self.authority.team
-        with store.read() as tx:
-            waiting = tuple(
-                WaitingCall(
-                    target=CallTarget(call.id, call.revision),
-                    effect=effect_of(tools, tx, call),
-                    does=call.does,
-                    requester=run.requester,
-                    channel=run.channel,
-                    deadline=call.deadline,
-                    unknown=call.status is CallStatus.UNKNOWN,
-                )
-                for call, run in mine[:WAITING]
-            )
-            late = home.of_late(tx, team, person, REQUESTS + 1)
-            requests = tuple(self._asked(tx, run, now) for run in late[:REQUESTS])
-        remembered = self.grants.each(person)
-        return HomeView(
-            bot=self.bot,
+        match shows.part:
+            case HomePart.WAITING:
+                return self._waiting(HomeView(self.bot, shows), person, draw.WAITING_PAGE)
+            case HomePart.MINE:
+                return self._requests(HomeView(self.bot, shows), person, draw.REQUESTS_PAGE)
+            case HomePart.ALL:
+                view = self._waiting(HomeView(self.bot), person, draw.WAITING)
+                view = self._requests(view, person, draw.REQUESTS)
+                return self._rest(replace(view, pages=1), person)
+
+    def _waiting(self, view: HomeView, person: str, most: int) -> HomeView:
+        now = self.grants.clock.now()
+        say = self.decidable.of(person, now)
+        pages = -(-len(say.calls) // most)
+        page = min(view.shows.page, max(0, pages - 1))
+        here = say.calls[page * most : (page + 1) * most]
+        with self.grants.store.read() as tx:
+            waiting = tuple(self._call(tx, call, run) for call, run in here)
+        return replace(
+            view,
+            shows=replace(view.shows, page=page),
+            pages=pages,
             waiting=waiting,
-            more_waiting=max(0, len(mine) - WAITING),
-            unread=unread,
-            unsure=unsure,
-            requests=requests,
-            more_requests=len(late) > REQUESTS,
-            remembered=tuple(
-                Remembered(grant.call_id, text) for grant, text in remembered[:REMEMBERED]
-            ),
-            more_remembered=max(0, len(remembered) - REMEMBERED),
+            more_waiting=len(say.calls) - page * most - len(here),
+            unread=say.unread,
+            unsure=say.unsure,
         )
 
-    def _decidable(self, person: str, now: datetime) -> tuple[list[tuple[Call, Run]], int, bool]:
-        """Return the calls on which this person has a say now: theirs to approve and not voted on,
-        after those of which they may say what became of them.
+    def _call(self, tx: Transaction, call: Call, run: Run) -> WaitingCall:
+        return WaitingCall(
+            target=CallTarget(call.id, call.revision),
+            effect=effect_of(self.grants.tools, tx, call),
+            does=call.does,
+            requester=run.requester,
+            channel=run.channel,
+            deadline=call.deadline,
+            link=self.lister.link(tx, run, call),
+            unknown=call.status is CallStatus.UNKNOWN,
+        )
 
-        Beside them: of how many Slack did not say, and whether there are more to look at.
-        """
+    def _requests(self, view: HomeView, person: str, most: int) -> HomeView:
+        team, now, page = self.authority.team, self.grants.clock.now(), view.shows.page
         with self.grants.store.read() as tx:
-            team, most = self.authority.team, LOOKED_AT + 1
-            unknown = home.waiting(tx, team, now, most, CallStatus.UNKNOWN)
-            found = [*unknown, *home.waiting(tx, team, now, most)]
-            judged: list[tuple[Call, Run]] = []
-            for call in found[:LOOKED_AT]:
-                run = runs.get(tx, call.run_id)
-                if run is not None and not self._voted(tx, call, person):
-                    judged.append((call, run))
-        verdicts = [
-            self.permissions.verdict(_VERBS[call.status], call, run, person, at=now)
-            for call, run in judged
-        ]
-        mine = [
-            each for each, verdict in zip(judged, verdicts, strict=True) if isinstance(verdict, Yes)
-        ]
-        return mine, verdicts.count(No("lookup")), len(found) > LOOKED_AT
+            late = home.of_late(tx, team, person, (page + 1) * most + 1)
+            here = late[page * most : (page + 1) * most]
+            requests = tuple(self.lister.run(tx, run, now) for run in here)
+        more = len(late) > (page + 1) * most
+        return replace(view, requests=requests, more_requests=more, pages=page + 1 + more)
 
-    def _voted(self, tx: Transaction, call: Call, person: str) -> bool:
-        """Return whether they have said already what they can say of a call that is pending."""
-        votes = calls.votes(tx, call.id, call.revision)
-        return call.status is CallStatus.PENDING and person in {vote.person for vote in votes}
-
-    def _asked(self, tx: Transaction, run: Run, now: datetime) -> OwnRequest:
-        """Return a request in its first words, with the calls that change something or asked."""
-        said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
-        first = next((text for text in said if text.strip()), "")
-        told = [
-            call
-            for call in calls.of_run(tx, run.id)
-            if call.status is not CallStatus.REFUSED and (call.asked_at or call.does != "read")
-        ]
-        last = told[-CALLS:]
-        return OwnRequest(
-            run=run.id,
-            words=" ".join(masked(first).split()),
-            at=run.created_at,
-            status=run.status,
-            calls=tuple((call.status, effect_of(self.grants.tools, tx, call)) for call in last),
-            more=len(told) - len(last),
+    def _rest(self, view: HomeView, person: str) -> HomeView:
+        """Add what was decided, who decides for whom, and what is remembered."""
+        team, since = self.authority.team, self.grants.clock.now() - OF_LATE
+        with self.grants.store.read() as tx:
+            found = overview.decided(tx, team, person, since, draw.DECIDED + 1)
+            pairs = [(call, runs.get(tx, call.run_id)) for call in found[: draw.DECIDED]]
+            decided = tuple(self.lister.call(tx, call, run) for call, run in pairs if run)
+        remembered = self.grants.each(person)
+        return replace(
+            view,
+            decided=decided,
+            more_decided=len(found) > draw.DECIDED,
+            delegations=tuple(self.delegations.about(person)),
+            remembered=tuple(
+                Remembered(grant.call_id, text) for grant, text in remembered[: draw.REMEMBERED]
+            ),
+            more_remembered=max(0, len(remembered) - draw.REMEMBERED),
         )

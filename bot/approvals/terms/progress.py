@@ -27,7 +27,7 @@ def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
     """Return stored votes as the tally counts them."""
     return [
         Ballot(
-            each.person,
+            each.counts_for,
             each.verb,
             each.stage,
             each.created_at,
@@ -39,13 +39,13 @@ def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
 
 def approving(votes: Sequence[Vote]) -> list[Vote]:
     """Return the approvals of those who have not rejected since."""
-    against = {each.person for each in votes if each.verb is Verb.REJECT}
-    return [each for each in votes if each.verb is Verb.APPROVE and each.person not in against]
+    against = {each.counts_for for each in votes if each.verb is Verb.REJECT}
+    return [each for each in votes if each.verb is Verb.APPROVE and each.counts_for not in against]
 
 
 def approvals(gate: Ask, call: Call, votes: Sequence[Vote]) -> list[tuple[str, timedelta]]:
     """Return who approves, and how long the call had waited then, as the gate counts time."""
-    return [(each.person, waited(gate, call, each.created_at)) for each in approving(votes)]
+    return [(each.counts_for, waited(gate, call, each.created_at)) for each in approving(votes)]
 
 
 def weigher(gate: Ask) -> Weigh:
@@ -61,6 +61,11 @@ def still_needed(tx: Transaction, call: Call) -> int:
     return gate.people - sum(
         map(len, standing(gate, calls.votes(tx, call.id, call.revision)).approved)
     )
+
+
+def stand_ins(votes: Sequence[Vote]) -> dict[str, str]:
+    """Return who has voted by somebody else's right, by that one."""
+    return {each.for_person: each.person for each in votes if each.for_person}
 
 
 def waited(gate: Ask, call: Call, at: datetime) -> timedelta:

@@ -123,7 +123,7 @@ def _identity(client: WebClient) -> tuple[Identity | None, str]:
         me = client.auth_test()
     except (SlackApiError, *UNREACHABLE) as error:
         return None, reason(error)
-    return Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or "")), ""
+    return Identity.told(me.get), ""
 
 
 def _only_team(store: ReadOnly) -> str:

@@ -16,8 +16,12 @@ from bot.messages.actions.names import MENU, Action, Block, Dialog
 from bot.messages.actions.targets import (
     CallTarget,
     CardTarget,
+    DelegationTarget,
     FormKind,
     FormTarget,
+    HomePart,
+    HomeTarget,
+    Nothing,
     Rating,
     RunTarget,
     Setting,
@@ -60,6 +64,27 @@ OPENS_DIALOG = frozenset(
         Action.PICK,
         Action.ASK_AGAIN,
         Action.ANSWER,
+        Action.DELEGATE,
+    }
+)
+# what only shows something to who clicks: answered at once, and not stored
+LOOKS = frozenset(
+    {
+        Action.LOOK_WAITING,
+        Action.LOOK_REQUESTS,
+        Action.LOOK_HISTORY,
+        Action.LOOK_GRANTS,
+        Action.LOOK_HELP,
+        Action.LOOK_SHOW,
+    }
+)
+TURNS_HOME = frozenset(  # what only has the Home tab show something else; not stored either
+    {
+        Action.HOME_ALL,
+        Action.HOME_WAITING,
+        Action.HOME_MINE,
+        Action.HOME_BEFORE,
+        Action.HOME_NEXT,
     }
 )
 _ABOUT: Mapping[Action, type[Target]] = {
@@ -71,11 +96,17 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.FEEDBACK: Rating,
     Action.REQUEST: Setting,
     Action.PICK: FormTarget,
+    **dict.fromkeys(LOOKS - {Action.LOOK_SHOW}, Nothing),
+    Action.LOOK_SHOW: RunTarget,
+    **dict.fromkeys(TURNS_HOME, HomeTarget),
+    Action.DELEGATE: Nothing,
+    Action.END_DELEGATION: DelegationTarget,
 }
 _EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.CANCEL_RUN})
 _CHOICES = _EITHER | {Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
 _BUTTONS = frozenset(Action) - _CHOICES | _EITHER
 _GOOD, _BAD = "good", "bad"
+_NOTHING = "-"
 _CALL, _PLAN = "call", "plan"  # what a rejection is about
 _ID = "([A-Za-z0-9_-]{1,64})"
 _REVISION = "(0|[1-9][0-9]{0,8})"
@@ -92,6 +123,12 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
         f"({'|'.join(FormKind)}):([^\n]{{1,120}})",
         lambda kind, name: FormTarget(FormKind(kind), name),
     ),
+    DelegationTarget: (_ID, DelegationTarget),
+    HomeTarget: (
+        f"({'|'.join(HomePart)}):(0|[1-9][0-9]{{0,2}})",
+        lambda part, page: HomeTarget(HomePart(part), int(page)),
+    ),
+    Nothing: (_NOTHING, Nothing),
     Rating: (f"({_GOOD}|{_BAD}):{_ID}", lambda word, run: Rating(run, good=word == _GOOD)),
 }
 
@@ -113,6 +150,12 @@ def encode(about: Target | Click) -> str:
             return f"{kind}:{name}"
         case Rating(run, good):
             return f"{_GOOD if good else _BAD}:{run}"
+        case DelegationTarget(delegation):
+            return delegation
+        case HomeTarget(part, page):
+            return f"{part}:{page}"
+        case Nothing():
+            return _NOTHING
 
 
 def decode(action_id: str, value: str) -> Click | Malformed:
@@ -164,6 +207,8 @@ def encode_dialog(about: Subject) -> str:
         case Subject(Dialog.REQUEST, FormTarget() as target):
             made = {"form": encode(target), "again": target.again, **asdict(target.setting)}
             return json.dumps(made, ensure_ascii=False)
+        case Subject(Dialog.DELEGATE, Nothing() as target):
+            return json.dumps({"target": encode(target)})
     raise ValueError(f"no {about.dialog} dialog is about a {type(about.target).__name__}")
 
 
@@ -182,6 +227,8 @@ def decode_dialog(view: Mapping[str, Any]) -> Subject | Malformed:
                 target = _target(CallTarget, f"{about.get('call')}:{revision}")
         case Dialog.SEND_BACK if isinstance(value, str):
             target = _target(CallTarget, value)
+        case Dialog.DELEGATE if isinstance(value, str):
+            target = _target(Nothing, value)
         case Dialog.REJECT if isinstance(value, str):
             kind, _, rest = value.partition(":")
             kinds: dict[str, type[Target]] = {_CALL: CallTarget, _PLAN: CardTarget}

@@ -31,6 +31,13 @@ class Action(StrEnum):
     REQUEST = "request"  # choose what to ask for, without the agent
     PICK = "pick"  # open the form of the tool or template that was chosen
     ASK_AGAIN = "ask_again"  # open the form with one call's values; a choice only
+    HOME_ALL = "home_all"  # show the first of everything on the Home tab
+    HOME_WAITING = "home_waiting"  # all that waits for who looks at it, page by page
+    HOME_MINE = "home_mine"  # all that they asked for
+    HOME_BEFORE = "home_before"  # the page before
+    HOME_NEXT = "home_next"  # the next page
+    DELEGATE = "delegate"  # open the dialog in which somebody has another decide for them
+    END_DELEGATION = "end_delegation"  # nobody decides for them any more
     FEEDBACK = "feedback"  # thumbs up or down for an answer
     CHOOSE_1 = "choose_1"  # answer a question with its first choice; yes, where that is asked
     CHOOSE_2 = "choose_2"  # the second; no
@@ -39,6 +46,12 @@ class Action(StrEnum):
     CHOOSE_5 = "choose_5"
     ANSWER = "answer"  # open the form of a question
     DECLINE = "decline"  # say that one cannot answer a question
+    LOOK_WAITING = "look_waiting"  # show what waits for who clicks, in the place of the message
+    LOOK_REQUESTS = "look_requests"  # their own requests
+    LOOK_HISTORY = "look_history"  # what was decided of late
+    LOOK_GRANTS = "look_grants"  # what is remembered
+    LOOK_HELP = "look_help"  # all that can be asked
+    LOOK_SHOW = "look_show"  # one request's whole life
 
 
 MENU = "more"  # the action id of the card's menu; which action was chosen stands in the value
@@ -54,6 +67,7 @@ class Dialog(StrEnum):
     PICK = "pick_request"  # what may be asked for
     REQUEST = "new_request"  # the form of a tool or a template
     ANSWER = "answer"
+    DELEGATE = "delegate"
 
 
 class Shortcut(StrEnum):
@@ -92,6 +106,8 @@ class Block(StrEnum):
     PLACE = "where"  # where a request is asked
     QUESTION = "k"
     ANSWERS = "ks"  # the buttons that answer a question
+    OVERVIEW = "ov"  # the parts of what `/approvals` shows
+    DELEGATION = "del"  # that somebody decides for another
     HOME = "home"  # the parts of the Home tab; its calls and requests are named as on cards
 
 
@@ -104,6 +120,8 @@ class Field(StrEnum):
     REASON = "reason"
     APPROVE_TOO = "then"
     WHY = "why"
+    DELEGATE = "delegate"
+    UNTIL = "until"
 
 
 ARGUMENT = "f:"  # what the block id of an argument's input begins with
@@ -115,4 +133,6 @@ class Entry(StrEnum):
     TEXT = "text"
     OFFER = "offer"
     PRESET = "preset"
+    PERSON = "person"
+    MOMENT = "moment"
     VALUE = "v"

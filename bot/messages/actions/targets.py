@@ -64,4 +64,45 @@ class FormTarget:
     again: str = ""  # the call with whose values it begins; "" for none
 
 
-Target = CallTarget | CardTarget | RunTarget | Rating | Setting | FormTarget
+@dataclass(frozen=True, slots=True)
+class DelegationTarget:
+    """That somebody decides for another."""
+
+    delegation: str
+
+
+class HomePart(StrEnum):
+    """What the Home tab shows."""
+
+    ALL = "all"  # the first of everything
+    WAITING = "waiting"
+    MINE = "mine"
+
+
+@dataclass(frozen=True, slots=True)
+class HomeTarget:
+    """A page of the Home tab."""
+
+    part: HomePart = HomePart.ALL
+    page: int = 0
+
+
+HOME = HomeTarget()  # what is shown to who opens it
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Nothing that is stored: a button that shows or begins something for whoever clicks it."""
+
+
+Target = (
+    CallTarget
+    | CardTarget
+    | RunTarget
+    | Rating
+    | Setting
+    | FormTarget
+    | DelegationTarget
+    | HomeTarget
+    | Nothing
+)

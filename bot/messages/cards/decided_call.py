@@ -28,7 +28,7 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import compact, effect_of, shown
-from bot.messages.text import escape, mention, plain, spelt, when
+from bot.messages.text import decided_as, escape, mention, plain, spelt, when
 from bot.messages.views import CallView, Value
 from storage.states import CallStatus
 
@@ -164,7 +164,7 @@ def _by(call: CallView) -> list[Json]:
     for index, user in enumerate(call.decided_by):
         leaves += [
             words((" and " if index == len(call.decided_by) - 1 else ", ") if index else " by "),
-            person(user),
+            *_person(call, user),
         ]
     if not call.decided_by and call.status is S.APPROVED:
         leaves.append(words(" by policy"))
@@ -174,7 +174,13 @@ def _by(call: CallView) -> list[Json]:
 
 
 def _mentions(call: CallView) -> str:
-    return " and ".join(mention(user) for user in call.decided_by)
+    return " and ".join(decided_as(user, call.stand_ins) for user in call.decided_by)
+
+
+def _person(call: CallView, user: str) -> list[Json]:
+    """Build the leaves that name who decided: "@cleo, for @ana"."""
+    stand_in = call.stand_ins.get(user)
+    return [person(stand_in), words(", for "), person(user)] if stand_in else [person(user)]
 
 
 def _glue(call: CallView) -> str:

@@ -28,7 +28,7 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import ALL_ROWS, Filled, effect_of, headline
-from bot.messages.text import channel_mention, group_mention, mention, plain, visible
+from bot.messages.text import channel_mention, decided_as, group_mention, mention, plain, visible
 from bot.messages.views import CallView, Progress
 
 CANCEL = "Cancel the request (who asked)"
@@ -101,8 +101,8 @@ def _so_far(progress: Progress) -> str:
     "🗳️ Step 1 of 2  ·  ✅ @ana  ·  1 more approval needed"
     """
     parts = [f"Step {progress.stage} of {progress.stages}"] if progress.stages > 1 else []
-    parts += [f"✅ {mention(person)}" for person in progress.approved]
-    parts += [f"🚫 {mention(person)}" for person in progress.rejected]
+    parts += [f"✅ {decided_as(person, progress.stand_ins)}" for person in progress.approved]
+    parts += [f"🚫 {decided_as(person, progress.stand_ins)}" for person in progress.rejected]
     more = "more " if progress.approved else ""
     here = " in this step" if progress.stages > 1 else ""
     approvals = "approval" if progress.needed == 1 else "approvals"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bot.messages.actions.codec import block_id
 from bot.messages.actions.names import Action, Block
-from bot.messages.actions.targets import CallTarget, RunTarget
-from bot.messages.cards.decided_call import ICONS, WORDS
-from bot.messages.home.view import HomeView, OwnRequest, Remembered, WaitingCall
+from bot.messages.actions.targets import HOME, CallTarget, HomePart, HomeTarget, RunTarget
+from bot.messages.delegation.listing import begin_button, entry
+from bot.messages.home.view import HomeView, Remembered, WaitingCall
+from bot.messages.overview.draw import STANDS, stands
+from bot.messages.overview.view import ListedCall, ListedRun
 from bot.messages.parts import (
     Json,
     actions,
@@ -20,6 +22,7 @@ from bot.messages.parts import (
     divider,
     header,
     line,
+    link,
     moment,
     mrkdwn,
     plain_text,
@@ -28,41 +31,78 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import shown
-from bot.messages.text import channel_mention, due, mention, plain
-from storage.states import CallStatus, RunStatus
+from bot.messages.text import channel_mention, due, mention, plain, when
+from storage.states import RunStatus
 
-WAITING, REQUESTS, REMEMBERED = 20, 10, 10  # of each that are shown: at most 60, 10 and 10 blocks
+# of each that are shown first, and on a page of their own: with these, all of it is 90 blocks
+WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
+WAITING_PAGE, REQUESTS_PAGE = 20, 20
 EFFECT, WORDS_LIMIT = 300, 150  # characters
 STRANGER = "I take requests from full members of this workspace only."
-_STANDS = {
-    RunStatus.READY: "⚙️ at work",
-    RunStatus.RUNNING: "⚙️ at work",
-    RunStatus.WAITING: "⏳ waits for people",
-    RunStatus.COMPLETED: "✅ finished",
-    RunStatus.FAILED: "❌ could not go on; Retry stands in its thread",
-    RunStatus.CANCELLED: "⏹️ cancelled",
-}
+TABS = (
+    (Action.HOME_ALL, HomePart.ALL, "All"),
+    (Action.HOME_WAITING, HomePart.WAITING, "Waits for me"),
+    (Action.HOME_MINE, HomePart.MINE, "My requests"),
+)
 
 
 def home(view: HomeView | None) -> Json:
     """Draw the tab; None: of somebody who can neither ask nor decide."""
+    if view is None:
+        return {"type": "home", "blocks": [section(_id("stranger"), mrkdwn(STRANGER))]}
     return {"type": "home", "blocks": _blocks(view)}
 
 
-def _blocks(view: HomeView | None) -> list[Json]:
-    if view is None:
-        return [section(_id("stranger"), mrkdwn(STRANGER))]
-    parts = [_waiting(view), _requests(view), _remembered(view)]
+def _blocks(view: HomeView) -> list[Json]:
+    parts = _parts(view)
     filled = [part for part in parts if part]
-    if not (view.waiting or view.requests or view.remembered):
+    is_new = not (view.waiting or view.requests or view.decided or view.remembered)
+    if is_new and not view.delegations and view.shows == HOME:
         return [*(block for part in filled for block in part), _empty(view)]
     if not parts[0]:
-        nothing = context(_id("nothing"), [mrkdwn("☕ Nothing waits for you.")])
-        filled.insert(0, [nothing])
-    blocks = filled[0]
-    for number, part in enumerate(filled[1:]):
-        blocks += [divider(_id("divider", number)), *part]
-    return blocks
+        mine = view.shows.part is HomePart.MINE
+        nothing = "You have asked for nothing yet." if mine else "☕ Nothing waits for you."
+        filled.insert(0, [context(_id("nothing"), [mrkdwn(nothing)])])
+    blocks = [_tabs(view.shows.part)]
+    for number, part in enumerate(filled):
+        blocks += [*([divider(_id("divider", number))] if number else []), *part]
+    return [*blocks, *_turns(view)]
+
+
+def _parts(view: HomeView) -> list[list[Json]]:
+    match view.shows.part:
+        case HomePart.WAITING:
+            return [_waiting(view)]
+        case HomePart.MINE:
+            return [_requests(view)]
+        case HomePart.ALL:
+            return [
+                _waiting(view),
+                _requests(view),
+                _decided(view),
+                _delegations(view),
+                _remembered(view),
+            ]
+
+
+def _tabs(shows: HomePart) -> Json:
+    """Build the row of buttons that choose what is shown."""
+    tabs = [
+        button(action, label, HomeTarget(part), style="primary" if part is shows else "")
+        for action, part, label in TABS
+    ]
+    return actions(_id("tabs"), [*tabs, begin_button()])
+
+
+def _turns(view: HomeView) -> list[Json]:
+    """Build the buttons that turn pages, where there are several."""
+    part, page = view.shows.part, view.shows.page
+    turns = []
+    if page > 0:
+        turns.append(button(Action.HOME_BEFORE, "← Back", HomeTarget(part, page - 1)))
+    if page + 1 < view.pages:
+        turns.append(button(Action.HOME_NEXT, "More →", HomeTarget(part, page + 1)))
+    return [actions(_id("turns"), turns)] if turns else []
 
 
 def _id(name: str, *numbers: int) -> str:
@@ -86,11 +126,10 @@ def _small(name: str, text: str) -> Json:
 
 def _waiting(view: HomeView) -> list[Json]:
     blocks: list[Json] = []
-    for each in view.waiting[:WAITING]:
+    for each in view.waiting:
         blocks += _call(each)
-    left = view.more_waiting + max(0, len(view.waiting) - WAITING)
-    if left:
-        blocks.append(_small("more", f"and {left} more that you may decide."))
+    if view.more_waiting:
+        blocks.append(_small("more", f"and {view.more_waiting} more that you may decide."))
     if view.unread:
         more = "More calls wait in this workspace than I look through here; their cards have them."
         blocks.append(_small("unread", more))
@@ -106,6 +145,8 @@ def _call(call: WaitingCall) -> list[Json]:
     small = [f"Asked by {mention(call.requester)} {_where(call.channel)}"]
     if call.deadline:
         small.append(f"⏳ {'Say' if call.unknown else 'Decide'} by {due(call.deadline)}")
+    if call.link:
+        small.append(f"<{call.link}|Open it>")
     if call.unknown:
         small.insert(0, "❓ *It started, and nobody knows whether it finished*")
     elif call.does == "destructive":
@@ -141,31 +182,56 @@ def _one_line(text: str, limit: int) -> str:
 def _requests(view: HomeView) -> list[Json]:
     if not view.requests:
         return []
-    blocks = [_request(each) for each in view.requests[:REQUESTS]]
-    if view.more_requests or len(view.requests) > REQUESTS:
-        blocks.append(_small("earlier", "and more before; they stand in their threads."))
+    blocks = [_request(each) for each in view.requests]
+    if view.more_requests and view.shows.part is HomePart.ALL:
+        blocks.append(_small("earlier", "and more before: *My requests* has them."))
     return [header(_id("requests"), "Your requests"), *blocks]
 
 
-def _request(asked: OwnRequest) -> Json:
+def _request(asked: ListedRun) -> Json:
     said = f"“{_one_line(asked.words, WORDS_LIMIT)}”" if asked.words else "A new request"
     # its calls say how a request stands that waits for them, or has come to its end
     is_told = bool(asked.calls) and asked.status in (RunStatus.WAITING, RunStatus.COMPLETED)
-    stands = "Asked " if is_told else f"{_STANDS[asked.status]}  ·  asked "
+    stands_ = "Asked " if is_told else f"{STANDS[asked.status]}  ·  asked "
+    open_ = [words("  ·  "), link(asked.link, "open it")] if asked.link else []
     lines = [
         line(words(said, bold=True)),
-        line(words(stands), moment(asked.at)),
-        *(line(words(_stands(status, effect))) for status, effect in asked.calls),
+        line(words(stands_), moment(asked.at), *open_),
+        *(line(words(stands(*each))) for each in asked.calls),
     ]
     if asked.more:
         lines.append(line(words(f"and {asked.more} more", italic=True)))
     return rich(block_id(Block.OUTCOME, RunTarget(asked.run)), lines)
 
 
-def _stands(status: CallStatus, effect: str) -> str:
-    waits = status is CallStatus.PENDING
-    word = "⏳ Waits for a decision" if waits else f"{ICONS[status]} {WORDS[status]}"
-    return f"{word}: {_one_line(effect, WORDS_LIMIT)}"
+def _decided(view: HomeView) -> list[Json]:
+    if not view.decided:
+        return []
+    blocks = [_past(number, each) for number, each in enumerate(view.decided)]
+    if view.more_decided:
+        blocks.append(_small("past", "and more before; `/approvals history 90` goes further back."))
+    return [header(_id("decided"), "Decided of late"), *blocks]
+
+
+def _past(number: int, call: ListedCall) -> Json:
+    by = f"by {' and '.join(call.deciders)}, " if call.deciders else ""
+    small = [f"{by}{when(call.at)}"] if call.at else []
+    small.append(f"asked by {mention(call.requester)}")
+    small += [f"<{call.link}|Open it>"] if call.link else []
+    return context(
+        _id("past", number),
+        [plain_text(stands(call.status, call.effect)), mrkdwn("  ·  ".join(small))],
+    )
+
+
+def _delegations(view: HomeView) -> list[Json]:
+    if not view.delegations:
+        return []
+    blocks = [entry(each) for each in view.delegations[:STANDING]]
+    left = len(view.delegations) - STANDING
+    if left > 0:
+        blocks.append(_small("others", f"and {left} more; `/approvals delegate` lists all."))
+    return [header(_id("delegations"), "Who decides for whom"), *blocks]
 
 
 def _remembered(view: HomeView) -> list[Json]:

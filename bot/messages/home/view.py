@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.messages.actions.targets import CallTarget
-from storage.states import CallStatus, RunStatus
+from bot.messages.actions.targets import HOME, CallTarget, HomeTarget
+from bot.messages.delegation.listing import Delegated
+from bot.messages.overview.view import ListedCall, ListedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +20,8 @@ class WaitingCall:
     requester: str  # Slack user id
     channel: str  # where it was asked
     deadline: datetime | None
+    link: str = ""  # to its card, else to its request
     unknown: bool = False  # it started, and nobody knows whether it finished
-
-
-@dataclass(frozen=True, slots=True)
-class OwnRequest:
-    """A request of this person, and how it stands."""
-
-    run: str
-    words: str  # what they wrote first; "" where it has not been read yet
-    at: datetime
-    status: RunStatus
-    calls: tuple[tuple[CallStatus, str], ...] = ()  # what was proposed: how it stands, its effect
-    more: int = 0  # calls that are not among these
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +37,16 @@ class HomeView:
     """The tab of one person."""
 
     bot: str  # the bot's user id
+    shows: HomeTarget = HOME
+    pages: int = 1  # that there are of what it shows
     waiting: tuple[WaitingCall, ...] = ()  # the first deadline first
     more_waiting: int = 0  # calls they may approve that are not among these
     unread: bool = False  # more calls wait in the workspace than were looked at
     unsure: int = 0  # calls of which Slack did not say whether they may
-    requests: tuple[OwnRequest, ...] = ()  # the newest first
+    requests: tuple[ListedRun, ...] = ()  # the newest first
     more_requests: bool = False
+    decided: tuple[ListedCall, ...] = ()  # by them or on their requests, the newest first
+    more_decided: bool = False
+    delegations: tuple[Delegated, ...] = ()  # who decides for whom, the first to end first
     remembered: tuple[Remembered, ...] = ()  # the first to end first
     more_remembered: int = 0

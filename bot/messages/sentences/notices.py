@@ -6,12 +6,12 @@ tool or the model wrote is quoted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.messages.quoting import effect_list, past, said
-from bot.messages.text import channel_mention, due, mention, spelt, when
+from bot.messages.text import channel_mention, decided_as, due, mention, spelt, when
 from storage.states import CallStatus
 
 POLICY = "policy: "  # what a reason begins with that the policy gives
@@ -68,17 +68,19 @@ def decision_line(
     reason: str = "",
     needed: int = 0,
     requester: str = "",
+    giver: str = "",
 ) -> str:
     """Tell the thread in one line who decided what.
 
     "🚫 @ana rejected: Refund 40.00 EUR of order 1042 — “paid twice”. Asked by @ben." `needed`: how
     many more people have to approve before anything happens. `requester`: who is to be told; "" for
-    nobody.
+    nobody; `giver`: by whose right it is, where it is not their own.
     """
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
     why = f" — “{said(reason)}”" if reason.strip() else ""
     more = f" ({needed} more {'approval' if needed == 1 else 'approvals'} needed)" if needed else ""
-    what = f"{icon} {mention(person)} {past(verb)}: {effect_list(effects)}{why}{more}"
+    who = decided_as(giver, {giver: person}) + "," if giver else mention(person)
+    what = f"{icon} {who} {past(verb)}: {effect_list(effects)}{why}{more}"
     return f"{what}. {_asked_by(requester)}." if requester else what
 
 
@@ -93,6 +95,7 @@ class People:
     requester: str
     editors: tuple[str, ...]  # told of only where they approved it, too: others were told of before
     approved: tuple[tuple[str, str], ...]  # each approver, and their words ("" for none)
+    stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
 
 
 def outcome_line(status: CallStatus, what: str, people: People, *, why: str = "") -> str:
@@ -112,7 +115,7 @@ def outcome_line(status: CallStatus, what: str, people: People, *, why: str = ""
 
 def _parts(people: People) -> str:
     approvers = [
-        mention(person) + (f" (“{said(words)}”)" if words.strip() else "")
+        decided_as(person, people.stand_ins) + (f" (“{said(words)}”)" if words.strip() else "")
         for person, words in people.approved
     ]
     own = people.editors and [*people.editors] == [person for person, _ in people.approved]

@@ -24,6 +24,14 @@ def your_own_click(verb: str) -> str:
     return f"You already {past(verb)} this. The second click changed nothing."
 
 
+def said_for_you(by: str, verb: str) -> str:
+    """Tell somebody that they and who decides for them count once, and the other was first."""
+    return (
+        f"{mention(by)} already {past(verb)} this, and the two of you count as one here. Your "
+        "click changed nothing."
+    )
+
+
 def not_an_approver(approver_mentions: str) -> str:
     """Tell somebody that they may not decide; takes mrkdwn of who may ("" when nobody may)."""
     if not approver_mentions:

@@ -11,6 +11,9 @@ from bot.approvals.terms.grants import GrantList
 from bot.explain.explain import explain
 from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError, typed_call
+from bot.messages.delegation import listing
+from bot.messages.overview.link import is_reference
+from bot.messages.overview.view import Answered
 from bot.messages.text import escape
 from bot.slack.commands.words import SlackWords
 from bot.tools import Registry
@@ -18,9 +21,11 @@ from storage.models import Run
 from storage.states import Mode
 
 if TYPE_CHECKING:  # the dialogs' own modules are many
+    from bot.approvals.home.desk import Desk
     from bot.slack.dialogs.doors import RequestDoors
 
 COMMAND = "/approvals"
+DAYS, MOST_DAYS = 7, 90  # that `history` looks back, unless told otherwise and at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,11 @@ class Question:
 
     usage: str  # behind the command
     says: str
-    # mrkdwn, "" where a dialog opens instead; may look people up, and raise MistypedError or
-    # LookupFailedError
-    answer: Callable[[Answerer, SlashCommand], str]
+    # mrkdwn, or drawn; "" where a dialog opens instead; may look people up, and raise
+    # MistypedError or LookupFailedError
+    answer: Callable[[Answerer, SlashCommand], str | Answered]
+    # whether the words behind its name, written to the bot, ask this and are not for the agent
+    meant: Callable[[Answerer, Sequence[str]], bool] = lambda _can, words: not words
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +60,45 @@ class Answerer:
     tools: Registry
     requests: RequestDoors
     modes: Modes
+    desk: Desk
 
 
 def _request(can: Answerer, asked: SlashCommand) -> str:
     return can.requests.asked(asked.person, asked.channel, asked.trigger, " ".join(asked.words))
+
+
+def _list(can: Answerer, asked: SlashCommand) -> Answered:
+    return can.desk.overview().waiting(asked.person)
+
+
+def _requests(can: Answerer, asked: SlashCommand) -> Answered:
+    return can.desk.overview().requests(asked.person)
+
+
+def _show(can: Answerer, asked: SlashCommand) -> Answered:
+    if len(asked.words) != 1:
+        raise MistypedError("Name one request: the link to its card, or its id.")
+    found = can.desk.overview().show(asked.person, asked.words[0].strip("`"))
+    if found is None:
+        raise MistypedError("There is no such request that you may read.")
+    return found
+
+
+def _history(can: Answerer, asked: SlashCommand) -> Answered:
+    days = _days(asked.words)
+    if days is None:
+        raise MistypedError(f"Say how many days: {COMMAND} history 7, up to {MOST_DAYS}.")
+    return can.desk.overview().history(asked.person, days)
+
+
+def _days(given: Sequence[str]) -> int | None:
+    """Return for how many days somebody asks; None where that is no number of days."""
+    if not given:
+        return DAYS
+    number, unit = given[0], list(given[1:])
+    if unit not in ([], ["day"], ["days"]) or not (number.isascii() and number.isdigit()):
+        return None
+    return int(number) if 1 <= int(number) <= MOST_DAYS else None
 
 
 def _explain(can: Answerer, asked: SlashCommand) -> str:
@@ -84,6 +126,10 @@ def _grants(can: Answerer, asked: SlashCommand) -> str:
     return can.grants.listed(asked.person)
 
 
+def _delegate(can: Answerer, asked: SlashCommand) -> Answered:
+    return listing.listed(can.desk.delegations().about(asked.person))
+
+
 def _revoke(can: Answerer, asked: SlashCommand) -> str:
     if len(asked.words) != 1:
         raise MistypedError("Name one remembered approval by its id.")
@@ -100,19 +146,43 @@ def _mode(can: Answerer, asked: SlashCommand) -> str:
 
 
 QUESTIONS: dict[str, Question] = {
+    "list": Question("list", "what waits for you", _list),
+    "requests": Question("requests", "what you have asked for, and how it stands", _requests),
     "request": Question(
-        "request [what]", "ask for something with a form, without the agent", _request
+        "request [what]",
+        "ask for something with a form, without the agent",
+        _request,
+        lambda _can, _words: False,  # a dialog opens by a command or a button only
+    ),
+    "show": Question(
+        "show <link or id>",
+        "all of one request: what was asked, changed and decided, by whom",
+        _show,
+        lambda _can, words: len(words) == 1 and is_reference(words[0]),
+    ),
+    "history": Question(
+        "history [days]",
+        "what you decided of late, and what was decided for you",
+        _history,
+        lambda _can, words: _days(words) is not None,
     ),
     "explain": Question(
         "explain <tool> key=value …",
         "what would become of this call if you asked for it here, and why",
         _explain,
+        lambda can, words: bool(words) and words[0] in can.tools.tools,
     ),
     "grants": Question(
         "grants", "what is remembered for you, and what you had remembered", _grants
     ),
     "revoke": Question(
-        "revoke <id>", "end a remembered approval: the next such call is asked again", _revoke
+        "revoke <id>",
+        "end a remembered approval: the next such call is asked again",
+        _revoke,
+        lambda _can, words: len(words) == 1 and is_reference(words[0]),
+    ),
+    "delegate": Question(
+        "delegate", "have somebody decide for you until a day, and end it", _delegate
     ),
     "mode": Question(
         "mode [observe | ask | strict]",

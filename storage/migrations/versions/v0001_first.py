@@ -1,12 +1,12 @@
 """The first schema: inbox, runs, transcript, plans, calls, revisions, votes, answers, attempts,
-grants, modes, audit, outbox, contacts.
+grants, modes, audit, outbox, contacts, delegations.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 from storage import sqlite
-from storage.migrations import people
+from storage.migrations import lasting, people
 
 revision = "0001"
 down_revision = None
@@ -28,7 +28,8 @@ def upgrade() -> None:
         _message,
         _audit,
         _contact,
-        _remembered,
+        lasting.remembered,
+        lasting.delegation,
     ):
         create()
     if op.get_bind().dialect.name == "sqlite":
@@ -252,27 +253,3 @@ def _contact() -> None:
         sa.Column("greeted_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("team", "person"),
     )
-
-
-def _remembered() -> None:
-    op.create_table(
-        "remembered",
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("team", sa.String(), nullable=False),
-        sa.Column("requester", sa.String(), nullable=False),
-        sa.Column("tool", sa.String(), nullable=False),
-        sa.Column("schema_digest", sa.String(), nullable=False),
-        sa.Column("pinned", sa.Text(), nullable=False),
-        sa.Column("rule", sa.String(), nullable=False),
-        sa.Column("channel", sa.String(), nullable=False),
-        sa.Column("thread_ts", sa.String(), nullable=False),
-        sa.Column("until", sa.BigInteger(), nullable=False),
-        sa.Column("uses", sa.Integer(), nullable=False),
-        sa.Column("call_id", sa.String(), nullable=False),
-        sa.Column("given_by", sa.String(), nullable=False),
-        sa.Column("given_at", sa.BigInteger(), nullable=False),
-        sa.Column("revoked_at", sa.BigInteger(), nullable=True),
-        sa.Column("revoked_by", sa.String(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-    )
-    op.create_index("ix_remembered_for", "remembered", ["team", "requester", "tool"], unique=False)

@@ -1,0 +1,1 @@
+"""Somebody decides for another: given, ended, and who is asked besides."""

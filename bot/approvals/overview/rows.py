@@ -1,0 +1,87 @@
+"""Rows as they stand in lists: a request in its first words, a call with who decided it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.agent import prompt
+from bot.approvals.terms.effect import effect_of
+from bot.approvals.terms.progress import stand_ins
+from bot.messages.overview.link import permalink
+from bot.messages.overview.view import ListedCall, ListedRun
+from bot.messages.text import decided_as
+from bot.tools import Registry
+from storage import calls, outbox, runs
+from storage.masking import masked
+from storage.models import Call, Run, Vote
+from storage.states import CallStatus
+from storage.transaction import Transaction
+
+CALLS = 4  # calls shown of one request
+
+
+@dataclass(frozen=True, slots=True)
+class Lister:
+    """Makes the entries of lists in one workspace."""
+
+    tools: Registry
+    workspace: str  # its address in Slack; "" where it is not known
+
+    def call(self, tx: Transaction, call: Call, run: Run) -> ListedCall:
+        """Return a call as an entry."""
+        waits = calls.waits(call)
+        return ListedCall(
+            run=run.id,
+            effect=effect_of(self.tools, tx, call),
+            status=call.status,
+            requester=run.requester,
+            channel=run.channel,
+            deadline=call.deadline,
+            at=None if waits else call.decided_at,
+            deciders=_deciders(calls.votes(tx, call.id, call.revision)),
+            link=self.link(tx, run, call),
+        )
+
+    def run(self, tx: Transaction, run: Run, now: datetime) -> ListedRun:
+        """Return a request as an entry, with the calls that change something or asked."""
+        told = [
+            call
+            for call in calls.of_run(tx, run.id)
+            if call.status is not CallStatus.REFUSED and (call.asked_at or call.does != "read")
+        ]
+        last = told[-CALLS:]
+        return ListedRun(
+            run=run.id,
+            words=first_words(tx, run, now),
+            at=run.created_at,
+            status=run.status,
+            calls=tuple((call.status, effect_of(self.tools, tx, call)) for call in last),
+            more=len(told) - len(last),
+            link=self.link(tx, run, last[-1] if last else None),
+        )
+
+    def link(self, tx: Transaction, run: Run, call: Call | None = None) -> str:
+        """Return the address of the call's card in a channel, else of the request; "" for none."""
+        cards = outbox.cards(tx, call.plan_id) if call else []
+        at = [
+            (row.channel, row.ts, row.thread_ts)
+            for row in cards
+            if call and row.ts and call.id in outbox.body(row)["calls"]
+        ]
+        here = [each for each in at if each[0] == run.channel]
+        elsewhere = [each for each in at if each[0][:1] in ("C", "G")]
+        found = next(iter((*here, *elsewhere)), (run.channel, run.thread_ts, ""))
+        return permalink(self.workspace, *found)
+
+
+def first_words(tx: Transaction, run: Run, now: datetime) -> str:
+    """Return what was asked first, on one line; "" where it has not been read yet."""
+    said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
+    return " ".join(masked(next((text for text in said if text.strip()), "")).split())
+
+
+def _deciders(votes: Sequence[Vote]) -> tuple[str, ...]:
+    proxies = stand_ins(votes)
+    return tuple(dict.fromkeys(decided_as(vote.counts_for, proxies) for vote in votes))

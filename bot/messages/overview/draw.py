@@ -1,0 +1,266 @@
+"""Draws what `/approvals` shows: the menu, lists, and a request's whole life. Pure.
+
+Nothing is decided here; each list ends with the menu, so that one answer leads to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from bot.messages.actions.codec import block_id
+from bot.messages.actions.names import Action, Block
+from bot.messages.actions.targets import Nothing, RunTarget, Setting, Target
+from bot.messages.cards.decided_call import ICONS, WORDS
+from bot.messages.overview.view import (
+    Answered,
+    Life,
+    ListedCall,
+    ListedRun,
+    PastCall,
+    PastRevision,
+    PastVote,
+)
+from bot.messages.parts import (
+    Json,
+    actions,
+    button,
+    context,
+    divider,
+    header,
+    line,
+    moment,
+    mrkdwn,
+    person,
+    plain_text,
+    rich,
+    section,
+    weight,
+    words,
+)
+from bot.messages.pieces import shown
+from bot.messages.quoting import past
+from bot.messages.text import channel_mention, due, mention, plain, when
+from storage.masking import masked
+from storage.states import CallStatus, RunStatus, Verb
+
+MOST = 10  # entries of one list
+EFFECT, WORDS_LIMIT, VALUE = 300, 150, 200  # characters
+ROOM = 9_000  # characters of one answer
+FIELDS, REVISIONS = 12, 6  # shown of one call
+STANDS = {
+    RunStatus.READY: "⚙️ at work",
+    RunStatus.RUNNING: "⚙️ at work",
+    RunStatus.WAITING: "⏳ waits for people",
+    RunStatus.COMPLETED: "✅ finished",
+    RunStatus.FAILED: "❌ could not go on; Retry stands in its thread",
+    RunStatus.CANCELLED: "⏹️ cancelled",
+}
+MENU: Sequence[tuple[str, Action, Target]] = (
+    ("What waits for me", Action.LOOK_WAITING, Nothing()),
+    ("My requests", Action.LOOK_REQUESTS, Nothing()),
+    ("Ask for something…", Action.REQUEST, Setting()),
+    ("Recent decisions", Action.LOOK_HISTORY, Nothing()),
+    ("Remembered", Action.LOOK_GRANTS, Nothing()),
+    ("Delegate…", Action.DELEGATE, Nothing()),
+    ("Help", Action.LOOK_HELP, Nothing()),
+)
+
+
+def menu(text: str = "What would you like to see?") -> Answered:
+    """Draw the menu below these words of ours."""
+    return Answered(text, [section(_id("menu"), mrkdwn(text)), _buttons()])
+
+
+def with_menu(said: Answered) -> Answered:
+    """Draw the menu's buttons below an answer that has them not yet."""
+    if said.blocks[-1].get("block_id") == _id("looks"):
+        return said
+    return Answered(said.text, [*said.blocks, _buttons()])
+
+
+def _buttons() -> Json:
+    return actions(_id("looks"), [button(action, label, about) for label, action, about in MENU])
+
+
+def waiting(calls: Sequence[ListedCall], *, more: int, unsure: int, unread: bool) -> Answered:
+    """Draw what waits for a person's decision; of `unsure` calls Slack does not say."""
+    title = "Waits for you" if calls else "☕ Nothing waits for you."
+    notes = [f"and {more} more"] if more else []
+    if unsure:
+        calls_ = "1 call" if unsure == 1 else f"{unsure} calls"
+        notes.append(f"⚠️ Slack does not say now whether you may decide {calls_}; ask again later")
+    if unread:
+        notes.append("More calls wait in this workspace than I look through; their cards have them")
+    return _list(title, [_call(number, each) for number, each in enumerate(calls)], notes)
+
+
+def requests(found: Sequence[ListedRun], *, more: bool) -> Answered:
+    """Draw a person's own requests, the newest first."""
+    title = "Your requests" if found else "You have asked for nothing yet."
+    notes = ["and more before; they stand in their threads"] if more else []
+    return _list(title, [_run(number, each) for number, each in enumerate(found)], notes)
+
+
+def history(found: Sequence[ListedCall], days: int, *, more: bool) -> Answered:
+    """Draw what was decided of late, by this person or on their requests."""
+    span = "the last day" if days == 1 else f"the last {days} days"
+    title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
+    notes = ["and more before; `/approvals history` takes fewer days"] if more else []
+    return _list(title, [_call(number, each) for number, each in enumerate(found)], notes)
+
+
+def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> Answered:
+    """Put entries below a title, as many as one answer takes, and say what is left out."""
+    parts = list(entries)
+    blocks = [section(_id("title"), mrkdwn(title))]
+    if parts:
+        blocks = [header(_id("title"), title)]
+    kept = 0
+    while kept < len(parts) and weight([*blocks, *parts[kept]]) <= ROOM:
+        blocks += parts[kept]
+        kept += 1
+    left = [f"and {len(parts) - kept} more"] if kept < len(parts) else []
+    if notes or left:
+        blocks.append(context(_id("notes"), [mrkdwn(". ".join([*left, *notes]) + ".")]))
+    return Answered(title, blocks)
+
+
+def _call(number: int, call: ListedCall) -> list[Json]:
+    icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
+    text = f"{icon} {_one_line(call.effect, EFFECT)}"
+    small = []
+    if call.at is not None:
+        by = f" by {', '.join(call.deciders)}" if call.deciders else ""
+        small.append(f"{WORDS[call.status]}{by}, {when(call.at)}")
+    small.append(f"asked by {mention(call.requester)} {_where(call.channel)}")
+    if call.at is None and call.deadline:
+        small.append(f"by {due(call.deadline)}")
+    return _entry(number, section(_id("entry", number), plain_text(text)), small, call)
+
+
+def _run(number: int, run: ListedRun) -> list[Json]:
+    said = f"“{_one_line(run.words, WORDS_LIMIT)}”" if run.words else "A new request"
+    lines = [said, *(f"{stands(*each)}" for each in run.calls)]
+    lines += [f"and {run.more} more"] if run.more else []
+    small = [f"{STANDS[run.status]}, asked {when(run.at)}"]
+    return _entry(number, section(_id("entry", number), plain_text("\n".join(lines))), small, run)
+
+
+def _entry(number: int, top: Json, small: list[str], of: ListedCall | ListedRun) -> list[Json]:
+    if of.link:
+        small.append(f"<{of.link}|Open it>")
+    details = button(Action.LOOK_SHOW, "Details", RunTarget(of.run))
+    return [
+        {**top, "accessory": details},
+        context(_id("small", number), [mrkdwn("  ·  ".join(small))]),
+    ]
+
+
+def stands(status: CallStatus, effect: str) -> str:
+    """Say how a call stands, and what it would do or did, on one line."""
+    waits = status is CallStatus.PENDING
+    word = "⏳ Waits for a decision" if waits else f"{ICONS[status]} {WORDS[status]}"
+    return f"{word}: {_one_line(effect, WORDS_LIMIT)}"
+
+
+def life(of: Life) -> Answered:
+    """Draw one request from its first word to its end: who asked, proposed, changed, decided."""
+    said = f"“{_one_line(of.words, WORDS_LIMIT)}”" if of.words else "A new request"
+    small = [f"Asked by {mention(of.requester)} {_where(of.channel)}, {when(of.at)}"]
+    small.append(STANDS[of.status])
+    if of.link:
+        small.append(f"<{of.link}|Open it>")
+    blocks = [
+        section(_id("title"), plain_text(said)),
+        context(_id("small"), [mrkdwn("  ·  ".join(small))]),
+    ]
+    if not of.calls:
+        blocks.append(context(_id("none"), [mrkdwn("Nothing was proposed.")]))
+    for number, call in enumerate(of.calls):
+        part = [divider(_id("divider", number)), rich(_id("call", number), _past_call(call))]
+        if weight([*blocks, *part]) > ROOM or number >= MOST:
+            left = f"and {len(of.calls) - number} more; `countersign audit` has all of it."
+            blocks.append(context(_id("notes"), [mrkdwn(left)]))
+            break
+        blocks += part
+    return Answered(said, blocks)
+
+
+def _past_call(call: PastCall) -> list[Json]:
+    icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
+    lines = [line(words(f"{icon} {_one_line(call.effect, EFFECT)}", bold=True))]
+    if call.reason.strip():
+        lines.append(line(words(f"The agent’s reason: “{_one_line(call.reason, EFFECT)}”")))
+    events: list[tuple[datetime, Json]] = []
+    before: PastRevision | None = None
+    for each in call.revisions:
+        events.append((each.at, _revision(each, before)))
+        before = each
+    last = call.revisions[-1].number if call.revisions else 0
+    events += [(each.at, _vote(each, last)) for each in call.votes]
+    events.sort(key=lambda each: each[0])
+    lines += [each for _, each in events[-2 * REVISIONS :]]
+    lines += _end(call)
+    print_ = f"Fingerprint #{call.digest[:8]}" if call.digest else "No fingerprint"
+    return [*lines, line(words(f"{print_}  ·  tool "), words(call.tool, code=True))]
+
+
+def _revision(now: PastRevision, before: PastRevision | None) -> Json:
+    by = person(now.by) if now.by else words("the agent")
+    if before is None:
+        verb, values = "proposed by ", [f"{name}: {value}" for name, value in now.values.items()]
+    elif now.values == before.values:
+        verb, values = "asked again by ", []
+    else:
+        verb = "changed by "
+        names = dict.fromkeys((*before.values, *now.values))
+        values = [
+            f"{name}: {before.values.get(name, 'nothing')} → {now.values.get(name, 'nothing')}"
+            for name in names
+            if before.values.get(name) != now.values.get(name)
+        ]
+    more = len(values) - FIELDS
+    told = "; ".join(values[:FIELDS]) + (f"; and {more} more" if more > 0 else "")
+    rest = [words(f": {plain(told, 1_500)}")] if told else []
+    return line(moment(now.at), words(f"  {verb}"), by, *rest)
+
+
+def _vote(vote: PastVote, newest: int) -> Json:
+    mark = "✅" if vote.verb is Verb.APPROVE else "🚫"
+    old = "" if vote.revision == newest else ", before it was changed"
+    said = f": “{_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
+    proxy = [words(", for "), person(vote.giver)] if vote.giver else []
+    return line(
+        moment(vote.at),
+        words(f"  {mark} {past(vote.verb)} by "),
+        person(vote.person),
+        *proxy,
+        *([words(old + said)] if old or said else []),
+    )
+
+
+def _end(call: PastCall) -> list[Json]:
+    """Build the lines of how it stands: its deadline while it waits, what came of it after."""
+    lines = []
+    if call.deadline is not None:
+        waits = call.status in (CallStatus.PENDING, CallStatus.UNKNOWN)
+        lines.append(line(words("Waits until " if waits else "Deadline "), moment(call.deadline)))
+    at = call.finished_at or call.decided_at
+    if call.status is not CallStatus.PENDING:
+        when_ = [words(", "), moment(at)] if at else []
+        note = f": {_one_line(call.note, EFFECT)}" if call.note.strip() else ""
+        lines.append(line(words(WORDS[call.status]), *when_, words(note or ".")))
+    return lines
+
+
+def _id(name: str, *numbers: int) -> str:
+    return block_id(Block.OVERVIEW, name, *numbers)
+
+
+def _where(channel: str) -> str:
+    return "in a direct message" if channel.startswith("D") else f"in {channel_mention(channel)}"
+
+
+def _one_line(text: str, limit: int) -> str:
+    return plain(shown(" ".join(masked(text).split()), "(no words)"), limit)

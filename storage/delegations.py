@@ -1,0 +1,109 @@
+"""Delegations: who decides for whom, until when. Who may give one is settled elsewhere.
+
+A row is never taken away: it ends at its time, or is revoked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlalchemy import Index, bindparam, or_, select, update
+from sqlmodel import Field, col
+
+from storage import audit, columns
+from storage.columns import Row, values
+from storage.models import new_id
+from storage.transaction import Transaction, first, insert_into, rows
+
+
+class Delegation(Row, table=True):
+    """Who decides for whom, until when."""
+
+    __tablename__ = "delegation"
+    __table_args__ = (
+        Index("ix_delegation_giver", "team", "giver", "until"),
+        Index("ix_delegation_delegate", "team", "delegate", "until"),
+    )
+    id: str = Field(default_factory=new_id, primary_key=True)
+    team: str
+    giver: str  # Slack user id
+    delegate: str  # Slack user id
+    words: str = columns.text("")  # the giver's
+    given_at: datetime = columns.time()
+    until: datetime = columns.time()
+    revoked_at: datetime | None = columns.time(nullable=True)
+    revoked_by: str = ""
+
+
+_HOLDS = (
+    col(Delegation.team) == bindparam("team_"),
+    col(Delegation.given_at) <= bindparam("at_"),
+    col(Delegation.until) > bindparam("at_"),
+    or_(col(Delegation.revoked_at).is_(None), col(Delegation.revoked_at) > bindparam("at_")),
+)
+_GIVERS = (
+    select(col(Delegation.giver))
+    .where(*_HOLDS, col(Delegation.delegate) == bindparam("person_"))
+    .order_by(col(Delegation.given_at))
+)
+_ALL = select(Delegation).where(*_HOLDS).order_by(col(Delegation.until))
+_ABOUT = (
+    select(Delegation)
+    .where(
+        *_HOLDS,
+        or_(
+            col(Delegation.giver) == bindparam("person_"),
+            col(Delegation.delegate) == bindparam("person_"),
+        ),
+    )
+    .order_by(col(Delegation.until))
+)
+_GET = select(Delegation).where(col(Delegation.id) == bindparam("id_"))
+
+
+def give(tx: Transaction, row: Delegation) -> None:
+    """Let somebody decide for another from now on; it takes the place of what the giver gave
+    before.
+    """
+    for old in of(tx, row.team, [row.giver], row.given_at):
+        revoke(tx, old.id, row.giver, row.given_at)
+    tx.execute(insert_into(Delegation), values(row))
+    data = {"delegation": row.id, "delegate": row.delegate, "until": row.until.isoformat()}
+    audit.record(tx, "delegation.given", at=row.given_at, actor=row.giver, data=data)
+
+
+def givers(tx: Transaction, team: str, delegate: str, at: datetime) -> list[str]:
+    """The people for whom this one decides at that moment, as far as they have said."""
+    return list(tx.scalars(_GIVERS, {"team_": team, "person_": delegate, "at_": at}))
+
+
+def of(tx: Transaction, team: str, people: Collection[str], at: datetime) -> list[Delegation]:
+    """What these people have given that holds at that moment."""
+    found = rows(tx, Delegation, _ALL, team_=team, at_=at) if people else []
+    return [each for each in found if each.giver in people]
+
+
+def about(tx: Transaction, team: str, person: str, at: datetime) -> list[Delegation]:
+    """What this person has given or been given that holds at that moment, soonest end first."""
+    return rows(tx, Delegation, _ABOUT, team_=team, person_=person, at_=at)
+
+
+def get(tx: Transaction, delegation_id: str) -> Delegation | None:
+    """The delegation, or None."""
+    return first(tx, Delegation, _GET, id_=delegation_id)
+
+
+def revoke(tx: Transaction, delegation_id: str, person: str, at: datetime) -> bool:
+    """End a delegation; False when it was ended before."""
+    where = (
+        col(Delegation.id) == delegation_id,
+        col(Delegation.revoked_at).is_(None),
+        col(Delegation.until) > at,
+    )
+    ended = update(Delegation).where(*where).values(revoked_at=at, revoked_by=person)
+    if tx.execute(ended).rowcount != 1:
+        return False
+    data = {"delegation": delegation_id}
+    audit.record(tx, "delegation.revoked", at=at, actor=person, data=data)
+    return True

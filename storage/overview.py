@@ -1,0 +1,97 @@
+"""Queries for what people may look up: what was decided of late, and one request's whole life."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from sqlalchemy import bindparam, select
+from sqlmodel import col
+
+from storage import calls, runs
+from storage.models import Call, Message, Revision, Run, Vote
+from storage.states import CallStatus
+from storage.transaction import Transaction, first, readable, rows
+
+_DECIDED = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(
+        col(Run.team) == bindparam("team_"),
+        col(Call.asked_at).is_not(None),
+        col(Call.decided_at) >= bindparam("since_"),
+        col(Call.status) != CallStatus.PENDING,
+    )
+    .order_by(col(Call.decided_at).desc())
+    .limit(bindparam("most_"))
+)
+_ON_REQUESTS = _DECIDED.where(
+    col(Run.requester) == bindparam("person_"), col(Run.updated_at) >= bindparam("since_")
+)
+_VOTED = select(col(Vote.call_id)).where(
+    col(Vote.person) == bindparam("person_"), col(Vote.created_at) >= bindparam("since_")
+)
+_BY_PERSON = _DECIDED.where(col(Call.id).in_(_VOTED))
+_REVISIONS = (
+    select(Revision)
+    .where(col(Revision.call_id) == bindparam("call_"))
+    .order_by(col(Revision.number))
+)
+_VOTES = select(Vote).where(col(Vote.call_id) == bindparam("call_")).order_by(col(Vote.seq))
+_AT = select(Message).where(
+    col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
+)
+_BY_DIGEST = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Run.team) == bindparam("team_"))
+    .where(col(Call.digest) >= bindparam("low_"), col(Call.digest) < bindparam("high_"))
+    .limit(2)
+)
+
+
+def decided(tx: Transaction, team: str, person: str, since: datetime, most: int) -> list[Call]:
+    """The calls decided since then by this person or on their requests, the newest first."""
+    given = {"team_": team, "person_": person, "since_": since, "most_": most}
+    found = {
+        call.id: call
+        for statement in (_ON_REQUESTS, _BY_PERSON)
+        for call in readable(tx, Call, col(Call.id), statement, **given)
+    }
+    newest = sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)
+    return newest[:most]
+
+
+def revisions(tx: Transaction, call_id: str) -> list[Revision]:
+    """All that a call ever was, in order."""
+    return rows(tx, Revision, _REVISIONS, call_=call_id)
+
+
+def votes(tx: Transaction, call_id: str) -> list[Vote]:
+    """All votes on any revision of a call, oldest first."""
+    return rows(tx, Vote, _VOTES, call_=call_id)
+
+
+def by_id(tx: Transaction, team: str, text: str) -> Run | None:
+    """The request of that id, or of the call of that id or fingerprint ("#1a2b3c4d")."""
+    run = runs.get(tx, text)
+    call = None if run else calls.get(tx, text) or _by_digest(tx, team, text.removeprefix("#"))
+    run = runs.get(tx, call.run_id) if call else run
+    return run if run is not None and run.team == team else None
+
+
+def _by_digest(tx: Transaction, team: str, digest: str) -> Call | None:
+    """The one call whose fingerprint begins so; None where there is none, or are several."""
+    if not re.fullmatch(r"[0-9a-f]{8,64}", digest):
+        return None
+    # "g" comes after every digit of a fingerprint
+    found = rows(tx, Call, _BY_DIGEST, team_=team, low_=digest, high_=f"{digest}g")
+    return found[0] if len(found) == 1 else None
+
+
+def at(tx: Transaction, team: str, channel: str, ts: str, thread_ts: str) -> Run | None:
+    """The request to which a message belongs: one of ours about it, else any in its thread."""
+    message = first(tx, Message, _AT, ts_=ts, channel_=channel)
+    run = runs.get(tx, message.run_id) if message and message.run_id else None
+    run = run or runs.in_thread(tx, team, channel, thread_ts)
+    return run if run is not None and run.team == team else None

@@ -1,0 +1,144 @@
+"""Who may decide, with people who decide for others: never wider than the giver, never further."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import delete, insert, update
+from sqlmodel import col
+
+from bot.approvals.permissions import Permissions
+from bot.policy.authority import Authority, No, Yes
+from bot.policy.gates import Approvers, Ask, Stage, dump_gate
+from storage import calls
+from storage.columns import values
+from storage.delegations import Delegation
+from storage.models import Call, Revision, Run
+from storage.states import Verb
+from storage.store import Store
+from tests.new_database import new_database
+from tests.runs.fakes import ANA, BEN, CLEO, DAN, EVE, GUS, ZOE, FakeDirectory, StillClock
+from tests.storage.builders import AT, HOUR, TEAM, seed
+
+PEOPLE = (ANA, BEN, CLEO, DAN, GUS, EVE, ZOE)
+MOMENTS = st.integers(-3, 3).map(lambda hours: AT + hours * HOUR)
+USERS = st.sampled_from(PEOPLE)
+APPROVERS = st.builds(
+    Approvers,
+    users=st.lists(USERS, max_size=2, unique=True).map(tuple),
+    groups=st.sampled_from([(), ("shop-leads",), ("finance",)]),
+    requester=st.booleans(),
+)
+GATES = st.builds(
+    Ask,
+    rule=st.just("r"),
+    stages=st.lists(st.builds(Stage, approvers=APPROVERS), min_size=1, max_size=2).map(tuple),
+    self_approval=st.booleans(),
+    editor_counts=st.booleans(),
+)
+GIVEN = st.builds(
+    Delegation,
+    team=st.sampled_from([TEAM, "T0OTHERCO"]),
+    giver=USERS,
+    delegate=USERS,
+    given_at=MOMENTS,
+    until=MOMENTS,
+    revoked_at=st.none() | MOMENTS,
+)
+
+
+class World(NamedTuple):
+    """A database, and who may decide what stands in it."""
+
+    store: Store
+    permissions: Permissions
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One database for all examples: each has a call, and delegations, of its own."""
+    folder: Path = tmp_path_factory.mktemp("delegations")
+    new_database(folder / "countersign.db")
+    store = Store(f"sqlite:///{folder}/countersign.db").open()
+    yield World(store, Permissions(store, StillClock(), Authority(FakeDirectory(), TEAM)))
+    store.close()
+
+
+def arranged(
+    world: World, gate: Ask, requester: str, editors: list[str], standing: list[Delegation]
+) -> tuple[Call, Run]:
+    """A call that this person asked for and these have edited, and just these delegations."""
+    seeded = seed(world.store, gate=dump_gate(gate))
+    with world.store.write() as tx:
+        tx.execute(delete(Delegation))
+        for row in standing:
+            tx.execute(insert(Delegation).values(values(row)))
+        tx.execute(update(Run).where(col(Run.id) == seeded.run_id).values(requester=requester))
+        for number, editor in enumerate(editors, 2):
+            edited = Revision(
+                call_id=seeded.ids[0],
+                number=number,
+                arguments="{}",
+                digest="d",
+                author=editor,
+                created_at=AT,
+            )
+            calls.add_revision(tx, edited)
+    return seeded.call(), seeded.run()
+
+
+@given(
+    gate=GATES,
+    requester=USERS,
+    editors=st.lists(USERS, max_size=2, unique=True),
+    standing=st.lists(GIVEN, max_size=5, unique_by=lambda row: row.id),
+    verb=st.sampled_from(sorted(Verb)),
+)
+def test_it_never_widens(
+    world: World,
+    gate: Ask,
+    requester: str,
+    editors: list[str],
+    standing: list[Delegation],
+    verb: Verb,
+) -> None:
+    """Whoever may by another's right stands in for somebody who may alone, at that moment, and has
+    neither asked for the call nor edited it; nobody else may more than without.
+    """
+    call, run = arranged(world, gate, requester, editors, [])
+    alone = {person: world.permissions.verdict(verb, call, run, person, at=AT) for person in PEOPLE}
+    call, run = arranged(world, gate, requester, editors, standing)
+    for person in PEOPLE:
+        found = world.permissions.verdict(verb, call, run, person, at=AT)
+        giver = found.giver if isinstance(found, Yes) else ""
+        if not giver:
+            assert found == alone[person]
+            continue
+        assert isinstance(alone[person], No)
+        assert isinstance(alone[giver], Yes)
+        assert person not in {requester, *editors, GUS, EVE, ZOE}
+        assert verb is not Verb.EDIT
+        assert any(
+            (row.team, row.giver, row.delegate) == (TEAM, giver, person)
+            and row.given_at <= AT < row.until
+            and (row.revoked_at is None or row.revoked_at > AT)
+            for row in standing
+        )
+
+
+def test_somebody_may_by_it(world: World) -> None:
+    """The test above is no empty one: Dan decides what only Ana may, and not what Ana may not."""
+    given_ = Delegation(team=TEAM, giver=ANA, delegate=DAN, given_at=AT, until=AT + HOUR)
+    gate = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA,))),))
+    call, run = arranged(world, gate, BEN, [], [given_])
+    found = world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT)
+    assert found == Yes(0, f"for {ANA}: named", ANA)
+    call, run = arranged(world, gate, ANA, [], [given_])
+    assert world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT) == No("not_approver")
+    call, run = arranged(world, gate, BEN, [ANA], [given_])
+    assert world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT) == No("not_approver")

@@ -1,0 +1,183 @@
+"""`/approvals` as people look things up with it: the menu, lists, and all of one request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bot.sandbox.openai.server import Turn
+from storage.models import Audit, Delivery
+from tests.stories.harness import GENERAL, SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import arrived, ask, chat, open_modal, press, statuses, typed, vote
+from tests.stories.test_commands import asked
+
+POLICY = """
+readers = ["UDAN00001"]
+
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+tool = "put"
+verdict = "ask"
+approvers = ["UCLEO0001"]
+"""
+
+
+def newest(harness: Harness, who: str, channel: str = SUPPORT) -> dict[str, Any]:
+    """The newest message that only this person sees."""
+    mine = [m for m in harness.person(who).everything(channel) if m.get("is_ephemeral")]
+    return max(mine, key=lambda each: float(each["ts"]), default={})
+
+
+def looked(
+    harness: Harness, who: str, action: str, part: str, channel: str = SUPPORT
+) -> dict[str, Any]:
+    """Press the first such button of the answer; returns the answer once it shows that."""
+    answer = newest(harness, who, channel)
+    harness.person(who).click(channel, answer["ts"], action, seen=answer)
+
+    def look() -> dict[str, Any] | None:
+        now = newest(harness, who, channel)
+        return now if now["ts"] == answer["ts"] and part in words(now) else None
+
+    found: dict[str, Any] = harness.slack.wait(look)
+    return found
+
+
+def test_the_menu_answers_in_place(harness: Harness) -> None:
+    """With no words there are buttons; each puts its answer in the place of the menu, and the
+    buttons stay. Nothing of it is kept in the inbox.
+    """
+    ask(harness, ("note", {"text": "pond pump"}))
+    arrived(harness)
+    before = len(harness.all(Delivery))
+    assert "What would you like to see?" in asked(harness, "/approvals", "ana")
+    waiting = looked(harness, "ana", "look_waiting", "pond pump")
+    assert "asked by <@UBEN00001> in <#C0SUPPORT>" in words(waiting)
+    assert "/archives/C0SUPPORT/p" in words(waiting)
+    life = looked(harness, "ana", "look_show", "proposed by ")
+    assert "Text: pond pump" in words(life)
+    for action, part in [
+        ("look_requests", "You have asked for nothing yet."),
+        ("look_history", "last 7 days"),
+        ("look_grants", "Nothing is remembered for you"),
+        ("look_help", "/approvals show <link or id>"),
+        ("look_waiting", "pond pump"),
+    ]:
+        answer = looked(harness, "ana", action, part)
+        assert "look_waiting" in action_ids(answer)
+    assert len(harness.all(Delivery)) == before
+
+
+def test_requests_and_history(harness: Harness) -> None:
+    """Who asked sees their requests and what was decided; so does who decided, and nobody else."""
+    thread = ask(harness, ("note", {"text": "oak bench"}))
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    arrived(harness)
+    assert statuses(harness, thread) == ["succeeded"]
+    mine = asked(harness, "/approvals requests")
+    assert "oak bench" in mine
+    assert "✅ Done" in mine
+    for who in ("ben", "ana"):
+        text = asked(harness, "/approvals history 1 day", who)
+        assert "Done by <@UANA00001>" in text
+        assert "oak bench" in text
+    assert "oak bench" not in asked(harness, "/approvals history", "dan")
+    assert "oak bench" not in asked(harness, "/approvals requests", "ana")
+    harness.clock.advance(3 * 86_400)
+    assert "oak bench" not in asked(harness, "/approvals history 2")
+    assert "oak bench" in asked(harness, "/approvals history 4")
+
+
+def test_show_tells_the_whole_life(harness: Harness) -> None:
+    """A link, an id or a fingerprint shows what was asked, changed and decided, with the words."""
+    thread = ask(harness, ("note", {"text": "red paint"}))
+    card = harness.card(SUPPORT, thread)
+    open_modal(harness, "ben", SUPPORT, card, "edit")
+    harness.person("ben").submit(typed(text="green paint"))
+    arrived(harness)
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    arrived(harness)
+    [call] = harness.calls_in(thread)
+    link = f"{harness.slack.world.url}/archives/{SUPPORT}/p{card['ts'].replace('.', '')}"
+    for reference in (link, call.id, call.run_id, f"#{call.digest[:8]}"):
+        text = asked(harness, f"/approvals show {reference}")
+        assert "red paint → green paint" in text
+        assert "approved by" in text
+        assert f"#{call.digest[:8]}" in text
+    events = harness.all(Audit, Audit.run_id == call.run_id, Audit.event == "request.read")
+    assert [row.actor for row in events] == ["UBEN00001"] * 4
+
+
+def test_show_is_for_those_whom_it_concerns(harness: Harness) -> None:
+    """Its approvers and the policy's readers may read a request; anybody else hears what they hear
+    of one that is not there, and nothing is written down.
+    """
+    thread = ask(harness, ("put", {"text": "hive key"}))
+    harness.card(SUPPORT, thread)
+    [call] = harness.calls_in(thread)
+    for who in ("cleo", "dan"):
+        assert "hive key" in asked(harness, f"/approvals show {call.id}", who)
+    text = asked(harness, f"/approvals show {call.id}", "ana")
+    assert "There is no such request that you may read." in text
+    events = harness.all(Audit, Audit.event == "request.read", Audit.run_id == call.run_id)
+    assert [row.actor for row in events] == ["UCLEO0001", "UDAN00001"]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("list", "Nothing waits for you"),
+        ("history 3 days", "last 3 days"),
+        ("Requests", "You have asked"),
+    ],
+)
+def test_asked_by_mention(harness: Harness, text: str, part: str) -> None:
+    """The same words in a mention are answered privately, and no model hears them."""
+    turns = len(harness.planner.requests)
+    harness.person("dan").say(GENERAL, f"@bot {text}")
+    harness.slack.wait(lambda: part in words(newest(harness, "dan", GENERAL)))
+    assert part not in json.dumps(harness.person("ana").everything(GENERAL))
+    assert len(harness.planner.requests) == turns
+
+
+def test_asked_in_a_direct_message(harness: Harness) -> None:
+    """In a direct message the answer stands there, buttons and all."""
+    ask(harness, ("note", {"text": "wild garlic"}))
+    arrived(harness)
+    ana = harness.person("ana")
+    root = ana.say(ana.dm_channel, "list")
+    answer = harness.said(ana.dm_channel, root, "wild garlic", "ana")
+    ana.click(ana.dm_channel, answer["ts"], "look_requests", seen=answer)
+    harness.said(ana.dm_channel, root, "You have asked for nothing yet.", "ana")
+
+
+def test_words_in_a_request_are_the_agents(harness: Harness) -> None:
+    """In the thread of a request, the same word without a mention is the agent's, as a reply."""
+    thread = chat(harness, "a list, or a table?")
+    harness.said(SUPPORT, thread, "a list, or a table?")
+    harness.planner.script(Turn(text="here is the list"))
+    harness.person("ben").say(SUPPORT, "list", thread_ts=thread)
+    harness.said(SUPPORT, thread, "here is the list")
+
+
+def test_a_reading_request_is_the_agents(harness: Harness) -> None:
+    """What only begins like a question is for the agent: "show me …" names no request."""
+    harness.planner.script(Turn(text="the beds are dry"))
+    thread = harness.person("ben").say(SUPPORT, "@bot show me the beds")
+    harness.said(SUPPORT, thread, "the beds are dry")
+
+
+def test_what_waits_is_pressed_by_its_card(harness: Harness) -> None:
+    """What was decided since is no longer in the list when it is shown again."""
+    thread = ask(harness, ("note", {"text": "stone path"}))
+    card = harness.card(SUPPORT, thread)
+    asked(harness, "/approvals list", "ana")
+    press(harness, "ana", SUPPORT, card, "approve")
+    arrived(harness)
+    assert "stone path" not in asked(harness, "/approvals list", "ana")

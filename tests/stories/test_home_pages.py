@@ -1,0 +1,100 @@
+"""The Home tab beyond what waits: what was decided, who decides for whom, and its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bot.messages.home.draw import WAITING_PAGE
+from bot.sandbox.openai.server import Turn
+from storage.delegations import Delegation
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import arrived, ask, vote
+from tests.stories.test_delegation import CLEO, DAY, fill
+from tests.stories.test_home import offered, opened, wait
+
+POLICY = """
+[defaults]
+approvers = ["@shop-leads"]
+"""
+
+
+@pytest.fixture
+def own(own_harness: Callable[..., Harness]) -> Harness:
+    """A bot that nobody has asked for anything yet."""
+    return own_harness(FakeTools().tools, POLICY, COUNTERSIGN_MAX_PENDING="100")
+
+
+def pressed(harness: Harness, who: str, action: str, *parts: str) -> list[dict[str, Any]]:
+    """Press that button of Home; returns its blocks once they show this."""
+    harness.person(who).click_home(action)
+    return wait(harness, who, *parts)
+
+
+def test_what_was_decided_stands_there(harness: Harness) -> None:
+    """Who decided and who asked see what became of it, by whom, with the way to its card; it comes
+    while the tab is open.
+    """
+    thread = ask(harness, ("note", {"text": "lily pond"}))
+    card = harness.card(SUPPORT, thread)
+    opened(harness, "ana", "lily pond")
+    opened(harness, "ben", "lily pond")
+    vote(harness, "ana", card)
+    link = f"/archives/{SUPPORT}/p{card['ts'].replace('.', '')}"
+    for who in ("ana", "ben"):
+        wait(harness, who, "Decided of late", "✅ Done: Write “lily pond”", "by <@UANA00001>", link)
+    opened(harness, "dan", "Nothing waits for you", without="lily pond")
+
+
+def test_who_decides_for_whom_stands_there(harness: Harness) -> None:
+    """A delegation begins and ends on Home; both see it, and only who gave it may end it."""
+    ask(harness, ("note", {"text": "herb spiral"}))
+    harness.settle()
+    opened(harness, "ana", "herb spiral")
+    ana = harness.person("ana")
+    ana.click_home("delegate")
+    harness.slack.wait(ana.view)
+    ana.submit(fill(harness, CLEO, 2, "at the sea"))
+    arrived(harness)
+    wait(harness, "ana", "Who decides for whom", "at the sea", "end_delegation")
+    opened(harness, "cleo", "Who decides for whom", "decides for <@UANA00001>")
+    assert "end_delegation" not in str(harness.person("cleo").home())
+    ana.click_home("end_delegation")
+    wait(harness, "ana", "herb spiral", without="Who decides for whom")
+    assert [row.revoked_by for row in harness.all(Delegation)][-1] == "UANA00001"
+    harness.clock.advance(2 * DAY)
+
+
+def test_what_waits_has_pages(own: Harness) -> None:
+    """All that waits can be turned through, and stays within what Slack takes; so can requests."""
+    for number in range(0, WAITING_PAGE + 4, 4):
+        some = [("note", {"text": f"bulb {each}."}) for each in range(number, number + 4)]
+        own.planner.script(Turn(calls=some))
+        own.person("ben").say(SUPPORT, "@bot please")
+        arrived(own)
+    blocks = opened(own, "ana", "Waits for you", "more that you may decide")
+    assert len(blocks) <= 100
+    first = pressed(own, "ana", "home_waiting", "home_next")
+    assert offered(first).count("review") == WAITING_PAGE
+    assert "bulb 0." in str(first)
+    second = pressed(own, "ana", "home_next", "home_before")
+    assert offered(second).count("review") == 4
+    assert "bulb 0." not in str(second)
+    pressed(own, "ana", "home_before", "bulb 0.")
+    pressed(own, "ana", "home_mine", "You have asked for nothing yet.")
+    pressed(own, "ana", "home_all", "more that you may decide")
+    opened(own, "ben", "Your requests")
+    mine = pressed(own, "ben", "home_mine", "bulb 0.")
+    assert sum(each["type"] == "rich_text" for each in mine) == WAITING_PAGE // 4 + 1
+
+
+def test_a_page_that_is_gone_is_the_last(own: Harness) -> None:
+    """Who looks at a page of which everything was decided meanwhile is shown what is left."""
+    ask(own, ("note", {"text": "only one"}))
+    own.settle()
+    opened(own, "ana", "only one")
+    shown = pressed(own, "ana", "home_waiting", "only one")
+    assert "home_next" not in str(shown)
