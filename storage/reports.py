@@ -18,7 +18,13 @@ from storage.states import CallStatus, Verb
 from storage.transaction import Transaction
 
 _TEAM: Any = bindparam("team_")
-_ASKED = (col(Call.asked_at).is_not(None), col(Call.created_at) >= bindparam("since_"))
+# questions are asked too, and decide nothing: no policy put them to approvers
+_DECIDED_BY_PEOPLE = col(Call.gate).contains('"verdict":"ask"')
+_ASKED = (
+    col(Call.asked_at).is_not(None),
+    _DECIDED_BY_PEOPLE,
+    col(Call.created_at) >= bindparam("since_"),
+)
 _IN_TIME = (*_ASKED, col(Call.created_at) < bindparam("until_"), col(Run.team) == _TEAM)
 _CALLS = (
     select(col(Call.id), col(Call.tool), col(Call.status), col(Call.decided_at), col(Run.requester))

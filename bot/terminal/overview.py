@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from bot.agent import prompt
 from bot.approvals.cards.card_view import call_view
+from bot.approvals.questions.rows import is_question, read
 from bot.approvals.terms.effect import effect_at, effect_of
 from bot.approvals.terms.progress import approving, standing, waited
 from bot.messages.actions.codec import Click, decode, encode
@@ -43,6 +44,7 @@ class WaitingHere:
     deciders: Approvers | None  # of the step that is open; None where the gate cannot be read
     approved_by: tuple[str, ...]
     needed: int  # more people in that step
+    question: bool  # it is answered, in Slack, and nothing is approved
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ def _waiting(tx: Transaction, tools: Registry, call: Call, run: Run, now: dateti
         deciders=_deciders(tx, call, now),
         approved_by=tuple(vote.person for vote in approving(votes)),
         needed=standing(gate, votes).needed if isinstance(gate, Ask) else 0,
+        question=is_question(call),
     )
 
 
@@ -139,7 +142,13 @@ def _gate(call: Call) -> Gate | None:
 
 
 def _deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
-    """Return who counts in the step that is open, as the policy names them."""
+    """Return who counts in the step that is open, as the policy names them.
+
+    Of a question: who is asked.
+    """
+    if is_question(call):
+        question = read(tx, call.id)
+        return question.people if question else None
     gate = _gate(call)
     if not isinstance(gate, Ask):
         return None

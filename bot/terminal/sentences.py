@@ -12,6 +12,11 @@ def no_such_call() -> str:
     return "Nothing goes by that id; `countersign pending` lists what waits, with its ids."
 
 
+def is_a_question() -> str:
+    """An answer is no approval, and the terminal takes none."""
+    return "That is a question: whoever is asked answers it in Slack."
+
+
 def not_all_shown(covered: Sequence[str]) -> str:
     """Who approves has to see all of it, and a terminal shows no secrets."""
     return (

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from bot.approvals.cards.card_view import call_view
+from bot.approvals.questions.rows import is_question
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import still_needed
 from bot.messages.actions.codec import Click, decode
@@ -86,8 +87,10 @@ class Terminal:
             call = calls.get(tx, target.call)
             run = runs.get(tx, call.run_id) if call else None
             view = call_view(self._tools, tx, target.call) if call else None
-        if view is None:
+        if call is None or view is None:
             return sentences.no_such_call(), None
+        if is_question(call):
+            return sentences.is_a_question(), None
         if len(asking.words) > MAX_WORDS:
             return sentences.too_many_words(MAX_WORDS, len(asking.words)), None
         if asking.verb is Verb.APPROVE and view.covered:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,42 +10,31 @@ from typing import Any
 import pytest
 from sqlmodel import col
 
-from bot.cli.main import main
 from bot.terminal.wire import Asking, read_answering, socket_path, write_line
 from storage.models import Delivery, Message
 from storage.states import CallStatus, DeliveryStatus, MessageKind, Surface, Verb
+from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
-from tests.stories.harness import POLICY as DEMO
 from tests.stories.harness import SUPPORT, Harness
+from tests.stories.operator_steps import (
+    ANA,
+    POLICY,
+    command,
+    environment,
+    spoken,
+    waits,
+    with_tools,
+)
 from tests.stories.steps import arrived, ask, noted, open_modal, statuses, typed, vote
 
-ANA = "UANA00001"
 EDIT = b'{"verb": "edit", "target": "x:1", "words": ""}'
-POLICY = f"""
-{DEMO.read_text("utf-8").split("[[rule]]")[0]}
-
-[[rule]]
-tool = "wipe"
-verdict = "ask"
-quorum = 2
-approvers = ["@shop-leads"]
-
-[[rule]]
-tool = "*"
-verdict = "ask"
-approvers = ["@shop-leads"]
-"""
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
     """A bot whose operator is Ana."""
     fakes = FakeTools()
-    folder = tmp_path_factory.mktemp("t")
-    (folder / "tools_of_stories.py").write_text(
-        "from tests.stories.fakes import FakeTools\n"
-        "globals().update({each.name: each for each in FakeTools().tools})\n"
-    )
+    folder = with_tools(tmp_path_factory.mktemp("t"))
     harness = Harness(folder, fakes.tools, POLICY, COUNTERSIGN_OPERATOR=ANA)
     yield harness, fakes
     harness.close()
@@ -56,41 +44,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, F
 def at_the_machine(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands are typed where the bot runs, with its settings."""
     monkeypatch.chdir(harness.folder)
-    for name, value in {
-        "SLACK_BOT_TOKEN": harness.slack.bot_token,
-        "SLACK_APP_TOKEN": harness.slack.app_token,
-        "SLACK_API_URL": harness.slack.api_url,
-        "DATABASE_URL": f"sqlite:///{harness.folder / 'countersign.db'}",
-        "COUNTERSIGN_POLICY": str(harness.folder / "policy.toml"),
-        "COUNTERSIGN_SHOP": str(harness.folder / "shop.db"),
-        "COUNTERSIGN_TOOLS": "tools_of_stories",
-        "COUNTERSIGN_OPERATOR": ANA,
-    }.items():
+    for name, value in environment(harness).items():
         monkeypatch.setenv(name, value)
-
-
-def command(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
-    """Type a command; returns its exit code and what it said."""
-    capsys.readouterr()
-    code = main(argv)
-    said = capsys.readouterr()
-    return code, said.out + said.err
-
-
-def waits(harness: Harness, thread: str) -> str:
-    """The id that `approve` takes, of the one call that waits in this thread."""
-    harness.card(SUPPORT, thread)
-    [call] = [each for each in harness.calls_in(thread) if each.status is CallStatus.PENDING]
-    return f"{call.id}:{call.revision}"
-
-
-def spoken(harness: Harness, line: bytes) -> bytes:
-    """Say a line at the door; returns what comes back."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
-        bot.settimeout(10)
-        bot.connect(str(socket_path(harness.app.core.store.path)))
-        bot.sendall(line)
-        return bot.recv(4096)
 
 
 def test_what_waits_is_approved_there(
@@ -280,3 +235,24 @@ def test_a_bot_that_stops_leaves_the_decision_for_its_next_life(
     assert fakes.did("note", "typed at the end") == 1
     assert said[0][0] == 1
     assert "It is written down" in said[0][1]
+
+
+def test_a_question_is_answered_in_slack(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is listed with whom it is for, and nobody approves it; no report counts it."""
+    to_ben = {"question": "Is the parcel here?", "kind": "yes_no", "to": "UBEN00001"}
+    thread = ask(harness, question(**to_ben), who="cleo")
+    asked = harness.card(SUPPORT, thread, "ben", "choose_1")
+    [call] = harness.calls_in(thread)
+    before = command(capsys, "report")[1]
+    assert "ask_person" not in before
+    listed = command(capsys, "pending")[1]
+    assert "a question, to be answered in Slack by Ben Okafor (UBEN00001)" in listed
+    for words in (["approve"], ["reject", "--reason", "no"]):
+        code, said = command(capsys, *words, f"{call.id}:1")
+        assert (code, "That is a question" in said) == (1, True)
+    assert statuses(harness, thread) == [CallStatus.PENDING]
+    harness.person("ben").click(SUPPORT, asked["ts"], "choose_1")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert statuses(harness, thread) == [CallStatus.ANSWERED]

@@ -55,6 +55,10 @@ def _lines(each: WaitingHere, words: PlainWords, now: datetime) -> Iterator[str]
     if each.status is CallStatus.UNKNOWN:
         yield "    nobody knows whether it happened: say so on its card in Slack"
         return
+    if each.question:
+        asked = deciders_in_words(each.deciders, words, each.channel)
+        yield f"    a question, to be answered in Slack by {asked}"
+        return
     many = "" if each.needed == 1 else f"{each.needed} of "
     yield f"    who decides: {many}{deciders_in_words(each.deciders, words, each.channel)}"
     if each.approved_by:

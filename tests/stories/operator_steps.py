@@ -1,0 +1,82 @@
+"""What the stories at the terminal share: the bot's policy and settings, commands as typed."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import main
+from bot.terminal.wire import socket_path
+from storage.states import CallStatus
+from tests.stories.harness import POLICY as DEMO
+from tests.stories.harness import SUPPORT, Harness
+
+ANA = "UANA00001"
+TOOLS = "tools_of_stories"  # the module that holds the stories' tools
+POLICY = f"""
+{DEMO.read_text("utf-8").split("[[rule]]")[0]}
+
+[[rule]]
+tool = "wipe"
+verdict = "ask"
+quorum = 2
+approvers = ["@shop-leads"]
+
+[[rule]]
+tool = "ask_person"
+verdict = "allow"
+
+[[rule]]
+tool = "*"
+verdict = "ask"
+approvers = ["@shop-leads"]
+"""
+
+
+def with_tools(folder: Path) -> Path:
+    """Put the stories' tools there, where the commands find them; returns the folder."""
+    (folder / f"{TOOLS}.py").write_text(
+        "from tests.stories.fakes import FakeTools\n"
+        "globals().update({each.name: each for each in FakeTools().tools})\n"
+    )
+    return folder
+
+
+def environment(harness: Harness) -> dict[str, str]:
+    """The bot's settings, as the commands read them."""
+    return {
+        "SLACK_BOT_TOKEN": harness.slack.bot_token,
+        "SLACK_APP_TOKEN": harness.slack.app_token,
+        "SLACK_API_URL": harness.slack.api_url,
+        "DATABASE_URL": f"sqlite:///{harness.folder / 'countersign.db'}",
+        "COUNTERSIGN_POLICY": str(harness.folder / "policy.toml"),
+        "COUNTERSIGN_SHOP": str(harness.folder / "shop.db"),
+        "COUNTERSIGN_TOOLS": TOOLS,
+        "COUNTERSIGN_OPERATOR": ANA,
+    }
+
+
+def command(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
+    """Type a command; returns its exit code and what it said."""
+    capsys.readouterr()
+    code = main(argv)
+    said = capsys.readouterr()
+    return code, said.out + said.err
+
+
+def waits(harness: Harness, thread: str) -> str:
+    """The id that `approve` takes, of the one call that waits in this thread."""
+    harness.card(SUPPORT, thread)
+    [call] = [each for each in harness.calls_in(thread) if each.status is CallStatus.PENDING]
+    return f"{call.id}:{call.revision}"
+
+
+def spoken(harness: Harness, line: bytes) -> bytes:
+    """Say a line at the door; returns what comes back."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
+        bot.settimeout(10)
+        bot.connect(str(socket_path(harness.app.core.store.path)))
+        bot.sendall(line)
+        return bot.recv(4096)
