@@ -146,7 +146,7 @@ def test_killed_between_the_effect_and_its_result(bot: BotProcess, tool: str) ->
     bot.planner.script(Turn(calls=[(tool, {"text": "it"})]), Turn(text=ANSWER))
     thread = bot.slack.person("ben").say(SUPPORT, "@bot do it")
     bot.slack.person("ana").click(SUPPORT, card(bot, thread)["ts"], "approve")
-    bot.slack.wait(lambda: having(bot, thread, lambda m: "approved" in words(m)))
+    bot.slack.wait(lambda: having(bot, thread, lambda m: "Running" in words(m)))
     with (bot.folder / "hang").open("w"):  # opens once the tool reads, so its effect is written
         bot.kill()
     (bot.folder / "hang").unlink()
