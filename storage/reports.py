@@ -58,7 +58,10 @@ _VOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """One revision of a call: by whom ("agent" or a person's id), and since when it was shown."""
+    """One revision of a call: by whom, and since when it was shown.
+
+    By one of `storage.calls.WRITERS`, or a person by id.
+    """
 
     author: str
     at: datetime

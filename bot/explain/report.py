@@ -15,6 +15,7 @@ from enum import StrEnum
 from statistics import median
 from typing import TypeVar
 
+from storage.calls import WRITERS
 from storage.reports import AskedCall, Said
 from storage.states import CallStatus, Verb
 
@@ -140,7 +141,7 @@ def _counted(calls: Iterable[AskedCall]) -> dict[Fate, int]:
 
 
 def _editors(call: AskedCall) -> set[str]:
-    return {each.author for each in call.drafts.values()} - {"agent"}
+    return {each.author for each in call.drafts.values()} - WRITERS
 
 
 def _took(call: AskedCall) -> timedelta | None:

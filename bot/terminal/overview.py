@@ -52,7 +52,7 @@ class RevisionTold:
     """One revision of a call."""
 
     number: int
-    author: str  # "agent", or a person's id
+    author: str  # `storage.calls.WRITERS`, or a person's id
     at: datetime
     digest: str
     effect: str

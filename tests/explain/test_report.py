@@ -8,6 +8,7 @@ import pytest
 
 from bot.explain.report import Fate, report
 from bot.explain.report_lines import MOST, brief, report_lines
+from storage.calls import FORM
 from storage.reports import AskedCall, Drafted, Said
 from storage.states import CallStatus, Verb
 
@@ -98,6 +99,14 @@ def test_approvers_are_told_by_their_votes() -> None:
         0,
     )
     assert cleo.speed.median == timedelta(seconds=30)
+
+
+def test_who_asks_with_a_form_edits_nothing() -> None:
+    """The first values are the request itself, whoever wrote them."""
+    written = call(CallStatus.SUCCEEDED, (ANA, APPROVE, 30))
+    written.drafts[1] = Drafted(FORM, AT)
+    found = report([written], AT, UNTIL)
+    assert (found.total.edited, [each.person for each in found.approvers]) == (0, [ANA])
 
 
 def test_three_seconds_are_not_hasty() -> None:

@@ -12,7 +12,10 @@ from bot.cli.terminal.seeing import add_json, as_json, deciders_in_words, look
 from bot.messages.quoting import past
 from bot.messages.text import in_utc, visible
 from bot.terminal.overview import CallTold, RunTold, whole_life
+from storage.calls import AGENT, FORM
 from storage.states import CallStatus
+
+_WRITERS = {AGENT: "the agent", FORM: "whoever asked, in a form"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +67,7 @@ def _call(call: CallTold, words: PlainWords, channel: str) -> Iterator[str]:
     if call.deadline and call.status is CallStatus.PENDING:
         yield f"    Decide by {in_utc(call.deadline)}"
     for each in call.revisions:
-        by = "the agent" if each.author == "agent" else words.person(each.author)
+        by = _WRITERS.get(each.author) or words.person(each.author)
         effect = f": {_on_one_line(each.effect)}" if len(call.revisions) > 1 else ""
         yield f"    Revision {each.number} by {by}, {in_utc(each.at)}, #{each.digest[:8]}{effect}"
     for vote in call.votes:
