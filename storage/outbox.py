@@ -82,6 +82,13 @@ def thread(
     )
 
 
+def say(tx: Transaction, key: str, channel: str, thread_ts: str, text: str) -> None:
+    """A line of mrkdwn in a channel or thread, about no request."""
+    body = dump({"text": text, "mrkdwn": True})
+    kind = MessageKind.NOTICE
+    put(tx, Message(key=key, kind=kind, channel=channel, thread_ts=thread_ts, body=body))
+
+
 def everywhere(tx: Transaction, run: Run, plans: Iterable[str], key: str, text: str) -> None:
     """A line in the request's thread, and under each card of these plans that stands elsewhere."""
     shown = [card for plan_id in plans for card in cards(tx, plan_id)]

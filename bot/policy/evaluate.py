@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 # of a policy, beside what its rules mean
-_NO_MEANING = ("source", "asking", "tools", "lines", "templates")
+_NO_MEANING = ("source", "asking", "tools", "lines", "templates", "shared_channels")
 
 
 class PolicyError(ValueError):
@@ -86,6 +86,8 @@ class Policy(BaseModel):
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
     templates: tuple[Template, ...] = ()
+    # where requests are worked on though people of another company read along; id or #name
+    shared_channels: tuple[str, ...] = ()
     tools: Toolbox | None = None  # those there are; None where that is not known
     lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
 
@@ -213,6 +215,8 @@ class Policy(BaseModel):
         left_out: dict[str, Any] = dict.fromkeys(_NO_MEANING, True)
         if self.templates:
             left_out["templates"] = {"__all__": {"place"}}
+        if self.shared_channels:
+            del left_out["shared_channels"]
         return _fingerprint(self, exclude=left_out)
 
 
@@ -268,6 +272,7 @@ def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
         default=assembly.default,
         loosen=assembly.loosen,
         templates=templates_of(written.template, problems),
+        shared_channels=tuple(written.shared_channels),
         lines=lines,
         readers=assembly.readers(),
     )

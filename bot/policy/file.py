@@ -245,6 +245,9 @@ class ModesEntry(_Strict):
     loosen: People | None = None  # who may loosen one; None: the approvers of the defaults
 
 
+ChannelName = Annotated[str, StringConstraints(pattern=r"^(#[^\s#]{1,80}|C\w{5,20})$")]
+
+
 class PolicyFile(_Strict):
     """The whole file."""
 
@@ -255,3 +258,4 @@ class PolicyFile(_Strict):
     modes: ModesEntry = ModesEntry()
     rule: list[RuleEntry] = []
     template: list[TemplateEntry] = []
+    shared_channels: list[ChannelName] = []

@@ -20,11 +20,12 @@ from bot.messages.sentences import refusals
 from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
+from bot.runs.channels import SharedChannels, follow, say_where
 from bot.runs.ports import Attentive, Questions
 from bot.tools import Registry
-from storage import channels, contacts, endings, inbox, moves, outbox, runs
-from storage.models import Delivery, Message, Run
-from storage.states import DeliveryKind, MessageKind, RunStatus
+from storage import contacts, endings, inbox, moves, outbox, runs
+from storage.models import Delivery, Run
+from storage.states import DeliveryKind, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -60,6 +61,7 @@ class Intake:
         self._authority = authority
         self._bot_user = bot_user
         self._policy = policy
+        self._shared = SharedChannels(authority.directory, policy)
         self._known = known
         self._prompts = prompts
         self._ended = ended
@@ -72,9 +74,10 @@ class Intake:
 
         Raises LookupFailedError when it must be tried again later, and NotYetKnownError.
         """
-        event = json.loads(delivery.body)["event"]
+        body = json.loads(delivery.body)
+        event, is_shared = body["event"], bool(body.get("is_ext_shared_channel"))
         note = (
-            self._message(delivery, event)
+            self._message(delivery, event, is_shared)
             if delivery.kind == DeliveryKind.MESSAGE
             else self._event(delivery, event)
         )
@@ -85,7 +88,7 @@ class Intake:
                 else:
                     inbox.settle(tx, delivery, note)
 
-    def _message(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
+    def _message(self, delivery: Delivery, event: dict[str, Any], is_shared: bool) -> str | None:
         """Return why a message is not kept, or None when it was settled already."""
         if event.get("subtype") in CHANGES:
             with self._store.write() as tx:
@@ -111,6 +114,7 @@ class Intake:
             self._tell(delivery, "I take requests from full members of this workspace only.")
             return "not a colleague"
         text = message_text(event, self._bot_user)
+        closed = self._shared.is_closed(delivery.channel, is_shared=is_shared)
         with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return None  # another process on this database was faster
@@ -125,7 +129,9 @@ class Intake:
                 self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
                 inbox.settle(tx, delivery, "words change nothing while people decide")
             else:
-                self._act(tx, delivery, run, text)
+                made = self._act(tx, delivery, run, text, in_private=closed)
+                if made and is_shared:
+                    say_where(tx, made, delivery, text)
         return None
 
     def _continues(self, delivery: Delivery, event: dict[str, Any]) -> bool:
@@ -144,32 +150,41 @@ class Intake:
         """Return whether the words ask about approvals; they are answered then."""
         return self._questions(delivery.user, delivery.channel, delivery.thread_ts, text)
 
-    def _act(self, tx: Transaction, delivery: Delivery, run: Run | None, text: str) -> None:
-        now = self._clock.now()
+    def _act(
+        self, tx: Transaction, delivery: Delivery, run: Run | None, text: str, *, in_private: bool
+    ) -> Run | None:
+        """Do what a message asks for, and return the request that it begins, if it does."""
         if text.lower().strip(" .!") == "help" or not text:
-            self._say_help(tx, delivery)
+            self._say_help(tx, delivery, in_private=in_private)
             inbox.settle(tx, delivery, "help")
-            return
+            return None
         if runs.is_form(run) and not (takes_back(text) and run and run.requester == delivery.user):
             run = None  # it goes on by itself, beside what is said here
         if run is not None and runs.is_open(run) and run.requester != delivery.user:
             self._private(tx, delivery, refusals.waits_for(run.requester))
             inbox.settle(tx, delivery, "someone else's thread is busy")
-            return
+            return None
         if takes_back(text):
             self._cancel(tx, delivery, run)
-            return
+            return None
         if not self._has_model:
             invite(tx, delivery)
             inbox.settle(tx, delivery, "there is no model")
-            return
+            return None
+        return self._take_on(tx, delivery, run, in_private)
+
+    def _take_on(
+        self, tx: Transaction, delivery: Delivery, run: Run | None, in_private: bool
+    ) -> Run | None:
+        """Have the model hear a message, in the open request or in a new one, which is returned."""
+        now, made = self._clock.now(), None
         if run is None or not runs.is_open(run):
             if run is not None and run.status is R.FAILED:
                 endings.leave_behind(tx, run, at=now, words=outputs)
-            run = Run(
+            run = made = Run(
                 team=delivery.team,
-                channel=delivery.channel,
-                thread_ts=delivery.thread_ts,
+                channel=delivery.user if in_private else delivery.channel,
+                thread_ts="" if in_private else delivery.thread_ts,
                 requester=delivery.user,
                 created_at=now,
                 updated_at=now,
@@ -180,6 +195,7 @@ class Intake:
             # a side turn: what waits goes on waiting, unless the model is asked to change it
             moves.run(tx, run, R.READY, at=now, actor=delivery.user)
         inbox.hold(tx, delivery, run.id)
+        return made
 
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         now = self._clock.now()
@@ -200,7 +216,8 @@ class Intake:
                 return self._stopped(delivery, event)
             case "channel_id_changed":
                 self._known.heard(event)
-                self._follow(delivery, event["old_channel_id"], event["new_channel_id"])
+                old, new = event["old_channel_id"], event["new_channel_id"]
+                follow(self._store, self._policy, delivery, old, new, self._clock.now())
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",
@@ -210,19 +227,6 @@ class Intake:
                 return "nothing to do"
         return str(event["type"])
 
-    def _follow(self, delivery: Delivery, old: str, new: str) -> None:
-        """Let what is stored follow a channel that has another id; the policy file cannot."""
-        with self._store.write() as tx:
-            found = channels.follow(tx, delivery.team, old, new, at=self._clock.now())
-        log.warning("channel %s is %s from now on; %s requests follow it", old, new, found)
-        if named := self._policy.policy.naming(old):
-            log.error(
-                "the policy names channel %s, which is %s now: correct %s",
-                old,
-                new,
-                ", ".join(named),
-            )
-
     def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         if event.get("tab") != "messages" or not self._authority.colleague(delivery.user):
             return "nothing to greet"
@@ -231,15 +235,7 @@ class Intake:
             if fresh:
                 text = greeting(self._bot_user, self._titles())
                 key = f"greeting:{delivery.team}:{delivery.user}"
-                outbox.put(
-                    tx,
-                    Message(
-                        key=key,
-                        kind=MessageKind.NOTICE,
-                        channel=event["channel"],
-                        body=outbox.dump({"text": text, "mrkdwn": True}),
-                    ),
-                )
+                outbox.say(tx, key, event["channel"], "", text)
             inbox.settle(tx, delivery, "greeted" if fresh else "known already")
         self._prompts(event["channel"])
         return None
@@ -263,15 +259,12 @@ class Intake:
             text = greeting(self._bot_user, self._titles())
             self._private(tx, delivery, text, mrkdwn=True)
 
-    def _say_help(self, tx: Transaction, delivery: Delivery) -> None:
-        row = Message(
-            key=f"help:{delivery.seq}",
-            kind=MessageKind.NOTICE,
-            channel=delivery.channel,
-            thread_ts=delivery.thread_ts,
-            body=outbox.dump({"text": help_text(self._titles()), "mrkdwn": True}),
-        )
-        outbox.put(tx, row)
+    def _say_help(self, tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
+        if in_private:
+            self._private(tx, delivery, help_text(self._titles()), mrkdwn=True)
+            return
+        text = help_text(self._titles())
+        outbox.say(tx, f"help:{delivery.seq}", delivery.channel, delivery.thread_ts, text)
 
     def _titles(self) -> list[tuple[str, str]]:
         return [(tool.title, str(tool.does)) for tool in self._tools]

@@ -19,6 +19,8 @@ from tests.stories.steps import arrived, ask, menu, now_at, open_modal, reject, 
 
 REFUSED = "decision.refused"
 POLICY = """
+shared_channels = ["#partners"]
+
 [defaults]
 approvers = ["@shop-leads"]
 

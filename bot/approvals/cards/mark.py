@@ -35,9 +35,10 @@ def mark_of(found: Iterable[Call]) -> str:
 
 def begins_with(tx: Transaction, run: Run) -> str:
     """Return the Slack ts of the message that the request begins with, or ""."""
-    if run.source is RunSource.MESSAGE:
+    asked_here = not run.channel.startswith("D") or not outbox.by_key(tx, f"root:{run.id}")
+    if run.source is RunSource.MESSAGE and asked_here:
         return inbox.request_of(tx, run.id)
-    return run.thread_ts  # the bot's own, in the requester's name
+    return run.thread_ts  # the bot's own: with a form, or for what was asked in a shared channel
 
 
 def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:

@@ -1,0 +1,71 @@
+"""Requests in channels that are shared with another company, or that get another id."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from bot.messages.answers import notice_blocks
+from bot.messages.sentences import shared
+from bot.policy.current import CurrentPolicy
+from bot.policy.directory import Directory
+from storage import channels, outbox
+from storage.models import Delivery, Message, Run
+from storage.states import MessageKind
+from storage.store import Store
+from storage.transaction import Transaction
+
+log = logging.getLogger("countersign.channels")
+
+
+class SharedChannels:
+    """Where people of another company read along, and whether requests are worked on there."""
+
+    def __init__(self, directory: Directory, policy: CurrentPolicy) -> None:
+        """The policy names the channels where they may read along."""
+        self._directory = directory
+        self._policy = policy
+
+    def is_closed(self, channel: str, *, is_shared: bool) -> bool:
+        """Return whether a request is not to be worked on in this channel. Looks channels up."""
+        named = self._policy.policy.shared_channels
+        return is_shared and channel not in {self._directory.channel(each) for each in named}
+
+
+def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None:
+    """Say in a shared channel where a request in these `words` goes on, or that outsiders read it.
+
+    Where it goes on in private its thread is begun there.
+    """
+    if run.channel == delivery.channel:
+        _say(tx, delivery, f"shared:{run.id}", shared.outsiders_read_along())
+        return
+    text = shared.goes_on_here(delivery.channel, words)
+    outbox.put(
+        tx,
+        Message(
+            key=f"root:{run.id}",
+            kind=MessageKind.ROOT,
+            run_id=run.id,
+            channel=run.channel,
+            body=outbox.dump({"text": text, "blocks": notice_blocks(text)}),
+        ),
+    )
+    _say(tx, delivery, f"private:{run.id}", shared.goes_on_in_private(delivery.user))
+
+
+def _say(tx: Transaction, delivery: Delivery, key: str, text: str) -> None:
+    outbox.say(tx, key, delivery.channel, delivery.thread_ts, text)
+
+
+def follow(
+    store: Store, policy: CurrentPolicy, delivery: Delivery, old: str, new: str, at: datetime
+) -> None:
+    """Let what is stored follow a channel that has another id; the policy file cannot."""
+    with store.write() as tx:
+        found = channels.follow(tx, delivery.team, old, new, at=at)
+    log.warning("channel %s is %s from now on; %s requests follow it", old, new, found)
+    if named := policy.policy.naming(old):
+        log.error(
+            "the policy names channel %s, which is %s now: correct %s", old, new, ", ".join(named)
+        )
