@@ -80,7 +80,8 @@ def _verdict(judged: Judged, words: Words) -> str:
         case Deny(reason=reason):
             return f"It is refused, by {by if named else 'no rule'}: {words.quoted(reason)}"
     also = " and ".join(words.quoted(each) for each in gate.added)
-    return f"People are asked, by {by}{f', with what {also} adds' if also else ''}."
+    adds = f" {also} {'adds' if len(gate.added) == 1 else 'add'} to it." if also else ""
+    return f"People are asked, by {by}.{adds}"
 
 
 def _trail(judged: Judged, words: Words) -> Iterator[str]:

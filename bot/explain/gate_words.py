@@ -166,10 +166,10 @@ class GateWords:
 
     def _times(self) -> str:
         gate = self._gate
-        counted = f" of {_open(gate.hours)}" if gate.hours else ""
-        found = f"no answer within {in_words(gate.deadline)}{counted} is a no."
+        found = f"no answer within {in_words(gate.deadline)} is a no."
         if gate.reminders:
             found += f" Reminders after {', '.join(map(in_words, gate.reminders))}."
+        found += f" Only business hours count: {_open(gate.hours)}." if gate.hours else ""
         return f"{found} An approval is good for {in_words(gate.good_for)}."
 
     def _escalations(self) -> Iterator[str]:
@@ -198,7 +198,7 @@ def _open(hours: BusinessHours) -> str:
     """The business hours, in words."""
     opens, closes = (f"{each // 60:02}:{each % 60:02}" for each in (hours.opens, hours.closes))
     days = ", ".join(calendar.day_abbr[each - 1] for each in hours.days)
-    return f"business hours ({days}, {opens} to {closes}, {hours.zone})"
+    return f"{days}, {opens} to {closes} in {hours.zone}"
 
 
 def _offer(offer: Offer) -> str:

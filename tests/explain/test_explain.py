@@ -254,3 +254,41 @@ def test_no_such_channel(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> 
     """A channel that the bot cannot see is bad input, not a place where nobody is."""
     assert main(["explain", *BIG.split(), "--in", "#nowhere"]) == 2
     assert capsys.readouterr().err == "There is no channel #nowhere that the bot can see.\n"
+
+
+def test_hours_orders_and_additions(
+    slack: Sandbox, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Business hours, steps in any order and what a rule adds are said as the policy has them."""
+    (folder / "policy.toml").write_text("""
+[hours]
+zone = "Europe/Berlin"
+opens = "09:00"
+closes = "17:30"
+days = ["mon", "fri"]
+
+[defaults]
+stages = [{approvers = ["@shop-leads"]}, {approvers = ["@finance"]}]
+any_order = true
+business_hours = true
+deadline = "4h"
+
+[[rule]]
+name = "late"
+requester = "UBEN00001"
+verdict = "add"
+deadline = "2h"
+veto = 1
+
+[[rule]]
+name = "idle"
+tool = "refund_*"
+verdict = "add"
+veto = 5
+""")
+    text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+    assert "by no rule: [defaults] hold. late adds to it.\n" in text
+    assert "• late adds to it\n• idle fits, but has nothing to add\n" in text
+    assert "Step 1 of 2 (in any order): one of @shop-leads" in text
+    assert "Step 2 of 2 (in any order): one of @finance" in text
+    assert "no answer within 2 hours is a no. Only business hours count: Mon, Fri, 09:00 to" in text

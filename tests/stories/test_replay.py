@@ -231,3 +231,18 @@ def test_without_a_record_nothing_is_replayed(
         "There is nothing to replay: there is no database at none.db"
     )
     assert not Path("none.db").exists()
+
+
+def test_rules_that_add_are_replayed(replay: Replayed) -> None:
+    """What a rule adds is told with its name; where it cannot be told, nor can the call."""
+    adds = '[[rule]]\nname = "two"\ntool = "refund_order"\nverdict = "add"\n'
+    text = replay(f'{OLD}{adds}approvers = ["@finance"]\n')
+    assert "Would have been asked of other people (3):" in text
+    assert "by rule 'default' and rule 'two'" in text
+    text = replay(
+        f'{OLD}{adds}requester = "@nobody-knows"\nveto = 1\nquorum = 1\napprovers = ["@finance"]\n'
+    )
+    assert "• 3: whether the rule 'two' applies: a group it names could not be looked up" in text
+    text = replay(f'{OLD}{adds}reminders = ["10m"]\n')
+    assert "Would have been asked on other terms (3):" in text
+    assert "reminders, by rule 'default' and rule 'two'" in text
