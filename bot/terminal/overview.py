@@ -5,6 +5,7 @@ Each is plain data, in fields whose names stay: the commands write them as text 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,9 +19,10 @@ from bot.approvals.terms.progress import approving, standing, waited
 from bot.messages.actions.codec import Click, decode, encode
 from bot.messages.actions.names import Action
 from bot.messages.actions.targets import CallTarget
+from bot.messages.questions.said import in_words
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
-from storage import calls, home, life, runs
+from storage import calls, home, life, questions, runs
 from storage.masking import masked
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus, Verb
@@ -63,11 +65,21 @@ class VoteTold:
     """One person's word on a revision."""
 
     person: str
+    for_person: str  # whose right it was, where that is somebody else
     verb: Verb
     revision: int
     stage: int
     at: datetime
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTold:
+    """What somebody said to a question."""
+
+    person: str
+    at: datetime
+    values: dict[str, str]  # by the field's title; none where they could not say, or it is purged
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,7 @@ class CallTold:
     preview: str
     revisions: tuple[RevisionTold, ...]
     votes: tuple[VoteTold, ...]
+    answer: AnswerTold | None
     decided_at: datetime | None
     finished_at: datetime | None
     note: str
@@ -218,6 +231,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
         votes=tuple(
             VoteTold(
                 each.person,
+                each.for_person,
                 each.verb,
                 each.revision,
                 each.stage,
@@ -226,7 +240,19 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
             )
             for each in life.votes(tx, call.id)
         ),
+        answer=_answer(tx, call),
         decided_at=call.decided_at,
         finished_at=call.finished_at,
         note=masked(call.note),
     )
+
+
+def _answer(tx: Transaction, call: Call) -> AnswerTold | None:
+    """Return what was said to a question; None where nothing was, or it is none."""
+    found, answer = read(tx, call.id), questions.given(tx, call.id)
+    if answer is None:
+        return None
+    given = json.loads(answer.given)
+    lines = in_words(found.asked, given) if found and given else ()
+    values = {label: masked(text) for label, text, _ in lines}
+    return AnswerTold(answer.person, answer.created_at, values)

@@ -11,7 +11,8 @@ import pytest
 from sqlmodel import col
 
 from bot.terminal.wire import Asking, read_answering, socket_path, write_line
-from storage.models import Delivery, Message
+from storage import calls
+from storage.models import Delivery, Message, Vote
 from storage.states import CallStatus, DeliveryStatus, MessageKind, Surface, Verb
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
@@ -152,6 +153,21 @@ def test_what_is_masked_is_approved_in_slack(
     assert command(capsys, "reject", f"{call.id}:1", "--reason", "no keys")[0] == 0
 
 
+def test_who_votes_for_somebody_else_is_told(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A vote by somebody's delegate names both."""
+    thread = ask(harness, ("wipe", {"text": "for somebody else"}))
+    wanted = waits(harness, thread)
+    [call] = harness.calls_in(thread)
+    given = Vote(call_id=call.id, revision=1, person="UCLEO0001", verb=Verb.APPROVE)
+    given.digest, given.created_at, given.for_person = call.digest, harness.clock.now(), ANA
+    with harness.app.core.store.write() as tx:
+        calls.add_vote(tx, given)
+    shown = command(capsys, "show", wanted)[1]
+    assert "Cleo Martin (UCLEO0001) approved for Ana Ruiz (UANA00001)" in shown
+
+
 def test_a_whole_life_as_json(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
     """Programs read the same: the request, its call, votes with words, and the digest."""
     thread = ask(harness, ("note", {"text": "as data"}))
@@ -256,3 +272,6 @@ def test_a_question_is_answered_in_slack(
     harness.person("ben").click(SUPPORT, asked["ts"], "choose_1")
     harness.said(SUPPORT, thread, "That is all.")
     assert statuses(harness, thread) == [CallStatus.ANSWERED]
+    shown = command(capsys, "show", call.id)[1]
+    assert "Ben Okafor (UBEN00001) answered" in shown
+    assert ": yes" in shown

@@ -72,8 +72,13 @@ def _call(call: CallTold, words: PlainWords, channel: str) -> Iterator[str]:
         yield f"    Revision {each.number} by {by}, {in_utc(each.at)}, #{each.digest[:8]}{effect}"
     for vote in call.votes:
         said = f": “{_on_one_line(vote.words)}”" if vote.words else ""
+        by = f" for {words.person(vote.for_person)}" if vote.for_person else ""
         on = f" revision {vote.revision}" if len(call.revisions) > 1 else ""
-        yield f"    {words.person(vote.person)} {past(vote.verb)}{on}, {in_utc(vote.at)}{said}"
+        yield f"    {words.person(vote.person)} {past(vote.verb)}{on}{by}, {in_utc(vote.at)}{said}"
+    if call.answer:
+        yield f"    {words.person(call.answer.person)} answered, {in_utc(call.answer.at)}"
+        for label, text in call.answer.values.items():
+            yield from _long(label, text)
     if call.finished_at:
         yield f"    Ended {in_utc(call.finished_at)}"
     yield from _long("What came of it", call.note)
