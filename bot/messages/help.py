@@ -13,8 +13,22 @@ _EFFECTS = {
 }
 
 
-def greeting(bot_user: str, tools: Sequence[tuple[str, str]] = ()) -> str:
-    """Greet a person, in mrkdwn: what this is, that it is an AI, and how to begin."""
+FORM = "`/approvals request`"
+
+
+def greeting(
+    bot_user: str, tools: Sequence[tuple[str, str]] = (), *, has_model: bool = True
+) -> str:
+    """Greet a person, in mrkdwn: what this is, that it is an AI, and how to begin.
+
+    Without a model there is nobody to write to, and people ask with forms.
+    """
+    if not has_model:
+        return (
+            f"👋 Hello, I am <@{bot_user}>. Ask for what you need with a form: {FORM}, in any "
+            "channel. What only reads I do at once. What changes something I first show to the "
+            "people who may decide, and nothing happens until one of them approves."
+        )
     lines = [
         f"👋 Hello, I am <@{bot_user}>, an AI assistant. Tell me what you need, here or by "
         "mentioning me in a channel.",
@@ -36,14 +50,16 @@ def _name(title: str) -> str:
     return escape(visible(" ".join(title.split())))
 
 
-def help_text(tools: Sequence[tuple[str, str]]) -> str:
-    """List all that the agent may propose, by effect class, in mrkdwn.
+def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> str:
+    """List all that can be asked for, by effect class, in mrkdwn.
 
     `tools`: (title, read | write | destructive).
     """
     lines = [
         "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me "
-        "directly."
+        f"directly. Or fill in a form: {FORM}."
+        if has_model
+        else f"Ask with a form: {FORM}."
     ]
     for effect, heading in _EFFECTS.items():
         if titles := [_name(title) for title, does in tools if does == effect]:

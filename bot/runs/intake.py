@@ -233,7 +233,7 @@ class Intake:
         with self._store.write() as tx:
             fresh = contacts.met(tx, delivery.team, delivery.user, at=self._clock.now())
             if fresh:
-                text = greeting(self._bot_user, self._titles())
+                text = greeting(self._bot_user, self._titles(), has_model=self._has_model)
                 key = f"greeting:{delivery.team}:{delivery.user}"
                 outbox.say(tx, key, event["channel"], "", text)
             inbox.settle(tx, delivery, "greeted" if fresh else "known already")
@@ -256,14 +256,14 @@ class Intake:
     def _greet(self, tx: Transaction, delivery: Delivery) -> None:
         """Say privately what this is, at a first request outside a DM."""
         if contacts.met(tx, delivery.team, delivery.user, at=self._clock.now()):
-            text = greeting(self._bot_user, self._titles())
+            text = greeting(self._bot_user, self._titles(), has_model=self._has_model)
             self._private(tx, delivery, text, mrkdwn=True)
 
     def _say_help(self, tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
+        text = help_text(self._titles(), has_model=self._has_model)
         if in_private:
-            self._private(tx, delivery, help_text(self._titles()), mrkdwn=True)
+            self._private(tx, delivery, text, mrkdwn=True)
             return
-        text = help_text(self._titles())
         outbox.say(tx, f"help:{delivery.seq}", delivery.channel, delivery.thread_ts, text)
 
     def _titles(self) -> list[tuple[str, str]]:

@@ -52,7 +52,14 @@ def test_a_mention_is_answered_with_the_form(
     assert len(harness.thread(SUPPORT, thread)) == 2
 
 
-def test_cancel_and_help_still_work(harness: Harness) -> None:
-    """Words that need no model are understood: help, and taking a request back."""
+def test_help_says_how_to_ask(harness: Harness) -> None:
+    """Help, and the greeting of who opens the bot's messages, name the form, and no agent."""
     thread = harness.person("ben").say(SUPPORT, "@bot help")
-    harness.said(SUPPORT, thread, "Write a note")
+    told = words(harness.said(SUPPORT, thread, "Write a note"))
+    assert "Ask with a form" in told
+    assert "AI assistant" not in told
+    dan = harness.person("dan")
+    dan.open_dm()
+    harness.slack.wait(
+        lambda: [m for m in dan.messages(dan.dm_channel) if "with a form" in words(m)]
+    )

@@ -63,6 +63,17 @@ def test_a_message_is_at_hand(harness: Harness, fakes: FakeTools) -> None:
     assert fakes.did("note", said) == 1
 
 
+def test_a_message_is_quoted_as_it_reads(harness: Harness) -> None:
+    """Slack's own marks for links, channels and quotes are not shown to people."""
+    ben = harness.person("ben")
+    ts = ben.say(SUPPORT, "see https://shop.example/a?b=1&c=2 in #general & tell <all>")
+    ben.message_shortcut(SUPPORT, ts, "ask_about_a_message")
+    [field] = [b for b in chosen(harness, "note")["blocks"] if b.get("block_id") == "f:text"]
+    assert field["element"]["initial_value"] == (
+        "see https://shop.example/a?b=1&c=2 in #general & tell <all>"
+    )
+
+
 def test_a_mention_in_its_thread_starts_the_agent(harness: Harness, fakes: FakeTools) -> None:
     """The request goes on by itself; the agent hears of it, and both end."""
     ben = harness.person("ben")

@@ -15,7 +15,7 @@ from slack_sdk import WebClient
 from bot.messages.actions.names import Shortcut
 from bot.messages.actions.targets import Setting
 from bot.messages.answers import notice_blocks
-from bot.messages.incoming import team_of
+from bot.messages.incoming import message_text, team_of
 from bot.messages.requests.form import MOST_QUOTED
 from bot.messages.sentences import refusals
 from bot.messages.text import plainly
@@ -49,7 +49,7 @@ class RequestDoors:
         ack()
         person, message = body["user"]["id"], body.get("message") or {}
         channel = (body.get("channel") or {}).get("id", "")
-        quoted = str(message.get("text") or "")[:MOST_QUOTED]
+        quoted = message_text(message, "")[:MOST_QUOTED]
         link = self._link(channel, str(message.get("ts") or "")) if message else ""
         setting = Setting(channel, quoted, link)
         told = self._open(person, team_of(body), body["trigger_id"], setting)
