@@ -12,6 +12,7 @@ from bot.policy.file import people
 from bot.toml_file import Loc, Problems, meant
 
 SETS, CONDITIONS = "approvers", "conditions"  # the tables of names
+PEOPLE = ("approvers", "who", "loosen", "readers")  # the keys that list people
 _NAMES = {
     SETS: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
     CONDITIONS: re.compile(r"[a-z][a-z0-9_]{0,59}"),
@@ -54,6 +55,11 @@ class _Names:
             found["rule"] = [
                 self._options(each, ("rule", index)) for index, each in enumerate(found["rule"])
             ]
+        if isinstance(found.get("template"), list):
+            found["template"] = [self._entry(each) for each in found["template"]]
+        if "modes" in found:
+            found["modes"] = self._entry(found["modes"])
+        found |= self._entry(found)
         there = {(SETS, each) for each in self._sets} | {
             (CONDITIONS, each) for each in self._conditions
         }
@@ -157,9 +163,11 @@ class _Names:
         return self._entry(found)
 
     def _entry(self, written: Any) -> Any:
-        if not isinstance(written, dict) or not isinstance(written.get("approvers"), list):
+        """A table with the names in its lists of people taken apart."""
+        if not isinstance(written, dict):
             return written
-        return {**written, "approvers": self._people(written["approvers"])}
+        lists = {key: written[key] for key in PEOPLE if isinstance(written.get(key), list)}
+        return {**written, **{key: self._people(each) for key, each in lists.items()}}
 
 
 def _circle(names: list[str]) -> str:

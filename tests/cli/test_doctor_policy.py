@@ -64,7 +64,7 @@ def people(settings: Settings, policy: str) -> dict[str, list[Check]]:
         (
             'when = "args.amount > 5.0"',
             "warn",
-            "cannot be told of some tools: look_up_order lacks amount",
+            "look_up_order lacks amount",
         ),
         (
             'tool = "refund_order"\nwhen = \'count("refunds", "1h") > 1\'',
@@ -96,16 +96,6 @@ def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str
     [line] = rules(settings, rule)
     assert line.startswith(f"{level:<4}  rule 'r': ")
     assert said in line
-
-
-def test_a_denied_tool_that_is_not_there(settings: Settings) -> None:
-    """A rule that denies what is not there denies nothing: it fails, with the line it stands in."""
-    text = f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "deny"\nreason = "No."\n'
-    policy = parse(text + 'tool = ["cancel_ordr", "refund_*"]\n')
-    [line] = [str(each) for each in check_rules(settings, policy)]
-    assert line.startswith(
-        "fail  rule 'r': it denies cancel_ordr, which is no tool (line 7). Correct the name (is"
-    )
 
 
 @pytest.mark.parametrize(

@@ -120,3 +120,24 @@ def test_a_field_of_that_name_is_a_field() -> None:
     text = NAMED.replace("args.order != 'conditions.large'", "args.conditions.large == 1")
     known = facts(args={"amount": 40, "conditions": {"large": 1}})
     assert parse(text).gate(known).rule == "hard"
+
+
+def test_names_wherever_people_are_listed() -> None:
+    """Readers, who may use a template and who may loosen a mode are named by the same names."""
+    lists = """
+readers = ["office"]
+[approvers]
+office = ["@office", "U0BOSS"]
+[defaults]
+approvers = ["@leads"]
+[modes]
+loosen = ["office"]
+[[template]]
+title = "T"
+tool = "x"
+who = ["office"]
+"""
+    plain = lists.replace('"office"', '"@office", "U0BOSS"').replace(
+        '[approvers]\noffice = ["@office", "U0BOSS"]\n', ""
+    )
+    assert parse(lists).digest == parse(plain).digest

@@ -6,7 +6,7 @@ from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import ask, later, now_at, reject, statuses, told
+from tests.stories.steps import ask, cards_of, later, now_at, reject, statuses, told
 from tests.stories.test_home import opened
 from tests.stories.test_stages import vote
 
@@ -21,6 +21,11 @@ reminders = ["20m"]
 tool = "put"
 verdict = "ask"
 stages = [{approvers = ["@shop-leads"]}, {approvers = ["UCLEO0001", "UDAN00001"]}]
+
+[[rule]]
+tool = "async_note"
+verdict = "ask"
+post_to = "approvers"
 
 [[rule]]
 tool = "wipe"
@@ -95,3 +100,17 @@ def test_home_shows_it_to_those_who_are_missing(harness: Harness) -> None:
     assert "on whose home" in words(now_at(harness, SUPPORT, card["ts"]))
     opened(harness, "dan", "on whose home")
     opened(harness, "cleo", without="on whose home")
+
+
+def test_all_get_it_at_once_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
+    """With post_to = "approvers" the people of every step have their card from the beginning."""
+    thread = ask(harness, ("async_note", {"text": "to all at once"}))
+    card = harness.slack.wait(lambda: cards_of(harness, "dan", "to all at once"))[0]
+    harness.settle()
+    assert [len(cards_of(harness, who, "to all at once")) for who in ("ana", "cleo")] == [1, 1]
+    vote(harness, "dan", card, harness.person("dan").dm_channel)
+    mine = cards_of(harness, "ana", "to all at once")[0]
+    assert "1 more approval needed: 1 of <!subteam^S0LEADS>" in words(mine)
+    vote(harness, "ana", mine, harness.person("ana").dm_channel)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("async_note", "to all at once") == 1

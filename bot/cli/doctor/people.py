@@ -155,7 +155,7 @@ class _People:
 
         `asked`: who asked how often.
         """
-        about = f"rule {ask.rule!r}"
+        about = " with ".join([f"rule {ask.rule!r}", *(repr(each) for each in ask.added)])
         if any(each.channel or each.requester for each in _all(ask)):
             return  # hangs on where it is asked, and by whom
         try:
