@@ -105,7 +105,8 @@ def report(tool: str, arguments: Mapping[str, Any], outcome: Outcome) -> str:
         about += " was not run again; what I proposed before"
     if not outcome.status:
         return f"{about}: {shown}"
-    return f"{about} {OUTCOMES[outcome.status]}{told}.\n{shown}".strip()
+    # what a change came to stands on its card, and in the thread
+    return f"{about} {OUTCOMES[outcome.status]}{told}."
 
 
 def label(tool: str, arguments: Mapping[str, Any]) -> str:

@@ -66,7 +66,7 @@ TOLD: dict[str, tuple[str, str]] = {
     "WAITS": (outputs.WAITS, "waits for people: people have not decided this yet"),
     "APPROVED_AND_WAITS": (outputs.APPROVED_AND_WAITS, "waits for people: this is approved and"),
     "BESIDE": (outputs.BESIDE, "was refused: other calls of this request wait for people"),
-    "succeeded": (DONE, f"is done: approved by {ANA}.\n- **Refunded:** 40.00 EUR"),
+    "succeeded": (DONE, f"is done: approved by {ANA}."),
     "failed": (outputs.failed("the bank said no.", RAN), "failed: the bank said no. Approved by"),
     "not_renewed": (outputs.not_renewed("It is gone.", RAN), "failed: It is gone. Nothing was"),
     "invalidated": (outputs.invalidated("it changed"), "is no longer valid: it was not run"),
@@ -116,7 +116,7 @@ TOLD: dict[str, tuple[str, str]] = {
     "resolved": (outputs.resolved("UANA00001", done=False), f"failed: {ANA} looked and says that"),
 }
 PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
-PARTS |= {"REPLACE", "REPLACED", "DECIDED"}  # about what waits as a whole, and about no call
+PARTS |= {"REPLACE", "REPLACED", "DECIDED", "result_of"}  # about no call of their own
 
 
 def test_every_output_is_tried() -> None:
@@ -147,7 +147,7 @@ def test_an_edited_call_is_told_as_it_ran() -> None:
     text = turn(*refunded(outputs.succeeded(EDITED, '"ok"'))).text
     assert text.startswith("**Refund order 1042, amount 30.00** is done: approved by")
     assert "Mind the bank.\nDo not tell it twice." in text
-    assert "and ran with amount 30.00.\nok" in text
+    assert "and ran with amount 30.00." in text
     assert "40.00" not in text
 
 
