@@ -21,6 +21,7 @@ LINE_LIMIT = 40  # line ends of one piece on a card
 BEGINNING = 300  # characters of a piece that does not fit a card
 BEGINNING_SENTENCE = 200  # of the sentence: it mostly repeats an argument
 BEGINNING_LINES = 12
+WITHIN = " › "  # between the label of a part and that of what it is a part of
 SHORT = 32  # characters of an argument that stands beside another one, with its label
 LEAST = 60  # characters of a beginning; with less room there is none
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
@@ -168,7 +169,9 @@ def _argument(value: Value) -> Piece:
 
     texts = (now,) if was is None else (was, now)
     cell = f"{name}: {now}"
-    is_short = was is None and not value.secret and flat and slack_length(cell) <= SHORT
+    # what belongs together, as an address does, stays together
+    is_short = was is None and not value.secret and flat and WITHIN not in name
+    is_short = is_short and slack_length(cell) <= SHORT
     return Piece(PieceKind.ARGUMENT, name, texts, draw, cell if is_short else "")
 
 

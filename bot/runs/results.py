@@ -62,22 +62,32 @@ def say_outcome(tx: Transaction, tools: Registry, call_id: str) -> None:
         return
     if call.grant_id or not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
         return
-    tool, votes = tools.get(call.tool), calls.votes(tx, call.id, call.revision)
-    people = notices.People(
-        run.requester,
-        tuple(sorted(calls.editors(tx, call.id))),
-        tuple((vote.counts_for, vote.reason) for vote in approving(votes)),
-        stand_ins(votes),
-    )
+    tool, people = tools.get(call.tool), _people(tx, run, call)
     effect, done = _effect(tx, tools, call), call.status is CallStatus.SUCCEEDED
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
     text = notices.outcome_line(
         call.status,
         stated or (f"Done: {effect}" if done else effect),
-        people,
+        None if done and _is_told_later(tx, run, call, people) else people,
         why=call.note if call.status is CallStatus.FAILED else "",
     )
     outbox.notice(tx, run, _outcome_key(call), {"text": text})
+
+
+def _people(tx: Transaction, run: Run, call: Call) -> notices.People:
+    votes = calls.votes(tx, call.id, call.revision)
+    return notices.People(
+        run.requester,
+        tuple(sorted(calls.editors(tx, call.id))),
+        tuple((vote.counts_for, vote.reason) for vote in approving(votes)),
+        stand_ins(votes),
+    )
+
+
+def _is_told_later(tx: Transaction, run: Run, call: Call, people: notices.People) -> bool:
+    """Return whether the same people had a part in what runs last of the plan: told then."""
+    left = [each for each in calls.of_plan(tx, call.plan_id) if each.status is CallStatus.APPROVED]
+    return bool(left) and _people(tx, run, left[-1]) == people
 
 
 def _outcome_key(call: Call) -> str:

@@ -68,7 +68,7 @@ def test_an_old_approval_is_asked_again(harness: Harness, fakes: FakeTools) -> N
     vote(harness, "ana", card)
     all_sent(harness)
     drawn = now_at(harness, SUPPORT, card["ts"])
-    assert "; asked again if they come after" in words(drawn)
+    assert "; asked again if that is after" in words(drawn)
     later(harness, 1860)
     vote(harness, "ana", drawn)
     harness.said(SUPPORT, thread, "it was approved more than 30 minutes ago and had to wait")

@@ -96,10 +96,23 @@ def test_in_a_plan_an_approval_that_waits_is_told(harness: Harness) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     assert told(harness, thread) == [
         "✅ <@UANA00001> approved: Write “told one”",
-        *(
-            f"✅ Done: Write “told {each}”. {ASKED}, approved by <@UANA00001>."
-            for each in ("one", "two")
-        ),
+        "✅ Done: Write “told one”.",
+        f"✅ Done: Write “told two”. {ASKED}, approved by <@UANA00001>.",
+    ]
+
+
+def test_of_a_plan_the_people_are_told_once(harness: Harness) -> None:
+    """The last line has them; where others approved a call, its own line does."""
+    thread = ask(harness, *(("note", {"text": f"each {n}"}) for n in range(3)))
+    card = harness.card(SUPPORT, thread)
+    press(harness, "cleo", SUPPORT, card, "approve")
+    drawn = harness.said(SUPPORT, thread, "runs once the two others are decided")
+    press(harness, "ana", SUPPORT, drawn, "approve_all")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert told(harness, thread)[1:] == [
+        f"✅ Done: Write “each 0”. {ASKED}, approved by <@UCLEO0001>.",
+        "✅ Done: Write “each 1”.",
+        f"✅ Done: Write “each 2”. {ASKED}, approved by <@UANA00001>.",
     ]
 
 

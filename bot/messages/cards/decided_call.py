@@ -146,7 +146,7 @@ def _status(call: CallView, undecided: int) -> list[Json]:
     if call.status is S.APPROVED:
         leaves.append(words(f" — {_waits_for(undecided)}", italic=True))
         if undecided and call.good_until:
-            leaves += [words("; asked again if they come after ", italic=True)]
+            leaves += [words("; asked again if that is after ", italic=True)]
             leaves += [moment(call.good_until)]
     return leaves
 

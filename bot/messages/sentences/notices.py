@@ -98,11 +98,12 @@ class People:
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
 
 
-def outcome_line(status: CallStatus, what: str, people: People, *, why: str = "") -> str:
+def outcome_line(status: CallStatus, what: str, people: People | None, *, why: str = "") -> str:
     """Tell the thread in one line what came of a call that people approved, and who did.
 
     "✅ Refunded 30.00 EUR of order 1042, 59.90 left. Asked by @ben, approved by @ana." `what`: its
-    tool's sentence, or the effect; `why`: what went wrong.
+    tool's sentence, or the effect; `people`: None where a later line has them; `why`: what went
+    wrong.
     """
     start = {
         CallStatus.FAILED: "❌ It failed: ",
@@ -110,17 +111,19 @@ def outcome_line(status: CallStatus, what: str, people: People, *, why: str = ""
     }.get(status, "✅ ")
     failed = f" — “{said(why)}”" if why.strip() else ""
     then = " Its approvers can say so on the card." if status is CallStatus.UNKNOWN else ""
-    return f"{start}{said(what).rstrip('.')}{failed}.{then} {_parts(people)}."
+    return f"{start}{said(what).rstrip('.')}{failed}.{then}{_parts(people)}"
 
 
-def _parts(people: People) -> str:
+def _parts(people: People | None) -> str:
+    if people is None:
+        return ""
     approvers = [
         decided_as(person, people.stand_ins) + (f" (“{said(words)}”)" if words.strip() else "")
         for person, words in people.approved
     ]
     own = people.editors and [*people.editors] == [person for person, _ in people.approved]
     by = f", {'edited and ' if own else ''}approved by {_and(approvers)}" if approvers else ""
-    return f"{_asked_by(people.requester)}{by}"
+    return f" {_asked_by(people.requester)}{by}."
 
 
 def _and(names: Sequence[str]) -> str:
