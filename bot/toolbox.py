@@ -59,7 +59,6 @@ def _fill(
     directory: Names,
     extra: Iterable[Tool[Any]],
 ) -> None:
-    registry.add(ASK_PERSON)
     if settings.shop_path:
         registry.add(*order_tools(Shop(settings.shop_path)))
     if settings.databases:
@@ -74,6 +73,7 @@ def _fill(
         # the tools keep the client for their calls, and a description makes none
         client = posting or cast(WebClient, _NoClient())
         registry.add(*slack_tools(client, directory))
+    registry.add(ASK_PERSON)
 
 
 def _own(name: str) -> list[Tool[Any]]:
