@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.messages.actions.targets import CallTarget, CardTarget
-from storage.states import CallStatus, Mode
+from storage.states import CallStatus
 
 UNSET = "—"  # a text of just this is put in quotes
 
@@ -109,7 +109,7 @@ class CardView:
     approver_groups: tuple[str, ...] = ()  # user-group ids (S…)
     approver_channel: str = ""  # channel id whose members may decide
     self_approval: bool = False
-    mode: Mode = Mode.ASK  # of the channel where it was asked
+    notes: tuple[str, ...] = ()  # what else matters to who decides; mrkdwn of our own words
     # the requester's words: what began the request, and what they wrote last
     asked: tuple[str, ...] = ()
     # what messages of the request read now that were edited after the agent had read them

@@ -91,6 +91,8 @@ def test_what_a_person_corrects_is_told_as_corrected(harness: Harness) -> None:
     assert 'Arrived on: "2026-11-20"' in said
     answered = words(now_at(harness, SUPPORT, asked["ts"]))
     assert "Arrived on" in answered
+    assert "(suggested: 1042)" in answered
+    assert "Remark" not in answered
 
 
 def test_its_requester_withdraws_a_question(harness: Harness) -> None:

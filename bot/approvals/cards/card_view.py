@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.agent import prompt
+from bot.approvals.cards.notes import notes_of
 from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approving, stand_ins, standing, waited
 from bot.messages import quoting
@@ -24,7 +25,7 @@ from bot.messages.views import CallView, CardView, Missing, Progress, Value
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments
-from storage import calls, modes, outbox, runs
+from storage import calls, outbox, runs
 from storage.calls import Shown
 from storage.masking import masked
 from storage.models import Call, Message, Plan, Revision, Run, Vote
@@ -248,7 +249,7 @@ def _approvers(
         "approver_groups": tuple(ids[handle] for handle in who.groups if handle in ids),
         "approver_channel": run.channel if who.channel else "",
         "self_approval": own,
-        "mode": modes.current(tx, run.team, run.channel),
+        "notes": notes_of(tx, run, call.plan_id),
     }
 
 

@@ -15,7 +15,6 @@ from bot.policy.gates import Deny
 from bot.policy.templates import Template
 from bot.tools import Registry, Tool
 from bot.tools.arguments import readable_arguments
-from bot.tools.people.question import ASK_PERSON
 from storage import calls, runs
 from storage.masking import masked
 
@@ -85,12 +84,7 @@ class Offers:
         return askable(tool) and not self._is_barred(tool, person, channel)
 
     def _is_barred(self, tool: Tool[Any], person: str, channel: str) -> bool:
-        """Return whether policy denies it to this person there, whatever the arguments.
-
-        Questions are the agent's.
-        """
-        if tool is ASK_PERSON:
-            return True
+        """Return whether policy denies it to this person there, whatever the arguments."""
         rules = self.sources.policy.policy.rules
         denying = [
             rule

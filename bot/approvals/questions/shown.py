@@ -36,6 +36,9 @@ def question_view(tx: Transaction, row: Message) -> QuestionView | None:
         origin=body.get("origin", ""),
         answered_by=answer.person if answer else "",
         answered_at=answer.created_at if answer else None,
-        lines=tuple((label, masked(text), None) for label, text, _ in lines),
+        lines=tuple(
+            (label, masked(text), masked(before) if before else None)
+            for label, text, before in lines
+        ),
         declined=answer is not None and answer.declined,
     )

@@ -44,7 +44,6 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import Filled, effect_of, fill, pieces_of, wanted
-from bot.messages.sentences.modes import mode_note
 from bot.messages.text import (
     channel_mention,
     due,
@@ -56,7 +55,7 @@ from bot.messages.text import (
     visible,
 )
 from bot.messages.views import CallView, CardView
-from storage.states import CallStatus, Mode
+from storage.states import CallStatus
 
 TOTAL = 12_500  # characters of one message
 MISSING = 400  # characters of what is said where not all is shown
@@ -201,8 +200,7 @@ def _who(view: CardView) -> list[str]:
         if not view.self_approval and view.requester in view.approver_users
         else ""
     )
-    mode = [mode_note(view.mode)] if view.mode is not Mode.ASK else []
-    return [_asked(view), f"Approvers: {', '.join(who) or 'nobody'}{own}", *mode]
+    return [_asked(view), f"Approvers: {', '.join(who) or 'nobody'}{own}", *view.notes]
 
 
 def _asked(view: CardView) -> str:

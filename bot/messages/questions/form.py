@@ -31,7 +31,9 @@ def answer_modal(question: AskPerson, target: CallTarget) -> Json:
     for slot in slots(tool, initial):
         made = make(slot, lookup(initial, slot.keys))
         if made:
-            blocks.append({**input_block(made), "optional": slot.nullable})
+            block = {**input_block(made), "optional": slot.nullable}
+            block.pop("hint", None)  # how "not set" differs from empty matters to no answer
+            blocks.append(block)
     blocks.append({"type": "context", "elements": [text_object(SHOWN, 200)]})
     return {
         "type": "modal",

@@ -29,6 +29,7 @@ from bot.messages.parts import (
 from bot.messages.questions.choices import choices
 from bot.messages.questions.view import QuestionView
 from bot.messages.text import due, escape, group_mention, in_utc, mention, plain, visible
+from bot.messages.views import UNSET
 from bot.tools.people.question import AnswerKind
 from storage.states import CallStatus
 
@@ -43,7 +44,7 @@ WITHDRAW = "Withdraw the question (who asked)"
 CANCEL = "Cancel the request (who asked)"
 OTHERWISE = "⚠️ No longer needed: something has changed since."
 REPLY = "A reply in this thread answers it, too."
-NO_APPROVAL = "Your answer is information for the agent, not an approval."
+NO_APPROVAL = "For information, not an approval."
 
 
 def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]]:
@@ -58,7 +59,8 @@ def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]
         gone = CallStatus.EXPIRED if view.status is CallStatus.PENDING else view.status
         text = ENDED.get(gone, OTHERWISE)
         return text, [asked, context(block_id(Block.OUTCOME, view.target), [mrkdwn(text)])]
-    head = section(block_id(Block.HEADLINE, view.target), mrkdwn(f"💬 {_who(view)}, a question:"))
+    to = mrkdwn(f"💬 {_who(view)}, the agent asks:")
+    head = section(block_id(Block.HEADLINE, view.target), to)
     blocks = [head, asked, actions(block_id(Block.ANSWERS, view.target), _buttons(view))]
     blocks.append(context(block_id(Block.SMALL_PRINT, view.target), [mrkdwn(_small(view))]))
     return _notification(view, now), blocks
@@ -86,7 +88,9 @@ def _buttons(view: QuestionView) -> list[Json]:
 
 def _small(view: QuestionView) -> str:
     link = escape(view.origin.replace("|", "%7C")) if view.origin.startswith("https://") else ""
-    parts = [f"Asked for {mention(view.requester)}" + (f" (<{link}|see it>)" if link else "")]
+    alone = view.users == (view.requester,)
+    parts = [] if alone else [f"For a request by {mention(view.requester)}"]
+    parts += [f"<{link}|see it>"] if link else []
     parts += [f"⏳ Answer by {due(view.deadline)}"] if view.deadline else []
     if view.asked.kind is AnswerKind.TEXT:
         parts.append(REPLY)
@@ -98,9 +102,12 @@ def _answer(view: QuestionView) -> Json:
     leaves = [words("💬 "), person(view.answered_by), words(said)]
     leaves += [words(" · "), moment(view.answered_at)] if view.answered_at else []
     elements = [line(*leaves)]
-    for label, text, _ in () if view.declined else view.lines:
+    told = [] if view.declined else [each for each in view.lines if each[1] != UNSET]
+    for label, text, suggested in told:
         head = [words(f"{plain(visible(label), 80)}: ")] if len(view.lines) > 1 else []
-        elements.append(line(*head, words(plain(visible(text), QUOTED), bold=True)))
+        said = text.capitalize() if view.asked.kind is AnswerKind.YES_NO else text
+        before = [words(f" (suggested: {plain(visible(suggested), 200)})")] if suggested else []
+        elements.append(line(*head, words(plain(visible(said), QUOTED), bold=True), *before))
     return rich(block_id(Block.OUTCOME, view.target), elements)
 
 

@@ -9,6 +9,7 @@ from bot.messages.quoting import said
 from bot.messages.text import due, group_mention, mention, when
 
 UNREADABLE = "That does not fit the question. Please use its button."
+WAITS_FOR_ANSWER = "💬 Runs once the question beside it is answered, too"
 SEVERAL = "Several questions wait in this thread. Please answer by the buttons under each."
 
 

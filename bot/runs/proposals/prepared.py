@@ -60,10 +60,10 @@ def show(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[Prepared]) 
     """Put a stored plan before those who decide or answer, and have its request marked."""
     found = ((each.call, each.gate, each.place) for each in prepared)
     asked = [Asked(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
-    put_cards(tx, run, plan_id, asked)
     for each in prepared:
         if each.question is not None:
             put_question(tx, run, each.call, each.question)
+    put_cards(tx, run, plan_id, asked)
     if asks_people(prepared):
         put_mark(tx, run, plan_id)
 
