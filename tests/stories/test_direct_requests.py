@@ -186,3 +186,20 @@ def test_a_guest_is_told_that_members_ask(harness: Harness) -> None:
     """Who is no full member gets no form, and a sentence."""
     command(harness, "/approvals request note", who="gus")
     assert harness.person("gus").view() is None
+
+
+def test_its_whole_life_is_told(harness: Harness) -> None:
+    """`/approvals show` tells who asked with a form, why, and who decided; no agent is in it."""
+    thread = request(harness, "a kite", why="the wind is good")
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.said(SUPPORT, thread, "✅ Done")
+    ben = harness.person("ben")
+    run, seen = harness.run_in(thread), len(ben.everything(SUPPORT))
+    command(harness, f"/approvals show {run.id}")
+    told = harness.slack.wait(
+        lambda: [m for m in ben.everything(SUPPORT)[seen:] if "a kite" in words(m)]
+    )
+    assert "Asked with a form" in words(told[0])
+    assert "Why: “the wind is good”" in words(told[0])
+    assert "agent" not in words(told[0])
+    assert "UBEN00001" in words(told[0])

@@ -91,11 +91,11 @@ class Lives:
             channel=run.channel,
             at=run.created_at,
             status=run.status,
-            calls=tuple(self._past(tx, call) for call in found),
+            calls=tuple(self._past(tx, run, call) for call in found),
             link=self.lister.link(tx, run, found[-1] if found else None),
         )
 
-    def _past(self, tx: Transaction, call: Call) -> PastCall:
+    def _past(self, tx: Transaction, run: Run, call: Call) -> PastCall:
         return PastCall(
             effect=effect_of(self.lister.tools, tx, call),
             tool=call.tool,
@@ -105,7 +105,7 @@ class Lives:
             revisions=tuple(
                 PastRevision(
                     number=each.number,
-                    by="" if each.author == "agent" else each.author,
+                    by=written_by(run, each.author),
                     at=each.created_at,
                     values=self._values(call, each),
                 )
@@ -151,3 +151,8 @@ class Lives:
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return plain(visible(" ".join(masked(text).split())), VALUE)
+
+
+def written_by(run: Run, author: str) -> str:
+    """Return who wrote a revision: an editor, who asked with a form, or "" for the agent."""
+    return {calls.AGENT: "", calls.FORM: run.requester}.get(author, author)

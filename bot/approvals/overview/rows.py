@@ -21,6 +21,8 @@ from storage.transaction import Transaction
 
 CALLS = 4  # calls shown of one request
 
+WITH_A_FORM = "Asked with a form"  # where nobody wrote anything
+
 
 @dataclass(frozen=True, slots=True)
 class Lister:
@@ -79,7 +81,8 @@ class Lister:
 def first_words(tx: Transaction, run: Run, now: datetime) -> str:
     """Return what was asked first, on one line; "" where it has not been read yet."""
     said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
-    return " ".join(masked(next((text for text in said if text.strip()), "")).split())
+    unsaid = WITH_A_FORM if runs.is_form(run) else ""
+    return " ".join(masked(next((text for text in said if text.strip()), unsaid)).split())
 
 
 def _deciders(votes: Sequence[Vote]) -> tuple[str, ...]:

@@ -59,7 +59,8 @@ def _call(call: CallTold, words: PlainWords, channel: str) -> Iterator[str]:
     for label, text in call.arguments.items():
         yield from _long(label, text)
     yield from _long("Preview", call.preview)
-    yield from _long("The agent says", call.agent_reason)
+    asked = any(each.author == FORM for each in call.revisions)
+    yield from _long("Why" if asked else "The agent says", call.agent_reason)
     if call.rule:
         yield f"    Rule: {visible(call.rule)}"
     if call.asked_at and call.deciders:

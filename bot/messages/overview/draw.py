@@ -191,7 +191,9 @@ def _past_call(call: PastCall) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
     lines = [line(words(f"{icon} {_one_line(call.effect, EFFECT)}", bold=True))]
     if call.reason.strip():
-        lines.append(line(words(f"The agent’s reason: “{_one_line(call.reason, EFFECT)}”")))
+        by_person = bool(call.revisions) and bool(call.revisions[0].by)
+        whose = "Why" if by_person else "The agent’s reason"
+        lines.append(line(words(f"{whose}: “{_one_line(call.reason, EFFECT)}”")))
     events: list[tuple[datetime, Json]] = []
     before: PastRevision | None = None
     for each in call.revisions:

@@ -76,7 +76,7 @@ class PastCall:
     tool: str  # its name
     status: CallStatus
     digest: str
-    reason: str  # the agent's words
+    reason: str  # the words of who proposed it
     revisions: tuple[PastRevision, ...]
     votes: tuple[PastVote, ...]
     deadline: datetime | None
