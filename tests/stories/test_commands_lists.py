@@ -57,7 +57,7 @@ def test_the_menu_answers_in_place(harness: Harness) -> None:
     before = len(harness.all(Delivery))
     assert "What would you like to see?" in asked(harness, "/approvals", "ana")
     waiting = looked(harness, "ana", "look_waiting", "pond pump")
-    assert "asked by <@UBEN00001> in <#C0SUPPORT>" in words(waiting)
+    assert "Asked by <@UBEN00001> in <#C0SUPPORT>" in words(waiting)
     assert "/archives/C0SUPPORT/p" in words(waiting)
     life = looked(harness, "ana", "look_show", "proposed by ")
     assert "Text: pond pump" in words(life)
@@ -181,3 +181,18 @@ def test_what_waits_is_pressed_by_its_card(harness: Harness) -> None:
     press(harness, "ana", SUPPORT, card, "approve")
     arrived(harness)
     assert "stone path" not in asked(harness, "/approvals list", "ana")
+
+
+def test_the_report_is_for_readers(harness: Harness) -> None:
+    """The policy's readers get the numbers as a table, people by name; nobody else does."""
+    thread = ask(harness, ("note", {"text": "gravel"}))
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    arrived(harness)
+    text = asked(harness, "/approvals report 1 day", "dan")
+    assert "rich_text_preformatted" in text
+    assert "Ana Ruiz" in text
+    assert "note" in text
+    assert "approved" in text
+    told = asked(harness, "/approvals report", "ana")
+    assert "for those whom the policy names" in told
+    assert "Ana Ruiz" not in told

@@ -77,11 +77,16 @@ class Lives:
         ]
         if any(isinstance(each, Yes) for each in verdicts):
             return True
-        if person in self.authority.named(self.policy.policy.readers, requester="", channel=""):
+        if self.is_reader(person):
             return True
         if No("lookup") in verdicts:
             raise LookupFailedError("whether somebody may read a request could not be looked up")
         return False
+
+    def is_reader(self, person: str) -> bool:
+        """Return whether the policy lets this person read all; raises LookupFailedError."""
+        readers = self.policy.policy.readers
+        return person in self.authority.named(readers, requester="", channel="")
 
     def _told(self, tx: Transaction, run: Run, found: Sequence[Call], now: datetime) -> Life:
         return Life(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bot.messages.actions.codec import block_id
 from bot.messages.actions.names import Action, Block
-from bot.messages.actions.targets import HOME, CallTarget, HomePart, HomeTarget, RunTarget
+from bot.messages.actions.targets import HOME, CallTarget, HomePart, HomeTarget, RunTarget, Setting
 from bot.messages.delegation.listing import begin_button, entry
 from bot.messages.home.view import HomeView, Remembered, WaitingCall
 from bot.messages.overview.draw import STANDS, stands
@@ -91,7 +91,8 @@ def _tabs(shows: HomePart) -> Json:
         button(action, label, HomeTarget(part), style="primary" if part is shows else "")
         for action, part, label in TABS
     ]
-    return actions(_id("tabs"), [*tabs, begin_button()])
+    ask = button(Action.REQUEST, "Ask for something…", Setting())
+    return actions(_id("tabs"), [*tabs, ask, begin_button()])
 
 
 def _turns(view: HomeView) -> list[Json]:

@@ -33,6 +33,7 @@ from bot.messages.parts import (
     mrkdwn,
     person,
     plain_text,
+    preformatted,
     rich,
     section,
     weight,
@@ -110,6 +111,16 @@ def history(found: Sequence[ListedCall], days: int, *, more: bool) -> Answered:
     return _list(title, [_call(number, each) for number, each in enumerate(found)], notes)
 
 
+def table(title: str, lines: Sequence[str]) -> Answered:
+    """Draw lines in columns below a title, as many as one answer takes."""
+    kept = 0
+    while kept < len(lines) and sum(map(len, lines[: kept + 1])) + kept <= ROOM // 2:
+        kept += 1
+    left = [f"… and {len(lines) - kept} more lines"] if kept < len(lines) else []
+    text = "\n".join([*lines[:kept], *left])
+    return Answered(title, [header(_id("title"), title), rich(_id("table"), [preformatted(text)])])
+
+
 def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> Answered:
     """Put entries below a title, as many as one answer takes, and say what is left out."""
     parts = list(entries)
@@ -133,7 +144,8 @@ def _call(number: int, call: ListedCall) -> list[Json]:
     if call.at is not None:
         by = f" by {', '.join(call.deciders)}" if call.deciders else ""
         small.append(f"{WORDS[call.status]}{by}, {when(call.at)}")
-    small.append(f"asked by {mention(call.requester)} {_where(call.channel)}")
+    asked = "asked" if small else "Asked"
+    small.append(f"{asked} by {mention(call.requester)} {_where(call.channel)}")
     if call.at is None and call.deadline:
         small.append(f"by {due(call.deadline)}")
     return _entry(number, section(_id("entry", number), plain_text(text)), small, call)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from bot.approvals.modes.switching import Modes
 from bot.approvals.terms.grants import GrantList
 from bot.explain.explain import explain
 from bot.explain.grounds import Grounds
+from bot.explain.report import report
+from bot.explain.report_lines import report_lines
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages.delegation import listing
+from bot.messages.overview import draw
 from bot.messages.overview.link import is_reference
 from bot.messages.overview.view import Answered
 from bot.messages.text import escape
-from bot.slack.commands.words import SlackWords
+from bot.slack.commands.words import PlainNames, SlackWords
 from bot.tools import Registry
+from storage import reports
 from storage.models import Run
 from storage.states import Mode
 
@@ -25,7 +30,8 @@ if TYPE_CHECKING:  # the dialogs' own modules are many
     from bot.slack.dialogs.doors import RequestDoors
 
 COMMAND = "/approvals"
-DAYS, MOST_DAYS = 7, 90  # that `history` looks back, unless told otherwise and at most
+# that `history` looks back unless told otherwise, `report`, and either at most
+DAYS, REPORTED, MOST_DAYS = 7, 30, 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +97,10 @@ def _history(can: Answerer, asked: SlashCommand) -> Answered:
     return can.desk.overview().history(asked.person, days)
 
 
-def _days(given: Sequence[str]) -> int | None:
+def _days(given: Sequence[str], usual: int = DAYS) -> int | None:
     """Return for how many days somebody asks; None where that is no number of days."""
     if not given:
-        return DAYS
+        return usual
     number, unit = given[0], list(given[1:])
     if unit not in ([], ["day"], ["days"]) or not (number.isascii() and number.isdigit()):
         return None
@@ -128,6 +134,21 @@ def _grants(can: Answerer, asked: SlashCommand) -> str:
 
 def _delegate(can: Answerer, asked: SlashCommand) -> Answered:
     return listing.listed(can.desk.delegations().about(asked.person))
+
+
+def _report(can: Answerer, asked: SlashCommand) -> str | Answered:
+    days = _days(asked.words, usual=REPORTED)
+    if days is None:
+        raise MistypedError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
+    overview = can.desk.overview()
+    if not overview.lives.is_reader(asked.person):
+        return "The report is for those whom the policy names as `readers`."
+    until = overview.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
+    since = until - timedelta(days=days)
+    with overview.store.read() as tx:
+        found = report(reports.asked(tx, overview.team, since, until), since, until)
+    words = PlainNames(can.grounds.sources.directory)
+    return draw.table("How people decided", list(report_lines(found, words)))
 
 
 def _revoke(can: Answerer, asked: SlashCommand) -> str:
@@ -164,6 +185,12 @@ QUESTIONS: dict[str, Question] = {
         "history [days]",
         "what you decided of late, and what was decided for you",
         _history,
+        lambda _can, words: _days(words) is not None,
+    ),
+    "report": Question(
+        "report [days]",
+        "how many were decided, how fast and by whom; for the policy's readers",
+        _report,
         lambda _can, words: _days(words) is not None,
     ),
     "explain": Question(
