@@ -25,7 +25,9 @@ def test_the_card_quotes_the_request(harness: Harness) -> None:
     thread = harness.person("ben").say(SUPPORT, words)
     card = harness.card(SUPPORT, thread)
     assert quoted(card) == ["“change the <address> of *order 1043* please”"]
-    harness.planner.script(Turn(calls=[("note", {"text": "another"})]))
+    harness.planner.script(
+        Turn(calls=[("replace_waiting_plan", {})]), Turn(calls=[("note", {"text": "another"})])
+    )
     harness.person("ben").say(SUPPORT, f"@bot no, {'really ' * 99}", thread)
     harness.slack.wait(lambda: len(harness.calls_in(thread)) == 2)
     all_sent(harness)
