@@ -106,3 +106,20 @@ def test_its_requester_withdraws_a_question(harness: Harness) -> None:
     assert "withdrew" in outcome(harness, "CANCELLED")
     assert statuses(harness, thread) == [C.CANCELLED]
     assert "No longer needed" in words(now_at(harness, SUPPORT, asked["ts"]))
+
+
+def test_home_shows_the_questions_that_wait_for_me(harness: Harness) -> None:
+    """Who is asked finds it on Home and answers from there; nobody else sees it."""
+    thread = ask(harness, question(question="Is the roof tight?", kind="yes_no"))
+    harness.card(SUPPORT, thread, "ben", "choose_1")
+    ben, ana = harness.person("ben"), harness.person("ana")
+    for each in (ben, ana):
+        each.open_home()
+    harness.slack.wait(lambda: "Is the roof tight?" in str(ben.home()))
+    arrived(harness)
+    assert "Is the roof tight?" not in str(harness.slack.wait(ana.home))
+    ben.click_home("answer")
+    harness.slack.wait(ben.view)
+    [choice] = [each for each in ben.view()["blocks"] if each.get("block_id") == "f:a0"]
+    ben.submit({"f:a0": {"v": {"selected_option": choice["element"]["options"][0]}}})
+    assert '"yes"' in outcome(harness, "ANSWERED")

@@ -12,6 +12,7 @@ from typing import Any
 
 from bot.agent import questions as told
 from bot.approvals.dialog_access import TurnedAway
+from bot.approvals.questions.addressed import may_answer
 from bot.approvals.questions.rows import AskedQuestion, messages_of, names_of, read
 from bot.approvals.replies import record_refusal, tell
 from bot.messages.actions.codec import Click, Subject
@@ -66,9 +67,7 @@ class QuestionAnswers:
 
     def may(self, asked: AskedQuestion, person: str) -> bool:
         """Return whether this person is a colleague who was asked; raises LookupFailedError."""
-        run = asked.run
-        named = self.authority.named(asked.people, requester=run.requester, channel=run.channel)
-        return person in named and self.authority.colleague(person)
+        return may_answer(self.authority, asked, person)
 
     def act(self, delivery: Delivery, wanted: Click | Subject, payload: dict[str, Any]) -> None:
         """Take the answer of a button or a submitted form, and settle the delivery."""

@@ -7,18 +7,20 @@ Looks people up, so it belongs on a thread that may wait; no transaction is open
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from bot.approvals.delegation.delegations import Delegations
 from bot.approvals.overview.decidable import Decidable
 from bot.approvals.overview.rows import Lister
+from bot.approvals.questions.addressed import waiting_for
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.grants import GrantList
 from bot.messages.actions.targets import CallTarget, HomePart, HomeTarget
 from bot.messages.home import draw
-from bot.messages.home.view import HomeView, Remembered, WaitingCall
+from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQuestion
 from bot.policy.authority import Authority
 from storage import home, overview, runs
+from storage.masking import masked
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction
@@ -67,10 +69,25 @@ class HomeViews:
             shows=replace(view.shows, page=page),
             pages=pages,
             waiting=waiting,
+            questions=self._questions(person, now) if page == 0 else (),
             more_waiting=len(say.calls) - page * most - len(here),
             unread=say.unread,
             unsure=say.unsure,
         )
+
+    def _questions(self, person: str, now: datetime) -> tuple[WaitingQuestion, ...]:
+        mine = waiting_for(self.grants.store, self.authority, person, now)[: draw.QUESTIONS]
+        with self.grants.store.read() as tx:
+            return tuple(
+                WaitingQuestion(
+                    target=CallTarget(each.call.id, each.call.revision),
+                    question=masked(each.asked.question),
+                    requester=each.run.requester,
+                    deadline=each.call.deadline,
+                    link=self.lister.link(tx, each.run, each.call),
+                )
+                for each in mine
+            )
 
     def _call(self, tx: Transaction, call: Call, run: Run) -> WaitingCall:
         return WaitingCall(

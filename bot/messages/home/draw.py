@@ -10,7 +10,7 @@ from bot.messages.actions.codec import block_id
 from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import HOME, CallTarget, HomePart, HomeTarget, RunTarget, Setting
 from bot.messages.delegation.listing import begin_button, entry
-from bot.messages.home.view import HomeView, Remembered, WaitingCall
+from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQuestion
 from bot.messages.overview.draw import STANDS, stands
 from bot.messages.overview.view import ListedCall, ListedRun
 from bot.messages.parts import (
@@ -37,6 +37,7 @@ from storage.states import RunStatus
 # of each that are shown first, and on a page of their own: with these, all of it is 90 blocks
 WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
 WAITING_PAGE, REQUESTS_PAGE = 20, 20
+QUESTIONS = 3  # two blocks each
 EFFECT, WORDS_LIMIT = 300, 150  # characters
 STRANGER = "I take requests from full members of this workspace only."
 TABS = (
@@ -56,7 +57,8 @@ def home(view: HomeView | None) -> Json:
 def _blocks(view: HomeView) -> list[Json]:
     parts = _parts(view)
     filled = [part for part in parts if part]
-    is_new = not (view.waiting or view.requests or view.decided or view.remembered)
+    waits = view.questions or view.waiting
+    is_new = not (waits or view.requests or view.decided or view.remembered)
     if is_new and not view.delegations and view.shows == HOME:
         return [*(block for part in filled for block in part), _empty(view)]
     if not parts[0]:
@@ -126,7 +128,7 @@ def _small(name: str, text: str) -> Json:
 
 
 def _waiting(view: HomeView) -> list[Json]:
-    blocks: list[Json] = []
+    blocks = [block for each in view.questions for block in _question(each)]
     for each in view.waiting:
         blocks += _call(each)
     if view.more_waiting:
@@ -139,6 +141,18 @@ def _waiting(view: HomeView) -> list[Json]:
         unsure = f"⚠️ Slack does not say now whether you may decide {calls}. Open this again later."
         blocks.append(_small("unsure", unsure))
     return [header(_id("waiting"), "Waits for you"), *blocks] if blocks else []
+
+
+def _question(asked: WaitingQuestion) -> list[Json]:
+    about = asked.target
+    small = [f"💬 The agent asks you, for {mention(asked.requester)}"]
+    small += [f"⏳ Answer by {due(asked.deadline)}"] if asked.deadline else []
+    small += [f"<{asked.link}|Open it>"] if asked.link else []
+    text = section(block_id(Block.QUESTION, about), plain_text(_one_line(asked.question, EFFECT)))
+    return [
+        {**text, "accessory": button(Action.ANSWER, "Answer…", about)},
+        context(block_id(Block.ANSWERS, about), [mrkdwn("  ·  ".join(small))]),
+    ]
 
 
 def _call(call: WaitingCall) -> list[Json]:

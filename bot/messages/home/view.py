@@ -25,6 +25,17 @@ class WaitingCall:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingQuestion:
+    """A question that this person may answer now."""
+
+    target: CallTarget
+    question: str  # the agent's words
+    requester: str  # Slack user id
+    deadline: datetime | None
+    link: str = ""  # to its message, else to its request
+
+
+@dataclass(frozen=True, slots=True)
 class Remembered:
     """A remembered approval that this person gave, or that is for them."""
 
@@ -39,6 +50,7 @@ class HomeView:
     bot: str  # the bot's user id
     shows: HomeTarget = HOME
     pages: int = 1  # that there are of what it shows
+    questions: tuple[WaitingQuestion, ...] = ()  # for them, the first deadline first
     waiting: tuple[WaitingCall, ...] = ()  # the first deadline first
     more_waiting: int = 0  # calls they may approve that are not among these
     unread: bool = False  # more calls wait in the workspace than were looked at

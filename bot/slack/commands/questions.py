@@ -166,6 +166,7 @@ def _mode(can: Answerer, asked: SlashCommand) -> str:
     return can.modes.switch(asked.channel, Mode(words[0]), asked.person)
 
 
+_MODES = [[str(mode)] for mode in Mode]
 QUESTIONS: dict[str, Question] = {
     "list": Question("list", "what waits for you", _list),
     "requests": Question("requests", "what you have asked for, and how it stands", _requests),
@@ -215,6 +216,7 @@ QUESTIONS: dict[str, Question] = {
         "mode [observe | ask | strict]",
         "what may happen in this channel, and a tighter or a looser way",
         _mode,
+        lambda _can, words: not words or [each.lower() for each in words] in _MODES,
     ),
     "help": Question("help", "this list", _help),
 }
