@@ -14,6 +14,10 @@ _EFFECTS = {
 
 
 FORM = "`/approvals request`"
+DECIDED = (
+    "I look things up right away. Whatever changes something I first show to the people who may "
+    "decide, and it happens only once they have approved it."
+)
 
 
 def greeting(
@@ -26,14 +30,12 @@ def greeting(
     if not has_model:
         return (
             f"👋 Hello, I am <@{bot_user}>. Ask for what you need with a form: {FORM}, in any "
-            "channel. What only reads I do at once. What changes something I first show to the "
-            "people who may decide, and nothing happens until one of them approves."
+            f"channel. {DECIDED}"
         )
     lines = [
         f"👋 Hello, I am <@{bot_user}>, an AI assistant. Tell me what you need, here or by "
         "mentioning me in a channel.",
-        "What only reads I do at once. What changes something I first show to the people who may "
-        "decide, and nothing happens until one of them approves.",
+        DECIDED,
     ]
     if tools:
         lines.append(f"I can, for example: {_some(tools)}. Say `help` for all of it.")
@@ -65,7 +67,7 @@ def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> st
         if titles := [_name(title) for title, does in tools if does == effect]:
             lines += ["", heading, *(f"• {title}" for title in titles)]
     end = (
-        "Say `cancel` in our thread to stop a request. Only buttons decide: words like “yes” "
-        "approve nothing."
+        "Say `cancel` in our thread to stop a request. People decide by the buttons only: a “yes” "
+        "in a message approves nothing."
     )
     return "\n".join([*lines, "", end])
