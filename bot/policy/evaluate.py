@@ -158,6 +158,23 @@ class Policy(BaseModel):
         gate = tightened(gate, additions) if gate else None
         return Judged(self._narrowed(gate, facts.effect), tuple(tried))
 
+    def fallback(self, facts: Facts) -> Ask | None:
+        """The defaults with what matching rules add, for a call that is asked though it is allowed;
+        None where there are none.
+        """
+        if self.default is None:
+            return None
+        effect = facts.effect if facts.effect in EFFECTS else "destructive"
+        found = [(rule.gate, rule.fits(facts, effect)[0]) for rule in self.rules]
+        adding = [
+            (gate, bool(fits))
+            for gate, fits in found
+            if isinstance(gate, Addition) and fits is not False
+        ]
+        gate = tightened(self.default, adding)
+        assert isinstance(gate, Ask)
+        return gate
+
     def _narrowed(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
         """What cannot be undone is never remembered; what nobody can decide is denied."""
         if gate is None:

@@ -234,3 +234,15 @@ def test_it_hides_no_rule_and_answers_no_call() -> None:
     assert "nobody could decide about calls that no rule matches" in found
     tried = parse(WHO + text).judged(Facts(tool="x", effect="write", requester="U", args={})).tried
     assert [each.adds for each in tried] == [True, False]
+
+
+def test_what_is_asked_though_it_is_allowed_is_as_strict() -> None:
+    """Where a channel's mode has everything asked, the defaults get what matching rules add."""
+    text = '[[rule]]\nname = "free"\nverdict = "allow"\n' + ADDS + 'reasons = "always"\n'
+    text += ADDS.replace("adds", "elsewhere") + 'tool = "other"\nveto = 1\n'
+    policy = parse(WHO + text)
+    assert policy.gate(facts()) == Allow(rule="free")
+    found = policy.fallback(facts())
+    assert found == Ask(rule="default", added=("adds",), stages=(LEADS,), reasons="always")
+    nobody = '[[rule]]\nverdict = "allow"\n' + ADDS + 'reasons = "always"\n'
+    assert parse(nobody).fallback(facts()) is None

@@ -69,3 +69,17 @@ def test_an_escalation_counts_them_too(harness: Harness, fakes: FakeTools) -> No
     vote(harness, "dan", card)
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("note", "for dan")) == ([C.SUCCEEDED], 1)
+
+
+def test_a_question_waits_over_the_weekend(harness: Harness) -> None:
+    """A question that is asked on Friday afternoon has until Monday, as the defaults say."""
+    at = friday(harness)
+    thread = ask(harness, ("ask_person", {"question": "Is it dry?", "kind": "yes_no"}))
+    harness.said(SUPPORT, thread, "Is it dry?")
+    [call] = harness.calls_in(thread)
+    assert call.deadline is not None
+    assert call.next_at is not None
+    monday = at + timedelta(days=3)
+    few = timedelta(minutes=5)
+    assert timedelta() <= call.deadline - monday.replace(hour=12) < few
+    assert timedelta() <= call.next_at - monday.replace(hour=10) < few

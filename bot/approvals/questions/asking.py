@@ -69,9 +69,12 @@ def ask(
         raise RefusedError(reached.output, reached.note, tell=True)
     place = _place(authority, run, people_asked(asked.to, run.requester))
     default = sources.policy.policy.default
-    wait = timedelta(seconds=default.deadline) if default else DEADLINE
-    call.status, call.asked_at = CallStatus.PENDING, call.created_at
-    call.deadline, call.next_at = call.created_at + wait, call.created_at + wait / 2
+    at = call.created_at
+    call.status, call.asked_at = CallStatus.PENDING, at
+    call.deadline, call.next_at = at + DEADLINE, at + DEADLINE / 2
+    if default:
+        call.deadline = default.after(at, default.deadline)
+        call.next_at = default.after(at, default.deadline // 2)
     return PlacedQuestion(asked, place)
 
 

@@ -14,6 +14,7 @@ from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Effect, Tool
 from storage import calls, modes
 from storage.models import Call, Run
+from storage.states import Mode
 from storage.transaction import Transaction
 
 AFTER_REJECTION = "something in this request was rejected, so what policy allows is asked as well"
@@ -53,9 +54,9 @@ def gate_within(
     """
     summed = with_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
     policy, reads = sources.policy.policy, facts.effect == Effect.READ
-    gate = narrowed(
-        policy.gate(summed), modes.current(tx, run.team, run.channel), policy.default, reads=reads
-    )
+    mode = modes.current(tx, run.team, run.channel)
+    default = policy.fallback(summed) if mode is Mode.STRICT else None
+    gate = narrowed(policy.gate(summed), mode, default, reads=reads)
     return gate if reads else _after_rejection(tx, run, gate)
 
 
