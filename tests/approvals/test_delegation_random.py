@@ -137,7 +137,7 @@ def test_somebody_may_by_it(world: World) -> None:
     gate = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA,))),))
     call, run = arranged(world, gate, BEN, [], [given_])
     found = world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT)
-    assert found == Yes(0, f"for {ANA}: named", ANA)
+    assert found == Yes(0, f"for {ANA}: named", giver=ANA)
     call, run = arranged(world, gate, ANA, [], [given_])
     assert world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT) == No("not_approver")
     call, run = arranged(world, gate, BEN, [ANA], [given_])

@@ -12,7 +12,7 @@ PACKAGES = (
     *("spec", "blockkit", "workspace", "setup"),
     *("delivery", "web_api", "client", "http", "launch"),
 )
-TOP = ("demo", "guide", "ports", "pytest_plugin", "server", "standalone")
+TOP = ("demo", "guide", "history", "ports", "pytest_plugin", "server", "standalone")
 
 
 def imported(path: Path) -> Iterator[str]:

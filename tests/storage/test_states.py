@@ -11,22 +11,23 @@ from storage.states import CallStatus, IllegalMoveError, RunStatus
 
 # One row per status, in the order of the columns: x where the move exists.
 CALL_COLUMNS = (
-    "PENDING APPROVED REFUSED REJECTED EXPIRED CANCELLED "
+    "PENDING APPROVED REFUSED ANSWERED REJECTED EXPIRED CANCELLED "
     "SUPERSEDED INVALIDATED RUNNING SUCCEEDED FAILED UNKNOWN"
 )
 CALL_TABLE = """
-    PENDING      . x . x x x x x . . . .
-    APPROVED     x . . . . x x x x . . .
-    REFUSED      . . . . . . . . . . . .
-    REJECTED     . . . . . . . . . . . .
-    EXPIRED      . . . . . . . . . . . .
-    CANCELLED    . . . . . . . . . . . .
-    SUPERSEDED   . . . . . . . . . . . .
-    INVALIDATED  . . . . . . . . . . . .
-    RUNNING      x . . . . . . . . x x x
-    SUCCEEDED    . . . . . . . . . . . .
-    FAILED       . . . . . . . . . . . .
-    UNKNOWN      . x . . . . . . . x x .
+    PENDING      . x . x x x x x x . . . .
+    APPROVED     x . . . . . x x x x . . .
+    REFUSED      . . . . . . . . . . . . .
+    ANSWERED     . . . . . . . . . . . . .
+    REJECTED     . . . . . . . . . . . . .
+    EXPIRED      . . . . . . . . . . . . .
+    CANCELLED    . . . . . . . . . . . . .
+    SUPERSEDED   . . . . . . . . . . . . .
+    INVALIDATED  . . . . . . . . . . . . .
+    RUNNING      x . . . . . . . . . x x x
+    SUCCEEDED    . . . . . . . . . . . . .
+    FAILED       . . . . . . . . . . . . .
+    UNKNOWN      . x . . . . . . . . x x .
 """
 RUN_COLUMNS = "READY RUNNING WAITING COMPLETED FAILED CANCELLED"
 RUN_TABLE = """
