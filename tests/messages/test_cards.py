@@ -100,7 +100,8 @@ def test_a_warning_stands_above_and_nothing_is_green() -> None:
 
 def test_a_plan_has_a_head() -> None:
     """How many, whose decisions, one deadline and the buttons for all stand above the calls."""
-    other = replace(REFUND, id="call-3")
+    soon = NOW + timedelta(hours=1, milliseconds=5)  # asked a moment later
+    other = replace(REFUND, id="call-3", deadline=soon)
     blocks = card(view(REFUND, other, CANCEL), NOW).blocks
     accept_message(blocks)
     lines = read(blocks).splitlines()
