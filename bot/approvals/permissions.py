@@ -67,7 +67,7 @@ class Permissions:
         it is where that is somebody else's.
         """
         own = self._own(verb, call, run, person, at=at, fresh_editor=fresh_editor)
-        if isinstance(own, Yes) or own.why not in ("not_approver", "not_yet"):
+        if isinstance(own, Yes) or own.why not in ("not_approver", "not_yet", "enough"):
             return own
         if verb not in DELEGATED or fresh_editor:
             return own

@@ -7,6 +7,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import ask, cards_of, later, now_at, reject, statuses, told
+from tests.stories.test_delegation import delegate
 from tests.stories.test_home import opened
 from tests.stories.test_stages import vote
 
@@ -114,3 +115,13 @@ def test_all_get_it_at_once_in_direct_messages(harness: Harness, fakes: FakeTool
     vote(harness, "ana", mine, harness.person("ana").dm_channel)
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("async_note", "to all at once") == 1
+
+
+def test_who_is_enough_may_still_decide_for_another(harness: Harness, fakes: FakeTools) -> None:
+    """Ana has approved for the leads; Cleo, for whom no place is left, decides for Dan."""
+    delegate(harness, who="dan", to="UCLEO0001")
+    thread = ask(harness, ("note", {"text": "for dan, by cleo"}))
+    card = vote(harness, "ana", harness.card(SUPPORT, thread))
+    vote(harness, "cleo", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "for dan, by cleo")) == ([C.SUCCEEDED], 1)
