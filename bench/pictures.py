@@ -56,7 +56,9 @@ FLAGS = [
     f"--window-size={WIDTH},{HEIGHT}",
     f"--force-device-scale-factor={SHARPNESS}",
 ]
-MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
+MAIN, THREAD, MODAL, HOME = (
+    f"[data-testid={name}]" for name in ("messages", "thread", "modal", "home-view")
+)
 # Nothing blinks or fades, no tools hover, no notices pop up; around a dialog it is as light or dark
 # as the page.
 STILL = """const sheet = new CSSStyleSheet();
@@ -221,10 +223,31 @@ def take(theme: str) -> None:
         camera.shoot(f"{THREAD} [data-testid=message]", "decided", "Approved by")
 
 
+def take_home(theme: str) -> None:
+    """The Home tab of somebody who decides, and how she has somebody else decide for her."""
+    with (
+        TemporaryDirectory() as folder,
+        TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+        demo(folder) as url,
+        browser(profile) as driver,
+    ):
+        camera = Camera(driver, url, theme)
+        camera.be("ben")
+        camera.write("[data-testid=composer]", REQUEST + Keys.ENTER)
+        camera.one(f"{MAIN} [data-testid=open-thread]")
+        camera.be("ana", "DANA00001/home")
+        camera.one(HOME, "order 1042")
+        with camera.whole_page():
+            camera.shoot(HOME, "home")
+        camera.press(f"{HOME} [data-action-id=delegate]")
+        camera.shoot(MODAL, "delegate")
+
+
 def main() -> None:
     """All pictures, in both looks."""
     for theme in ("light", "dark"):
         take(theme)
+        take_home(theme)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,40 @@
+"""The page for people in Slack names each question that can be asked and each mark, no other."""
+
+from __future__ import annotations
+
+import re
+
+from bot.approvals.cards.mark import ENDS, WAITS
+from bot.messages.delegation.modal import LONGEST
+from bot.slack.commands.questions import COMMAND, QUESTIONS
+from tests.pages import ROOT
+
+PAGE = ROOT / "docs" / "using.md"
+DRAWN = {
+    WAITS: "⏳",
+    "question": "❓",
+    "x": "❌",
+    "no_entry_sign": "🚫",
+    "hourglass": "⌛",
+    "white_check_mark": "✅",
+}
+
+
+def test_every_question_is_told() -> None:
+    """Whatever can be asked behind the command stands in the table, as it is typed."""
+    rows = re.findall(r"^\| (`[^|]+`) \|", PAGE.read_text("utf-8"), re.M)
+    told = {typed.split()[0] for row in rows for typed in re.findall(r"`([^`]+)`", row)}
+    assert told == set(QUESTIONS) - {"help"}
+    assert f"**`{COMMAND}`**" in PAGE.read_text("utf-8")
+
+
+def test_every_mark_is_told() -> None:
+    """Each mark that a request may wear is explained, and none that there is not."""
+    assert set(DRAWN) == {WAITS, *ENDS.values()}
+    [line] = re.findall(r"\*\*Marks on the request\.\*\*(.+?)\n\n", PAGE.read_text("utf-8"), re.S)
+    assert {each for each in line if ord(each) > 0x2300 and each != "…"} == set(DRAWN.values())
+
+
+def test_how_long_a_delegation_lasts_is_told() -> None:
+    """The longest time is the one that the dialog takes."""
+    assert f"for {LONGEST.days} days at most" in PAGE.read_text("utf-8")
