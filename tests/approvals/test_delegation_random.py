@@ -27,6 +27,7 @@ from tests.storage.builders import AT, HOUR, TEAM, seed
 
 PEOPLE = (ANA, BEN, CLEO, DAN, GUS, EVE, ZOE)
 MOMENTS = st.integers(-3, 3).map(lambda hours: AT + hours * HOUR)
+BEFORE, AFTER = st.just(AT - HOUR) | MOMENTS, st.just(AT + HOUR) | MOMENTS
 USERS = st.sampled_from(PEOPLE)
 APPROVERS = st.builds(
     Approvers,
@@ -43,11 +44,11 @@ GATES = st.builds(
 )
 GIVEN = st.builds(
     Delegation,
-    team=st.sampled_from([TEAM, "T0OTHERCO"]),
+    team=st.sampled_from([TEAM, TEAM, TEAM, "T0OTHERCO"]),
     giver=USERS,
     delegate=USERS,
-    given_at=MOMENTS,
-    until=MOMENTS,
+    given_at=BEFORE,
+    until=AFTER,
     revoked_at=st.none() | MOMENTS,
 )
 
@@ -142,3 +143,8 @@ def test_somebody_may_by_it(world: World) -> None:
     assert world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT) == No("not_approver")
     call, run = arranged(world, gate, BEN, [ANA], [given_])
     assert world.permissions.verdict(Verb.APPROVE, call, run, DAN, at=AT) == No("not_approver")
+    for requester, editors in ((DAN, []), (BEN, [DAN])):  # never what they asked for or edited
+        call, run = arranged(world, gate, requester, editors, [given_])
+        for verb in (Verb.APPROVE, Verb.REJECT, Verb.RESOLVE):
+            found = world.permissions.verdict(verb, call, run, DAN, at=AT)
+            assert found == No("not_approver")
