@@ -68,7 +68,7 @@ def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> st
             lines += ["", heading, *(f"• {title}" for title in titles)]
     end = (
         "Say `cancel` in our thread to stop a request. People decide by the buttons only: a “yes” "
-        "in a message approves nothing. `/approvals` shows what waits and what was decided, and has "
-        "somebody decide for you."
+        "in a message approves nothing. `/approvals` shows what waits and what was decided, and "
+        "has somebody decide for you."
     )
     return "\n".join([*lines, "", end])
