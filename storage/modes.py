@@ -9,8 +9,8 @@ from sqlmodel import col
 
 from storage import audit
 from storage.columns import values
-from storage.models import ModeSwitch
-from storage.states import Mode
+from storage.models import Delivery, ModeSwitch, Run
+from storage.states import DeliveryKind, Mode
 from storage.transaction import Transaction, first, insert_into
 
 _NEWEST = (
@@ -19,6 +19,9 @@ _NEWEST = (
     .where(col(ModeSwitch.channel) == bindparam("channel_"))
     .order_by(col(ModeSwitch.seq).desc())
     .limit(1)
+)
+_ASKED_IN = select(col(Delivery.channel)).where(
+    col(Delivery.run_id) == bindparam("run_"), col(Delivery.kind) == DeliveryKind.MESSAGE
 )
 
 
@@ -31,6 +34,15 @@ def current(tx: Transaction, team: str, channel: str) -> Mode:
     """The channel's mode; ASK where nobody has switched."""
     found = newest(tx, team, channel)
     return found.mode if found else Mode.ASK
+
+
+def of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
+    """The modes a request keeps to: that of its channel, and of the one where it was asked.
+
+    These differ where it was asked in a shared channel and goes on in private.
+    """
+    asked_in = set(tx.scalars(_ASKED_IN, {"run_": run.id}))
+    return frozenset(current(tx, run.team, each) for each in {run.channel, *asked_in})
 
 
 def switch(

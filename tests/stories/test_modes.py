@@ -10,7 +10,7 @@ from storage import channels, modes
 from storage.models import Audit, ModeSwitch
 from storage.states import CallStatus, Mode
 from tests.stories.fakes import FakeTools
-from tests.stories.harness import GENERAL, SUPPORT, Harness
+from tests.stories.harness import GENERAL, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, ask, now_at, statuses, vote
 
@@ -53,7 +53,7 @@ def mode(harness: Harness, line: str, who: str, part: str, channel: str = SUPPOR
 def _as_the_policy_says(harness: Harness) -> Iterator[None]:
     """Every story begins and ends in the mode ask."""
     yield
-    for channel in (SUPPORT, GENERAL):
+    for channel in (SUPPORT, GENERAL, PARTNERS):
         if harness.all(ModeSwitch, ModeSwitch.channel == channel):
             mode(harness, "ask", "ana", "*ask* mode", channel)
 
@@ -152,3 +152,18 @@ def test_a_question_is_asked_in_every_mode(harness: Harness) -> None:
     thread = ask(harness, ("ask_person", {"question": "Is it raining?", "kind": "yes_no"}))
     harness.card(SUPPORT, thread, "ben", "choose_1")
     assert statuses(harness, thread) == [C.PENDING]
+
+
+def test_a_request_that_goes_on_in_private_keeps_to_its_channel(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """Asked in a shared channel in observe, it is no freer in the direct message it moves to."""
+    mode(harness, "observe", "ben", "*observe* mode now", PARTNERS)
+    ask(harness, ("put", {"text": "moved to a DM"}), channel=PARTNERS)
+    ben = harness.person("ben")
+
+    def refused() -> bool:
+        return any("observe mode" in words(m) for m in ben.everything(ben.dm_channel))
+
+    harness.slack.wait(refused)
+    assert not fakes.did("put", "moved to a DM")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot.approvals.modes.narrowing import strictest
 from bot.messages.sentences.modes import mode_note
 from bot.messages.sentences.questions import WAITS_FOR_ANSWER
 from bot.tools.people.question import ASK_PERSON
@@ -13,7 +14,7 @@ from storage.transaction import Transaction
 
 def notes_of(tx: Transaction, run: Run, plan_id: str) -> tuple[str, ...]:
     """Return the mode of the channel, where that matters, and whether a question waits beside."""
-    mode = modes.current(tx, run.team, run.channel)
+    mode = strictest(modes.of_run(tx, run))
     asking = (each for each in calls.of_plan(tx, plan_id) if each.tool == ASK_PERSON.name)
     waits = any(each.status is CallStatus.PENDING for each in asking)
     notes = [mode_note(mode)] if mode is not Mode.ASK else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bot.policy.gates import Allow, Ask, Deny
 from storage.states import Mode
@@ -34,6 +34,11 @@ def narrowed(
         case _:
             assert default is not None
             return default.forgetful().model_copy(update={"rule": BY_MODE})
+
+
+def strictest(modes: Iterable[Mode]) -> Mode:
+    """Return the mode that lets through the least."""
+    return max(modes, key=STRICTNESS.__getitem__)
 
 
 def is_tighter(now: Mode, before: Mode) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.approvals.modes.narrowing import narrowed
+from bot.approvals.modes.narrowing import narrowed, strictest
 from bot.approvals.terms.facts import Sources, facts_of, with_sums
 from bot.policy.conditions.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny, load_gate
@@ -54,7 +54,7 @@ def gate_within(
     """
     summed = with_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
     policy, reads = sources.policy.policy, facts.effect == Effect.READ
-    mode = modes.current(tx, run.team, run.channel)
+    mode = strictest(modes.of_run(tx, run))
     default = policy.fallback(summed) if mode is Mode.STRICT else None
     gate = narrowed(policy.gate(summed), mode, default, reads=reads)
     return gate if reads else _after_rejection(tx, run, gate)
