@@ -32,6 +32,11 @@ name = "notes may be remembered"
 tool = "note"
 verdict = "ask"
 remember = [{ fields = ["text"], where = "everywhere" }]
+
+[[rule]]
+name = "asked once"
+tool = "async_note"
+verdict = "once"
 """
 
 
@@ -167,3 +172,19 @@ def test_a_request_that_goes_on_in_private_keeps_to_its_channel(
 
     harness.slack.wait(refused)
     assert not fakes.did("put", "moved to a DM")
+
+
+def test_nothing_is_remembered_in_strict(harness: Harness, fakes: FakeTools) -> None:
+    """What ran on a remembered approval is asked again in a strict channel."""
+    again = ("async_note", {"text": "asked once"})
+    thread = ask(harness, again)
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.said(SUPPORT, thread, "That is all.")
+    thread = ask(harness, again)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("async_note", "asked once") == 2
+    mode(harness, "strict", "ben", "*strict* mode now")
+    thread = ask(harness, again)
+    harness.card(SUPPORT, thread)
+    assert statuses(harness, thread) == [C.PENDING]
+    assert fakes.did("async_note", "asked once") == 2
