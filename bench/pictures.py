@@ -36,7 +36,7 @@ PASSING = (StaleElementReferenceException, NoSuchElementException, ElementClickI
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT, SHARPNESS = 880, 1000, 2  # CSS pixels, and device pixels for each
-WINDOW = (1260, 850)  # CSS pixels of the picture of the whole page
+WINDOW = (1140, 780)  # CSS pixels of the picture of the whole page
 PATIENCE = 30.0  # seconds anything may take to appear
 REQUEST = "@countersign refund 40 EUR of order 1042, it arrived broken"
 BACKSPACE = Keys.BACKSPACE * 8
@@ -148,7 +148,7 @@ class Camera:
         metrics = {
             "width": WINDOW[0],
             "height": WINDOW[1],
-            "deviceScaleFactor": 1.1,
+            "deviceScaleFactor": 1,
             "mobile": False,
         }
         self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)

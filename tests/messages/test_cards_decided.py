@@ -137,8 +137,8 @@ def test_a_decided_card_still_says_who_asked() -> None:
     """Among direct messages a settled card keeps its requester and the way to the thread."""
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
     foot = card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks[-1]
-    assert foot["text"]["text"] == (
-        "Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)"
+    assert foot["text"]["text"].startswith(
+        "Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)  ·  Approved by "
     )
 
 

@@ -153,7 +153,7 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
             whole = RunTarget(view.run_id) if len(waiting) == 1 else None
             blocks += waiting_blocks(call, fills[call.id], small=small, whole=whole, alone=alone)
         else:
-            blocks += decided_blocks(call, undecided=max(view.undecided, len(waiting)))
+            blocks += decided_blocks(call, alone=alone, undecided=max(view.undecided, len(waiting)))
     if not waiting:
         blocks.append(foot(view.calls, _asked(view), view.target))
     return blocks

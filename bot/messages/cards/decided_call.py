@@ -74,11 +74,12 @@ OVER = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
-def decided_blocks(call: CallView, *, undecided: int = 0) -> list[Json]:
+def decided_blocks(call: CallView, *, alone: bool, undecided: int = 0) -> list[Json]:
     """Build what it came to or would have done, what became of it and why, and who had a part.
 
-    There are buttons only where nobody knows how the call ended. `undecided`: how many
-    decisions of its plan an approved call waits for.
+    There are buttons only where nobody knows how the call ended. `alone`: the card shows
+    nothing else, and its foot says who had a part. `undecided`: how many decisions of its plan an
+    approved call waits for.
     """
     title = _title(call)
     elements = [line(words(title, bold=True))]
@@ -93,7 +94,7 @@ def decided_blocks(call: CallView, *, undecided: int = 0) -> list[Json]:
     if values := [each for each in call.values if _says_more(each, title)]:
         elements.append(line(*compact(values)))
     blocks = [rich(block_id(Block.OUTCOME, call.target), elements)]
-    if small := _small(call):
+    if (small := _small(call)) and not alone:
         joined = mrkdwn("  ·  ".join(small))
         blocks.append(context(block_id(Block.SMALL_PRINT, call.target), [joined]))
     if asks(call):
@@ -223,7 +224,12 @@ def _resolutions(call: CallView) -> list[Json]:
 
 
 def foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> Json:
-    """Build the line of who asked (mrkdwn), with the menu by which they ask for the same again."""
+    """Build the line of who asked (mrkdwn), with the menu by which they ask for the same again.
+
+    Of a single call it says as well who edited and approved it.
+    """
+    if len(calls) == 1:
+        asked = "  ·  ".join([asked, *_small(calls[0])])
     over = [call for call in calls if call.status in OVER]
     choices = [
         (_again(call, alone=len(over) == 1), Click(Action.ASK_AGAIN, call.target)) for call in over
