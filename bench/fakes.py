@@ -90,6 +90,10 @@ class People:
         """None is private."""
         return True
 
+    def outsiders_read(self, channel: str) -> bool:
+        """None is shared."""
+        return False
+
     def heard(self, event: Mapping[str, Any]) -> bool:
         """There is nothing to heed."""
         return False

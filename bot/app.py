@@ -270,16 +270,11 @@ def _assemble(
     )
 
 
-def make_forms(asking: Core) -> RequestDialogs:
-    """Make the dialogs of requests without the agent; `asking` waits for look-ups but a moment."""
-    authority, offers, entries = asking.authority, asking.offers(), asking.entries()
-    return RequestDialogs(asking.store, authority, offers, entries, asking.identity.user)
-
-
 def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Commands:
     """Make what answers questions about approvals."""
     grounds = Grounds(core.sources(), core.authority, core.limits())
-    doors = RequestDoors(make_forms(core.over(hurried)), posting, core.identity.team)
+    forms = RequestDialogs(core.store, core.over(hurried).forms())
+    doors = RequestDoors(forms, posting, core.identity.team)
     modes = Modes(core.store, core.clock, core.policy, core.authority, core.signals.post)
     answerer = Answerer(grounds, core.grants(), core.tools, doors, modes, core.desk())
     return Commands(answerer, posting, core.identity.team)
@@ -293,7 +288,11 @@ def make_listeners(
     asking = core.over(hurried)
     may, edits = asking.permissions(), asking.edits()
     answers = AnswerDialogs(QuestionAnswers(store, asking.authority), clock, hurried)
-    families = make_forms(asking), answers, DelegationDialogs(asking.desk().delegations())
+    families = (
+        RequestDialogs(asking.store, asking.forms()),
+        answers,
+        DelegationDialogs(asking.desk().delegations()),
+    )
     dialogs = Dialogs(store, clock, core.tools, hurried, signals.post, may, edits, families)
     return Listeners(
         store, clock, team, signals, app=bolt, client=client, dialogs=dialogs, commands=commands

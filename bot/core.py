@@ -20,8 +20,7 @@ from bot.approvals.dialog_access import AllRows, DialogAccess
 from bot.approvals.edits import Edits
 from bot.approvals.expiry import Expiry
 from bot.approvals.forms.beginnings import Beginnings
-from bot.approvals.forms.entries import Entries
-from bot.approvals.forms.offers import Offers
+from bot.approvals.forms.parts import FormParts
 from bot.approvals.forms.templates import misfitting
 from bot.approvals.home.desk import Desk
 from bot.approvals.permissions import Permissions
@@ -123,27 +122,13 @@ class Core:
             AllRows(self.store, DialogAccess(self.store, self.clock, permissions)),
             self.grants(),
             Replies(self.store),
-            acts | {Dialog.REQUEST: self._beginnings().begin},
+            acts | {Dialog.REQUEST: Beginnings(self.forms()).begin},
         )
 
-    def offers(self) -> Offers:
-        """Return what says what people may ask for with a form."""
-        return Offers(self.sources(), self.authority, self.tools)
-
-    def entries(self) -> Entries:
-        """Return what reads filled-in forms."""
-        return Entries(
-            self.sources(),
-            self.authority,
-            self.offers(),
-            self.identity.team,
-            previews=self.previews,
-            wake=self.signals.work.give,
-        )
-
-    def _beginnings(self) -> Beginnings:
-        me = self.identity.user
-        return Beginnings(self.store, self.clock, self.entries(), self.directory, me)
+    def forms(self) -> FormParts:
+        """Return what people ask with without the agent."""
+        wake, me = self.signals.work.give, self.identity
+        return FormParts(self.sources(), self.authority, self.tools, me, self.previews, wake)
 
     def grants(self) -> GrantList:
         """Return what lists and ends remembered approvals."""
@@ -228,7 +213,7 @@ class Core:
             self.tools,
             self.signals,
             proposals=proposals,
-            entries=self.entries(),
+            entries=self.forms().entries(),
             presence=presence,
         )
         return Worker(

@@ -83,3 +83,7 @@ class Directory(Protocol):
     def sees(self, user: str, channel: str) -> bool:
         """Return whether a channel, given as #name or id, is public or the person is in it."""
         ...
+
+    def outsiders_read(self, channel: str) -> bool:
+        """Return whether a channel, given as #name or id, is shared with another company."""
+        ...

@@ -102,6 +102,10 @@ class FakeDirectory:
         """None is private."""
         return channel in self.channels
 
+    def outsiders_read(self, channel: str) -> bool:
+        """None is shared."""
+        return False
+
 
 class Note(BaseModel):
     text: str = Field(title="Text", max_length=500)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from storage.models import Run
 from storage.states import RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.forms import form, request, root
-from tests.stories.harness import FINANCE, SUPPORT, Harness
+from tests.stories.harness import FINANCE, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import having, words
 from tests.stories.steps import arrived, menu, told, typed
 
@@ -114,3 +115,25 @@ def test_nobody_is_asked_before_it_has_its_place(harness: Harness) -> None:
     hold.release()
     thread = root(harness, "a slow door")
     harness.card(SUPPORT, thread)
+
+
+def test_where_another_company_reads_it_begins_in_private(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """In a channel shared with another company nothing of the request is posted."""
+    harness = own_harness(FakeTools().tools, '[defaults]\napprovers = ["@shop-leads"]\n')
+    ben = harness.person("ben")
+    view = form(harness, "note", channel=PARTNERS)
+    assert "in a direct message with you" in words({"blocks": view["blocks"]})
+    assert ben.submit(typed(text="our margins"))["outcome"] == "closed"
+    root(harness, "our margins", channel=ben.dm_channel)
+    harness.settle()
+    assert not [m for m in harness.person("eve").everything(PARTNERS) if "margins" in words(m)]
+
+
+def test_where_the_policy_lets_another_company_read(harness: Harness) -> None:
+    """In a shared channel that the policy names, the request begins where it was asked."""
+    assert harness.app.core.policy.policy.shared_channels
+    form(harness, "note", channel=PARTNERS)
+    assert harness.person("ben").submit(typed(text="our hours"))["outcome"] == "closed"
+    root(harness, "our hours", channel=PARTNERS)

@@ -5,37 +5,33 @@ Called by the loop. The run waits for that message to stand in Slack, which is i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bot.approvals.forms.entries import Declined, Entries, FilledForm
-from bot.approvals.forms.places import place_of
+from bot.approvals.forms.entries import Declined, FilledForm
 from bot.approvals.replies import Replies
-from bot.clock import Clock
 from bot.messages.actions.codec import Click, Subject
 from bot.messages.actions.targets import FormTarget
 from bot.messages.forms.layout import FieldErrors
 from bot.messages.requests.root import root_message
 from bot.messages.sentences import requests
-from bot.policy.directory import Directory
 from storage import inbox, moves, outbox
 from storage.models import Delivery, Message, Run
 from storage.states import MessageKind, RunSource
-from storage.store import Store
+
+if TYPE_CHECKING:
+    from bot.approvals.forms.parts import FormParts
 
 
 class Beginnings:
     """One per process; called by `bot.approvals.clicks` only."""
 
-    def __init__(
-        self, store: Store, clock: Clock, entries: Entries, directory: Directory, bot_user: str
-    ) -> None:
-        """`entries` reads what was filled in; `bot_user`: the bot's own id."""
-        self._store = store
-        self._clock = clock
-        self._entries = entries
-        self._directory = directory
-        self._bot_user = bot_user
-        self._replies = Replies(store)
+    def __init__(self, parts: FormParts) -> None:
+        """`parts` read what was filled in, and say where it begins."""
+        self._store = parts.sources.store
+        self._clock = parts.sources.clock
+        self._entries = parts.entries()
+        self._places = parts.places()
+        self._replies = Replies(self._store)
 
     def begin(self, delivery: Delivery, about: Click | Subject, payload: dict[str, Any]) -> None:
         """Begin the request of a submitted form, or tell its requester why not. Looks people up."""
@@ -54,7 +50,7 @@ class Beginnings:
                 self._start(delivery, target, entry)
 
     def _start(self, delivery: Delivery, target: FormTarget, entry: FilledForm) -> None:
-        place = place_of(self._directory, target.setting.channel, delivery.user, self._bot_user)
+        place = self._places.of(target.setting.channel, delivery.user)
         now = self._clock.now()
         run = Run(
             team=delivery.team,

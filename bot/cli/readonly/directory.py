@@ -43,6 +43,10 @@ class NotLookedUp:
         """Raises LookupFailedError."""
         raise LookupFailedError(self.why)
 
+    def outsiders_read(self, channel: str) -> bool:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
     def channels(self) -> Mapping[str, dict[str, Any]]:
         """Raises LookupFailedError."""
         raise LookupFailedError(self.why)

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bot.approvals.dialog_access import TurnedAway
-from bot.approvals.forms.entries import Declined, Entries
-from bot.approvals.forms.places import place_of
+from bot.approvals.forms.entries import Declined
 from bot.approvals.replies import OUTSIDER
 from bot.messages.actions.codec import Click, Subject, decode_dialog
 from bot.messages.actions.names import Action, Dialog
@@ -24,7 +23,6 @@ from bot.messages.requests.form import form_modal
 from bot.messages.requests.picker import picker_modal
 from bot.messages.sentences import refusals, requests
 from bot.messages.text import plainly
-from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError
 from bot.slack.dialogs.family import Opening
 from bot.slack.lookups.mentions import with_names
@@ -32,7 +30,7 @@ from storage import calls, runs
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.approvals.forms.offers import Offers
+    from bot.approvals.forms.parts import FormParts
 
 log = logging.getLogger("countersign.dialogs")
 PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees
@@ -44,15 +42,13 @@ class RequestDialogs:
     actions: Collection[Action] = (Action.REQUEST, Action.PICK, Action.ASK_AGAIN)
     dialogs: Collection[Dialog] = (Dialog.REQUEST,)
 
-    def __init__(
-        self, store: Store, authority: Authority, offers: Offers, entries: Entries, bot_user: str
-    ) -> None:
-        """`offers` says what there is to ask for, `entries` reads what was filled in."""
+    def __init__(self, store: Store, parts: FormParts) -> None:
+        """`parts` say what there is to ask for and where, and read what was filled in."""
         self._store = store
-        self._authority = authority
-        self._offers = offers
-        self._entries = entries
-        self._bot_user = bot_user
+        self._authority = parts.authority
+        self._offers = parts.offers()
+        self._entries = parts.entries()
+        self._places = parts.places()
 
     def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
         """Return the dialog that a button or a menu asks for, or why this person does not get it.
@@ -130,9 +126,8 @@ class RequestDialogs:
 
     def _place(self, person: str, channel: str) -> str:
         """Return where it is asked; a direct message where Slack cannot say who is there."""
-        directory = self._authority.directory
         try:
-            return place_of(directory, channel, person, self._bot_user)
+            return self._places.of(channel, person)
         except LookupFailedError:
             return ""
 

@@ -118,6 +118,11 @@ class SlackDirectory:
         found: Json = self._get(Topic.CHANNEL, channel) or {}
         return bool(found) and (not found.get("is_private") or user in self.members(found["id"]))
 
+    def outsiders_read(self, channel: str) -> bool:
+        """Whether the channel is shared with another company, or is about to be."""
+        found: Json = self._get(Topic.CHANNEL, channel) or {}
+        return bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
+
     def channels(self) -> Mapping[str, Json]:
         """All channels that are not archived and that the bot can see, by id, as Slack has them."""
         found: Mapping[str, Json] = self._get(Topic.CHANNELS)
