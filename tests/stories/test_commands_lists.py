@@ -9,6 +9,7 @@ import pytest
 
 from bot.sandbox.openai.server import Turn
 from storage.models import Audit, Delivery
+from tests.stories.asked_people import question
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import arrived, ask, chat, open_modal, press, statuses, typed, vote
@@ -196,3 +197,11 @@ def test_the_report_is_for_readers(harness: Harness) -> None:
     told = asked(harness, "/approvals report", "ana")
     assert "for those whom the policy names" in told
     assert "Ana Ruiz" not in told
+
+
+def test_questions_are_counted(harness: Harness) -> None:
+    """A question of the agent's that waits for who asks is told beside the decisions."""
+    thread = ask(harness, question(question="Which shed is it?", kind="text"))
+    harness.card(SUPPORT, thread, "ben", "decline")
+    assert "The agent has a question for you" in asked(harness, "/approvals list")
+    assert "has a question" not in asked(harness, "/approvals list", "ana")

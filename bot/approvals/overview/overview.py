@@ -8,6 +8,7 @@ from datetime import timedelta
 from bot.approvals.overview.decidable import Decidable
 from bot.approvals.overview.life import Lives
 from bot.approvals.overview.rows import Lister
+from bot.approvals.questions.addressed import waiting_for
 from bot.clock import Clock
 from bot.messages.overview import draw
 from bot.messages.overview.view import Answered
@@ -28,11 +29,15 @@ class Overview:
 
     def waiting(self, person: str) -> Answered:
         """Return what this person may decide now, the first deadline first."""
-        say = self.decidable.of(person, self.clock.now())
+        now = self.clock.now()
+        say = self.decidable.of(person, now)
+        questions = len(waiting_for(self.store, self.lives.authority, person, now))
         with self.store.read() as tx:
             found = [self.lister.call(tx, *each) for each in say.calls[: draw.MOST]]
         more = len(say.calls) - len(found)
-        return draw.waiting(found, more=more, unsure=say.unsure, unread=say.unread)
+        return draw.waiting(
+            found, more=more, unsure=say.unsure, unread=say.unread, questions=questions
+        )
 
     def requests(self, person: str) -> Answered:
         """Return this person's own requests, the newest first."""

@@ -84,10 +84,19 @@ def _buttons() -> Json:
     return actions(_id("looks"), [button(action, label, about) for label, action, about in MENU])
 
 
-def waiting(calls: Sequence[ListedCall], *, more: int, unsure: int, unread: bool) -> Answered:
-    """Draw what waits for a person's decision; of `unsure` calls Slack does not say."""
-    title = "Waits for you" if calls else "☕ Nothing waits for you."
+def waiting(
+    calls: Sequence[ListedCall], *, more: int, unsure: int, unread: bool, questions: int
+) -> Answered:
+    """Draw what waits for a person's decision; of `unsure` calls Slack does not say.
+
+    `questions`: so many of the agent's wait for their answer.
+    """
+    nothing = "No decision waits for you." if questions else "☕ Nothing waits for you."
+    title = "Waits for you" if calls else nothing
     notes = [f"and {more} more"] if more else []
+    if questions:
+        what = "a question" if questions == 1 else f"{questions} questions"
+        notes.append(f"💬 The agent has {what} for you, on my Home tab")
     if unsure:
         calls_ = "1 call" if unsure == 1 else f"{unsure} calls"
         notes.append(f"⚠️ Slack does not say now whether you may decide {calls_}; ask again later")
