@@ -138,6 +138,7 @@ class Reminders:
             named += [
                 user for user in people if group and group.members & voted and user in group.members
             ]
+        named += sorted(authority.stand_ins(people) - voted - {run.requester})
         names += [mention(user) for user in dict.fromkeys(named)]
         if who.channel:
             names.append(f"members of {channel_mention(run.channel)}")

@@ -36,6 +36,7 @@ post_to = "approvers"
 tool = "lose"
 verdict = "ask"
 approvers = ["UANA00001", "UDAN00001"]
+reminders = ["10m"]
 
 [[rule]]
 tool = "async_note"
@@ -248,6 +249,17 @@ def test_cards_come_to_them_too(harness: Harness) -> None:
     harness.person("cleo").click(dm, card["ts"], "approve", seen=card)
     arrived(harness)
     assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
+
+
+def test_they_are_reminded_too(harness: Harness) -> None:
+    """A reminder in the thread names who decides for an approver, beside them."""
+    delegate(harness)
+    thread = ask(harness, ("lose", {"text": "old key"}))
+    harness.card(SUPPORT, thread)
+    harness.clock.advance(601)
+    line = words(harness.said(SUPPORT, thread, "still waits for a decision"))
+    for who in ("UANA00001", "UDAN00001", CLEO):
+        assert who in line
 
 
 @pytest.mark.parametrize(
