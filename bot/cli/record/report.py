@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 
 from bot.cli.console import DOTENV, complain, say
+from bot.cli.extras import REPORT, complain_of_missing
 from bot.cli.readonly.core import BAD_INPUT, read_only_core
 from bot.cli.readonly.plain_words import PlainWords
 from bot.cli.record.moments import duration
 from bot.clock import SystemClock
-from bot.explain.report import report
+from bot.explain.report import Report, report
 from bot.explain.report_lines import report_lines
 from bot.explain.typed_call import MistypedError
 from storage import reports
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how far back."""
+    """Add how far back, and the picture's file."""
     parser.add_argument(
         "--since",
         type=duration,
@@ -26,6 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="30d",
         help="how far back: 12h, 30d (default: 30d)",
     )
+    parser.add_argument(
+        "--picture", type=_png, metavar="FILE.png", help="draw it, too, into this file"
+    )
+
+
+def _png(text: str) -> Path:
+    """The path of a picture; the usage tells of any other kind of file."""
+    path = Path(text)
+    if path.suffix.lower() != ".png":
+        raise argparse.ArgumentTypeError(f"the picture is a PNG: write it as {path.stem}.png")
+    return path
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,6 +60,28 @@ def run(arguments: argparse.Namespace) -> int:
     since = until - arguments.since
     with found.store.read() as tx:
         asked = reports.asked(tx, team, since, until)
-    for line in report_lines(report(asked, since, until), PlainWords(found.directory)):
+    computed = report(asked, since, until)
+    for line in report_lines(computed, PlainWords(found.directory)):
         say(line)
+    if arguments.picture is None:
+        return 0
+    titles = {name: tool.title for name, tool in found.tools.tools.items()}
+    return _draw(computed, titles, arguments.picture)
+
+
+def _draw(computed: Report, titles: Mapping[str, str], path: Path) -> int:
+    """Draw the picture into the file; returns the exit code."""
+    try:
+        # here, since matplotlib may be missing: it comes with the extra only
+        from bot.explain.report_picture import has_picture, png
+    except ModuleNotFoundError as error:
+        return complain_of_missing("picture", error, REPORT)
+    if not has_picture(computed):
+        say("There is no picture: nothing was decided, and nothing expired.")
+        return 0
+    try:
+        path.write_bytes(png(computed, titles))
+    except OSError as error:
+        return complain(f"The picture cannot be written to {path}: {error.strerror}.")
+    say(f"The picture is in {path}.")
     return 0

@@ -1,0 +1,171 @@
+"""A report as a picture: decisions a day, and how long they took by tool.
+
+It needs matplotlib, which comes with the extra `report` only: import this where a picture is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, DateFormatter, date2num
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator, NullLocator
+
+from bot.durations import DAY, HOUR, MINUTE
+from bot.explain.report import Calls, Fate, Report
+from bot.explain.report_lines import brief
+
+SIZE, DPI = (13, 5.4), 140  # inches, and pixels of each
+MOST = 12  # tools that are drawn
+NAME = 28  # characters of one tool's name
+BY_DAY, YEAR = 92, 365  # days; a longer time is drawn week by week, and its axis tells years
+INK, FAINT = "#222222", "#8a8a8a"
+SHADES = (  # from dark to light, so that they differ without colours, too
+    (Fate.APPROVED, "#1b6e53"),
+    (Fate.REJECTED, "#dd8452"),
+    (Fate.EXPIRED, "#ece6da"),
+)
+_TIMES = {1: "1 s", MINUTE: "1 min", HOUR: "1 h", DAY: "1 d", 30 * DAY: "30 d"}  # on the axis
+_BETWEEN = {10: "10 s", 10 * MINUTE: "10 min", 6 * HOUR: "6 h", 7 * DAY: "7 d"}  # where is room
+_ROOM = 50_000  # the longest time by the shortest, up to which there is
+
+
+def has_picture(report: Report) -> bool:
+    """Whether anything was decided that could be drawn."""
+    return any(counts[each] for _, counts in report.days for each, _ in SHADES)
+
+
+def png(report: Report, titles: Mapping[str, str]) -> bytes:
+    """The picture as a PNG file; `titles` has the tools' titles by their names."""
+    file = io.BytesIO()
+    figure(report, titles).savefig(file, format="png", dpi=DPI, metadata={"Software": None})
+    return file.getvalue()
+
+
+def figure(report: Report, titles: Mapping[str, str]) -> Figure:
+    """The picture, before it is painted."""
+    drawn = Figure(
+        figsize=SIZE, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white"
+    )
+    drawn.suptitle(
+        f"Decisions from {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)",
+        fontsize=15,
+        fontweight="bold",
+        color=INK,
+    )
+    days, tools = drawn.subplots(1, 2, width_ratios=(1.6, 1))
+    for axes in (days, tools):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=INK)
+        axes.set_axisbelow(True)
+    _draw_days(days, report)
+    _draw_tools(tools, report, titles)
+    return drawn
+
+
+def _draw_days(axes: Axes, report: Report) -> None:
+    """One column for each day or week: approved at the bottom, rejected and expired on it."""
+    first, last = _span(report)
+    width = 1 if (last - first).days < BY_DAY else 7
+    counted = _columns(report, width)
+    places = [float(date2num(day)) for day in counted]
+    below = [0] * len(places)
+    for each, shade in SHADES:
+        heights = [counts[each] for counts in counted.values()]
+        axes.bar(
+            places,
+            heights,
+            width=width * 0.86,
+            bottom=below,
+            color=shade,
+            edgecolor=INK,
+            linewidth=0.6,
+            label=f"{each} ({sum(heights)})",
+        )
+        below = [low + more for low, more in zip(below, heights, strict=True)]
+    axes.set_title(
+        "Decisions each day" if width == 1 else "Decisions each week", loc="left", color=INK
+    )
+    locator = AutoDateLocator(minticks=2, maxticks=7)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(
+        DateFormatter("%d %b" if (last - first).days < YEAR else "%b %Y")
+    )
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
+    begins = min(places[0], float(date2num(first)))  # a week may begin before the time does
+    axes.set_xlim(begins - width * 0.7, float(date2num(last)) + width * 0.7)
+    axes.set_ylim(0, max(below) * 1.18)  # room for the legend
+    axes.legend(loc="upper left", ncols=len(SHADES), frameon=False, borderaxespad=0.2)
+
+
+def _span(report: Report) -> tuple[date, date]:
+    """The first and last day of the picture: all of the time, or of a long one what has days."""
+    first, last = report.since.date(), max(report.until.date(), report.days[-1][0])
+    return (report.days[0][0] if (last - first).days >= BY_DAY else first), last
+
+
+def _columns(report: Report, width: int) -> dict[date, dict[Fate, int]]:
+    """What came of calls, by day or by the Monday of the week."""
+    found: dict[date, dict[Fate, int]] = {}
+    for day, counts in report.days:
+        begins = day if width == 1 else day - timedelta(days=day.weekday())
+        column = found.setdefault(begins, dict.fromkeys(Fate, 0))
+        for each in Fate:
+            column[each] += counts[each]
+    return found
+
+
+def _draw_tools(axes: Axes, report: Report, titles: Mapping[str, str]) -> None:
+    """A bar for each tool as long as the median, and a mark where nine of ten are decided."""
+    known = [each for each in report.tools if each.speed.median is not None]
+    shown = known[:MOST]
+    axes.set_title("Time to decide", loc="left", color=INK)
+    axes.spines["left"].set_visible(False)
+    if not shown:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "People have decided nothing.", ha="center", color=INK)
+        return
+    places = range(len(shown))
+    medians = _seconds(each.speed.median for each in shown)
+    slow = _seconds(each.speed.slow for each in shown)
+    _lay_time(axes, min(medians), max(slow))
+    axes.barh(places, medians, height=0.5, color="#4c72b0", edgecolor=INK, linewidth=0.6)
+    axes.hlines(places, medians, slow, color=INK, linewidth=1)
+    axes.plot(slow, places, "D", color=INK, markersize=6, linestyle="none")
+    names = [_name(each, titles) for each in shown]
+    axes.set_yticks(places, names, parse_math=False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(
+        max(len(shown), 3) - 0.4, -0.6
+    )  # the most asked on top, no bar thicker than three
+    for place, each in zip(places, shown, strict=True):
+        told = f"{brief(each.speed.median)}, 90% {brief(each.speed.slow)}"
+        axes.text(1.02, place, told, transform=axes.get_yaxis_transform(), va="center", color=INK)
+    left_out = f"; {len(known) - MOST} more tools are not shown" if len(known) > MOST else ""
+    axes.set_xlabel(f"bar: median, ◆: 90% decided within{left_out}", color=INK)
+
+
+def _seconds(times: Iterable[timedelta | None]) -> list[float]:
+    return [each.total_seconds() for each in times if each is not None]
+
+
+def _lay_time(axes: Axes, least: float, most: float) -> None:
+    """A logarithmic axis with the times that people think in."""
+    low, high = (1 if least > 1.5 else 0.1), max(most * 1.5, 15)
+    times = _TIMES if high / low > _ROOM else _TIMES | _BETWEEN
+    ticks = {at: told for at, told in sorted(times.items()) if low <= at <= high}
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    axes.set_xticks(list(ticks), list(ticks.values()))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="x", color="#dddddd", linewidth=0.8)
+
+
+def _name(calls: Calls, titles: Mapping[str, str]) -> str:
+    title = titles.get(calls.tool, calls.tool)
+    return title if len(title) <= NAME else f"{title[: NAME - 1]}…"
