@@ -221,7 +221,7 @@ class Core:
             self.clock,
             self.settings.lease,
             self.signals,
-            turns={RunSource.MESSAGE: turns.take, RunSource.FORM: direct.take},
+            turns={**dict.fromkeys(RunSource, direct.take), RunSource.MESSAGE: turns.take},
             executor=executor,
             authority=self.authority,
             presence=presence,

@@ -144,8 +144,8 @@ def is_open(run: Run | None) -> bool:
 
 
 def is_form(run: Run | None) -> bool:
-    """Whether this is a request that a person makes without the agent."""
-    return run is not None and run.source is RunSource.FORM
+    """Whether this is a request without the agent: with a form, or by a program."""
+    return run is not None and run.source is not RunSource.MESSAGE
 
 
 def claim(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:

@@ -82,6 +82,7 @@ class RunSource(StrEnum):
 
     MESSAGE = "message"  # a person's words; the model proposes the calls
     FORM = "form"  # a person filled in a tool's form; no model takes part
+    PROGRAM = "program"  # code in the bot's own process asked, in a person's name; no model either
 
 
 class MessageStatus(StrEnum):
@@ -145,6 +146,7 @@ class DeliveryKind(StrEnum):
     EVENT = "event"
     ACTION = "action"  # a click
     SUBMISSION = "submission"  # of a dialog
+    PROGRAM = "program"  # a call that code in this process asks for, stored like the others
 
 
 C, R = CallStatus, RunStatus

@@ -70,7 +70,7 @@ class PlanChanges:
                 refused = verdict or No("not_approver")
                 record_refusal(tx, delivery, found.call, Verb.SEND_BACK, refused)
                 tell(tx, delivery, self._permissions.refusal(refused, found.call, Verb.REJECT))
-            elif run.source is RunSource.FORM:
+            elif run.source is not RunSource.MESSAGE:
                 tell(tx, delivery, requests.nobody_plans())
             elif run.rounds >= self._max_rounds:
                 tell(tx, delivery, refusals.sent_back_enough(run.rounds))

@@ -119,7 +119,7 @@ class Requests:
         with self._store.write() as tx:
             run = runs.get(tx, run_id)
             newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
-            if run is not None and run.source is RunSource.FORM:
+            if run is not None and run.source is not RunSource.MESSAGE:
                 newest = run  # it goes on by itself, beside what is said there
             is_last = newest is not None and newest.id == run_id and newest.purged_at is None
             if run is None:

@@ -143,6 +143,10 @@ class Harness:
         [*_, run] = self.all(Run, Run.thread_ts == thread)
         return run
 
+    def run_of(self, run_id: str) -> Run:
+        [run] = self.all(Run, Run.id == run_id)
+        return run
+
     def calls_in(self, thread: str) -> list[Call]:
         with self.app.core.store.read() as tx:
             return rows(tx, Call, CALLS_IN, thread=thread)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from bot.agent import prompt
 from bot.agent.turn import PlannerError, Proposed
 from bot.approvals.forms.entries import Declined, Entries, FilledForm
+from bot.approvals.terms.effect import effect_at
 from bot.messages.actions.codec import Subject, decode_dialog
 from bot.messages.actions.targets import FormTarget
 from bot.messages.forms.layout import FieldErrors
@@ -25,7 +27,7 @@ from bot.runs.proposals.prepared import Prepared, asks_people, born, only_waits,
 from bot.runs.proposals.proposals import Proposals
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Delivery, Plan, Run
-from storage.states import RunStatus
+from storage.states import DeliveryKind, RunStatus
 
 if TYPE_CHECKING:
     from bot.clock import Clock
@@ -35,6 +37,17 @@ if TYPE_CHECKING:
     from storage.transaction import Transaction
 
 NOT_NOW = "Slack could not be asked for the names in your form just now."
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call that is asked for without the agent."""
+
+    tool: str
+    values: dict[str, Any]
+    why: str  # for the approver
+    birth: dict[str, Any]  # for the audit
+    quoted: str = ""  # the message that it is about
 
 
 class DirectTurns:
@@ -71,8 +84,8 @@ class DirectTurns:
             return self._end(run)
         self._presence.working(run)
         match self._read(run, submitted[0]):
-            case FilledForm() as entry:
-                return self._propose(run, submitted[0], entry)
+            case Wanted() as wanted:
+                return self._propose(run, submitted[0], wanted)
             case Declined(sentence=sentence):
                 return self._decline(run, submitted[0], sentence)
             case FieldErrors(errors=errors):
@@ -80,7 +93,23 @@ class DirectTurns:
                 said = requests.not_begun(why) if why else requests.form_changed()
                 return self._decline(run, submitted[0], said)
 
-    def _read(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | Declined:
+    def _read(self, run: Run, delivery: Delivery) -> Wanted | FieldErrors | Declined:
+        if delivery.kind is DeliveryKind.PROGRAM:
+            asked = json.loads(delivery.body)
+            return Wanted(asked["tool"], asked["arguments"], asked["why"], {"program": True})
+        match self._filled(run, delivery):
+            case FilledForm() as entry:
+                return Wanted(
+                    entry.tool.name,
+                    entry.filled.values,
+                    entry.filled.why,
+                    {"form": entry.form.title},
+                    entry.target.setting.quoted,
+                )
+            case found:
+                return found
+
+    def _filled(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | Declined:
         view = json.loads(delivery.body)["view"]
         match decode_dialog(view):
             case Subject(target=FormTarget() as target):
@@ -91,20 +120,21 @@ class DirectTurns:
             case _:
                 return Declined(requests.form_changed())
 
-    def _propose(self, run: Run, delivery: Delivery, entry: FilledForm) -> bool:
+    def _propose(self, run: Run, delivery: Delivery, wanted: Wanted) -> bool:
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
-        asked = Proposed("", entry.tool.name, json.dumps(entry.filled.values), 0)
+        asked = Proposed("", wanted.tool, json.dumps(wanted.values), 0)
         prepared = self._proposals.prepare(run, row.id, [asked], frozenset())
         for each in prepared:
-            each.call.reason = entry.filled.why
-            each.birth["form"] = entry.form.title
+            each.call.reason = wanted.why
+            each.birth |= wanted.birth
         waits = only_waits(prepared)
         with self._store.write(durable=False) as tx:
             held = self._count(tx, run, prepared)
-            runs.append(tx, held, prompt.filled_in(run.requester, entry.effect), at=now)
-            if quoted := entry.target.setting.quoted:
-                about, who = about_message(quoted), run.requester
+            effect = self._effect(prepared)
+            runs.append(tx, held, prompt.filled_in(run.requester, effect), at=now)
+            if wanted.quoted:
+                about, who = about_message(wanted.quoted), run.requester
                 runs.append(tx, held, prompt.request(who, who, about, now), at=now)
             born(tx, self._tools, row, prepared, actor=run.requester)
             inbox.settle(tx, delivery, "asked")
@@ -116,6 +146,10 @@ class DirectTurns:
         else:
             self._signals.post.give()
         return not waits
+
+    def _effect(self, prepared: list[Prepared]) -> str:
+        found = (effect_at(self._tools, p.call, p.revision) for p in prepared if p.revision)
+        return next(found, prepared[0].call.tool)
 
     def _count(self, tx: Transaction, run: Run, prepared: list[Prepared]) -> Run:
         held = runs.count_turn(

@@ -1,0 +1,148 @@
+"""Puts a call before people for a program in the same process: no agent, and no form either.
+
+The request is the requester's: policy, approvers and the record treat it as if they had filled in
+the tool's form. The program hears how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot.agent import outputs
+from bot.clock import Clock
+from bot.messages.requests.root import root_message
+from bot.signals import Signals
+from bot.tools import Registry
+from storage import calls, inbox, moves, outbox, runs
+from storage.masking import masked
+from storage.models import Delivery, Message, Run, new_id
+from storage.states import CALL_FINAL, CallStatus, DeliveryKind, MessageKind, RunSource, RunStatus
+from storage.store import Store
+
+GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
+
+
+@dataclass(frozen=True, slots=True)
+class HowItEnded:
+    """How a call ended that a program had asked for."""
+
+    status: CallStatus
+    result: str  # what the tool returned, as text, or what became of the call instead
+    arguments: dict[str, Any]  # as they ran, or were last proposed: people may have edited them
+
+
+class AskedFor:
+    """A call that a program has put before people."""
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        """`run_id`: the request; it can be looked at in any later life of the process."""
+        self.run_id = run_id
+        self._store = store
+
+    def ended(self) -> HowItEnded | None:
+        """Return how it ended; None while it waits or runs, or nobody knows what became of it."""
+        with self._store.read() as tx:
+            run, found = runs.get(tx, self.run_id), calls.of_run(tx, self.run_id)
+            call = found[0] if found else None
+            current = calls.revision(tx, call.id, call.revision) if call else None
+        if call is None or call.status not in CALL_FINAL:
+            if run is not None and run.status is RunStatus.CANCELLED:
+                return HowItEnded(CallStatus.CANCELLED, outputs.cancelled(), {})
+            return None
+        arguments = json.loads(current.arguments) if current else {}
+        gave = outputs.result_of(call.output)
+        is_done = call.status is CallStatus.SUCCEEDED
+        return HowItEnded(call.status, gave if is_done else call.output, arguments)
+
+    def wait(self, seconds: float) -> HowItEnded:
+        """Return how it ended, waiting so long at most; raises TimeoutError, and it goes on."""
+        until, pause = time.monotonic() + seconds, threading.Event()
+        while (found := self.ended()) is None:
+            if time.monotonic() >= until:
+                raise TimeoutError("nobody has decided yet")
+            pause.wait(GLANCE)
+        return found
+
+
+class Programs:
+    """One per process; any thread may ask."""
+
+    def __init__(
+        self, store: Store, clock: Clock, tools: Registry, signals: Signals, team: str
+    ) -> None:
+        """`team`: the workspace of the people who are asked."""
+        self._store = store
+        self._clock = clock
+        self._tools = tools
+        self._signals = signals
+        self._team = team
+
+    def ask(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        requester: str,
+        channel: str = "",
+        why: str = "",
+    ) -> AskedFor:
+        """Put a call before people, and return at once; nothing has been decided by then.
+
+        `requester`: the Slack user id of whoever answers for it, and does not approve it.
+        `channel`: the id of the channel where it is asked, "" for the requester's direct messages.
+        `why` is for the approver. Raises KeyError for a tool that is not there, and
+        pydantic.ValidationError for arguments that it does not take.
+        """
+        known = self._tools.get(tool)
+        if known is None:
+            raise KeyError(tool)
+        args = known.arguments.model_validate(dict(arguments))
+        asked = {"tool": tool, "arguments": args.model_dump(mode="json"), "why": why}
+        effect = masked(known.effect_sentence(args))
+        run = self._begin(json.dumps(asked), effect, requester, channel)
+        self._signals.post.give()
+        self._signals.work.give()
+        return AskedFor(self._store, run.id)
+
+    def _begin(self, asked: str, effect: str, requester: str, channel: str) -> Run:
+        """Store the request, with the message it begins with and what is asked."""
+        now = self._clock.now()
+        run = Run(
+            team=self._team,
+            channel=channel or requester,
+            thread_ts="",
+            requester=requester,
+            source=RunSource.PROGRAM,
+            created_at=now,
+            updated_at=now,
+        )
+        delivery = Delivery(
+            key=f"program:{new_id()}",
+            kind=DeliveryKind.PROGRAM,
+            team=self._team,
+            user=requester,
+            channel=channel,
+            body=asked,
+            received_at=now,
+        )
+        text, blocks = root_message(requester, effect, "")
+        root = Message(
+            key=f"root:{run.id}",
+            kind=MessageKind.ROOT,
+            run_id=run.id,
+            channel=run.channel,
+            body=outbox.dump({"text": text, "blocks": blocks}),
+        )
+        with self._store.write() as tx:
+            inbox.store(tx, delivery)
+            moves.started(tx, run, at=now)
+            outbox.put(tx, root)
+            stored = inbox.find(tx, delivery.key)
+            assert stored is not None
+            inbox.hold(tx, stored, run.id)
+        return run

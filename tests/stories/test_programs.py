@@ -1,0 +1,148 @@
+"""Code in the bot's own process puts calls before people, and hears how they ended."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from bot.runs.direct.programs import AskedFor, Programs
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import arrived, open_modal, reject, typed
+
+C = CallStatus
+BEN = "UBEN00001"
+POLICY = """
+[defaults]
+approvers = ["UANA00001", "UCLEO0001"]
+
+[[rule]]
+tool = "wipe"
+verdict = "deny"
+reason = "nothing is wiped here"
+"""
+
+
+def programs(harness: Harness) -> Programs:
+    """What a program asks."""
+    core = harness.app.core
+    return Programs(core.store, core.clock, core.tools, core.signals, core.identity.team)
+
+
+def asked(harness: Harness, text: str, tool: str = "note") -> AskedFor:
+    """A program asks for this, in Ben's name, in #support."""
+    return programs(harness).ask(
+        tool, {"text": text}, requester=BEN, channel=SUPPORT, why="The nightly job found it."
+    )
+
+
+def test_people_decide_and_the_program_hears_it(harness: Harness, fakes: FakeTools) -> None:
+    """The card says who answers for it and why; it runs once, and no model is asked."""
+    turns = len(harness.planner.requests)
+    found = asked(harness, "from a program")
+    card = harness.slack.wait(
+        lambda: next(
+            (
+                m
+                for m in harness.person("ana").everything(SUPPORT)
+                if "approve" in words(m) and "from a program" in words(m)
+            ),
+            None,
+        )
+    )
+    assert "The nightly job found it." in words(card)
+    assert found.ended() is None
+    with pytest.raises(TimeoutError):
+        found.wait(0)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    ended = found.wait(10)
+    assert (ended.status, ended.result) == (C.SUCCEEDED, "noted from a program")
+    assert ended.arguments == {"text": "from a program"}
+    assert fakes.did("note", "from a program") == 1
+    assert len(harness.planner.requests) == turns
+
+
+def test_it_hears_what_was_edited_and_rejected(harness: Harness, fakes: FakeTools) -> None:
+    """The arguments are those that ran; a rejection comes with its words."""
+    found = asked(harness, "edit this one")
+    thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
+    card = harness.card(SUPPORT, thread)
+    open_modal(harness, "ana", SUPPORT, card, "edit")
+    harness.person("ana").submit(typed(text="as Ana wants it"))
+    arrived(harness)
+    harness.person("cleo").click(SUPPORT, card["ts"], "approve")
+    assert found.wait(10).arguments == {"text": "as Ana wants it"}
+    assert fakes.did("note", "as Ana wants it") == 1
+
+    found = asked(harness, "reject this one")
+    thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
+    reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at night")
+    ended = found.wait(10)
+    assert ended.status is C.REJECTED
+    assert "not at night" in ended.result
+
+
+def test_policy_holds_for_programs_too(harness: Harness, fakes: FakeTools) -> None:
+    """What is denied is refused, and the program is told so at once where it is plainly wrong."""
+    ended = asked(harness, "everything", tool="wipe").wait(10)
+    assert ended.status is C.REFUSED
+    assert "nothing is wiped here" in ended.result
+    assert fakes.did("wipe", "everything") == 0
+    with pytest.raises(KeyError):
+        asked(harness, "x", tool="no_such_tool")
+    with pytest.raises(ValidationError):
+        programs(harness).ask("note", {"words": "x"}, requester=BEN)
+
+
+def test_the_requester_takes_it_back(harness: Harness, fakes: FakeTools) -> None:
+    """Who answers for it may cancel it, and cannot approve it."""
+    found = asked(harness, "taken back")
+    thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
+    card = harness.card(SUPPORT, thread, "ben")
+    harness.person("ben").click(SUPPORT, card["ts"], "approve")
+    arrived(harness)
+    assert found.ended() is None
+    harness.person("ben").say(SUPPORT, "cancel", thread)
+    assert found.wait(10).status is C.CANCELLED
+    assert fakes.did("note", "taken back") == 0
+
+
+def test_it_outlives_a_restart(harness: Harness, fakes: FakeTools) -> None:
+    """The bot starts anew while the card waits: the same request is heard of in its next life."""
+    found = asked(harness, "after a restart")
+    thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
+    card = harness.card(SUPPORT, thread)
+    harness.restart()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    again = AskedFor(harness.app.core.store, found.run_id)
+    assert again.wait(10).status is C.SUCCEEDED
+    assert fakes.did("note", "after a restart") == 1
+
+
+def test_the_example_of_the_page(harness: Harness) -> None:
+    """The code in docs/extending.md asks, and says what came of it."""
+    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
+    code = page.partition("## Ask from your own code")[2].partition("```python")[2]
+    example: dict[str, Any] = {}
+    exec(code.partition("```")[0], example)
+    with ThreadPoolExecutor(1) as pool:
+        said = pool.submit(example["refund_what_came_broken"], harness.app, 1047)
+        ana = harness.person("ana")
+        card = harness.slack.wait(
+            lambda: next(
+                (
+                    m
+                    for m in ana.everything(SUPPORT)
+                    if "approve" in action_ids(m) and "order 1047" in words(m)
+                ),
+                None,
+            )
+        )
+        ana.click(SUPPORT, card["ts"], "approve")
+        assert said.result(20) == "succeeded: 5 EUR"
