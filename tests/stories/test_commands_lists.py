@@ -85,7 +85,7 @@ def test_requests_and_history(harness: Harness) -> None:
     assert "✅ Done" in mine
     for who in ("ben", "ana"):
         text = asked(harness, "/approvals history 1 day", who)
-        assert "Done by <@UANA00001>" in text
+        assert "Done, approved by <@UANA00001>" in text
         assert "oak bench" in text
     assert "oak bench" not in asked(harness, "/approvals history", "dan")
     assert "oak bench" not in asked(harness, "/approvals requests", "ana")

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from bot.agent import prompt
 from bot.approvals.terms.effect import effect_of
-from bot.approvals.terms.progress import stand_ins
+from bot.approvals.terms.progress import approving, stand_ins
 from bot.messages.overview.link import permalink
 from bot.messages.overview.view import ListedCall, ListedRun
 from bot.messages.text import decided_as
@@ -16,9 +16,18 @@ from bot.tools import Registry
 from storage import calls, outbox, runs
 from storage.masking import masked
 from storage.models import Call, Run, Vote
-from storage.states import CallStatus
+from storage.states import CallStatus, Verb
 from storage.transaction import Transaction
 
+BY_VOTES = frozenset(  # what has been approved, whatever came of it
+    {
+        CallStatus.APPROVED,
+        CallStatus.RUNNING,
+        CallStatus.SUCCEEDED,
+        CallStatus.FAILED,
+        CallStatus.UNKNOWN,
+    }
+)
 CALLS = 4  # calls shown of one request
 
 WITH_A_FORM = "Asked with a form"  # where nobody wrote anything
@@ -42,7 +51,7 @@ class Lister:
             channel=run.channel,
             deadline=call.deadline,
             at=None if waits else call.decided_at,
-            deciders=_deciders(calls.votes(tx, call.id, call.revision)),
+            deciders=_deciders(call, calls.votes(tx, call.id, call.revision)),
             link=self.link(tx, run, call),
         )
 
@@ -85,6 +94,13 @@ def first_words(tx: Transaction, run: Run, now: datetime) -> str:
     return " ".join(masked(next((text for text in said if text.strip()), unsaid)).split())
 
 
-def _deciders(votes: Sequence[Vote]) -> tuple[str, ...]:
+def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
+    """Return whose votes have decided it, as mentions; nobody where the clock or the end did."""
+    if call.status is CallStatus.REJECTED:
+        counted = [vote for vote in votes if vote.verb is Verb.REJECT]
+    elif call.status in BY_VOTES:
+        counted = approving(votes)
+    else:
+        return ()
     proxies = stand_ins(votes)
-    return tuple(dict.fromkeys(decided_as(vote.counts_for, proxies) for vote in votes))
+    return tuple(dict.fromkeys(decided_as(vote.counts_for, proxies) for vote in counted))

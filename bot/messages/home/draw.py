@@ -11,7 +11,7 @@ from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import HOME, CallTarget, HomePart, HomeTarget, RunTarget, Setting
 from bot.messages.delegation.listing import begin_button, entry
 from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQuestion
-from bot.messages.overview.draw import STANDS, stands
+from bot.messages.overview.draw import STANDS, decided_by, stands
 from bot.messages.overview.view import ListedCall, ListedRun
 from bot.messages.parts import (
     Json,
@@ -229,7 +229,7 @@ def _decided(view: HomeView) -> list[Json]:
 
 
 def _past(number: int, call: ListedCall) -> Json:
-    by = f"by {' and '.join(call.deciders)}, " if call.deciders else ""
+    by = f"{decided_by(call).removeprefix(', ').strip()}, " if call.deciders else ""
     small = [f"{by}{when(call.at)}"] if call.at else []
     small.append(f"asked by {mention(call.requester)}")
     small += [f"<{call.link}|Open it>"] if call.link else []

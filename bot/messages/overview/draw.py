@@ -151,13 +151,20 @@ def _call(number: int, call: ListedCall) -> list[Json]:
     text = f"{icon} {_one_line(call.effect, EFFECT)}"
     small = []
     if call.at is not None:
-        by = f" by {', '.join(call.deciders)}" if call.deciders else ""
-        small.append(f"{WORDS[call.status]}{by}, {when(call.at)}")
+        small.append(f"{WORDS[call.status]}{decided_by(call)}, {when(call.at)}")
     asked = "asked" if small else "Asked"
     small.append(f"{asked} by {mention(call.requester)} {_where(call.channel)}")
     if call.at is None and call.deadline:
         small.append(f"by {due(call.deadline)}")
     return _entry(number, section(_id("entry", number), plain_text(text)), small, call)
+
+
+def decided_by(call: ListedCall) -> str:
+    """Say who decided it, behind how it ended: ", approved by @ana"; "" for nobody."""
+    if not call.deciders:
+        return ""
+    how = "" if call.status in (CallStatus.REJECTED, CallStatus.APPROVED) else ", approved"
+    return f"{how} by {' and '.join(call.deciders)}"
 
 
 def _run(number: int, run: ListedRun) -> list[Json]:
