@@ -6,6 +6,7 @@ It needs matplotlib, which comes with the extra `report` only: import this where
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 
@@ -32,6 +33,7 @@ SHADES = (  # from dark to light, so that they differ without colours, too
 _TIMES = {1: "1 s", MINUTE: "1 min", HOUR: "1 h", DAY: "1 d", 30 * DAY: "30 d"}  # on the axis
 _BETWEEN = {10: "10 s", 10 * MINUTE: "10 min", 6 * HOUR: "6 h", 7 * DAY: "7 d"}  # where is room
 _ROOM = 50_000  # the longest time by the shortest, up to which there is
+_painting = threading.Lock()  # matplotlib is made for one thread
 
 
 def has_picture(report: Report) -> bool:
@@ -42,7 +44,8 @@ def has_picture(report: Report) -> bool:
 def png(report: Report, titles: Mapping[str, str]) -> bytes:
     """The picture as a PNG file; `titles` has the tools' titles by their names."""
     file = io.BytesIO()
-    figure(report, titles).savefig(file, format="png", dpi=DPI, metadata={"Software": None})
+    with _painting:
+        figure(report, titles).savefig(file, format="png", dpi=DPI, metadata={"Software": None})
     return file.getvalue()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from bot.sandbox.openai.server import Turn
 from storage.models import Audit, Delivery
+from tests.missing import missing
 from tests.stories.asked_people import question
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
@@ -205,3 +206,60 @@ def test_questions_are_counted(harness: Harness) -> None:
     harness.card(SUPPORT, thread, "ben", "decline")
     assert "The agent has a question for you" in asked(harness, "/approvals list")
     assert "has a question" not in asked(harness, "/approvals list", "ana")
+
+
+def pictures(harness: Harness, who: str) -> list[dict[str, Any]]:
+    """The files in this person's direct message with the bot."""
+    person = harness.person(who)
+    return [f for m in person.everything(person.dm_channel) for f in m.get("files", [])]
+
+
+def decided(harness: Harness, text: str) -> None:
+    """A note with that text that Ana approved."""
+    thread = ask(harness, ("note", {"text": text}))
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    arrived(harness)
+
+
+def test_the_report_s_picture_comes_in_private(harness: Harness) -> None:
+    """The reader gets it in their direct message, with words for who does not see it; the answer
+    says so, and who may not read the report gets neither.
+    """
+    decided(harness, "sand")
+    assert "a picture of it in a direct message" in asked(harness, "/approvals report", "dan")
+    [file] = harness.slack.wait(lambda: pictures(harness, "dan"))
+    assert file["name"].startswith("decisions-")
+    assert (file["filetype"], file["is_public"]) == ("png", False)
+    assert file["alt_txt"].startswith("Decisions from ")
+    with harness.slack.world.lock:
+        data = harness.slack.world.files[file["id"]].data
+    assert data is not None
+    assert data.startswith(b"\x89PNG")
+    asked(harness, "/approvals report", "ana")
+    assert pictures(harness, "ana") == []
+    harness.person("dan").dm("report")  # in words, too
+    harness.slack.wait(lambda: len(pictures(harness, "dan")) == 2)
+
+
+def test_slack_takes_no_picture(harness: Harness) -> None:
+    """Where Slack refuses the file, the table stands and its reader is told."""
+    decided(harness, "clay")
+    before = len(pictures(harness, "dan"))
+    harness.slack.faults.fail("files.getUploadURLExternal", "missing_scope")
+    assert "rich_text_preformatted" in asked(harness, "/approvals report", "dan")
+    dan = harness.person("dan")
+    harness.slack.wait(
+        lambda: "could not send you the picture" in str(dan.everything(dan.dm_channel))
+    )
+    assert len(pictures(harness, "dan")) == before
+
+
+def test_without_matplotlib_the_report_is_a_table(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer promises no picture."""
+    decided(harness, "marl")
+    missing(monkeypatch, "matplotlib", "bot.explain.report_picture")
+    text = asked(harness, "/approvals report", "dan")
+    assert "rich_text_preformatted" in text
+    assert "picture" not in text

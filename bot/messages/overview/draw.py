@@ -6,6 +6,7 @@ Nothing is decided here; each list ends with the menu, so that one answer leads 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from bot.messages.actions.codec import block_id
@@ -77,7 +78,7 @@ def with_menu(said: Answered) -> Answered:
     """Draw the menu's buttons below an answer that has them not yet."""
     if said.blocks[-1].get("block_id") == _id("looks"):
         return said
-    return Answered(said.text, [*said.blocks, _buttons()])
+    return replace(said, blocks=[*said.blocks, _buttons()])
 
 
 def _buttons() -> Json:
@@ -120,14 +121,17 @@ def history(found: Sequence[ListedCall], days: int, *, more: bool) -> Answered:
     return _list(title, [_call(number, each) for number, each in enumerate(found)], notes)
 
 
-def table(title: str, lines: Sequence[str]) -> Answered:
-    """Draw lines in columns below a title, as many as one answer takes."""
+def table(title: str, lines: Sequence[str], note: str = "") -> Answered:
+    """Draw lines in columns below a title, as many as one answer takes, and a note below them."""
     kept = 0
     while kept < len(lines) and sum(map(len, lines[: kept + 1])) + kept <= ROOM // 2:
         kept += 1
     left = [f"… and {len(lines) - kept} more lines"] if kept < len(lines) else []
     text = "\n".join([*lines[:kept], *left])
-    return Answered(title, [header(_id("title"), title), rich(_id("table"), [preformatted(text)])])
+    blocks = [header(_id("title"), title), rich(_id("table"), [preformatted(text)])]
+    if note:
+        blocks.append(context(_id("notes"), [mrkdwn(note)]))
+    return Answered(title, blocks)
 
 
 def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> Answered:

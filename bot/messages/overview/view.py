@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,11 +11,22 @@ from storage.states import CallStatus, RunStatus, Verb
 
 
 @dataclass(frozen=True, slots=True)
+class Attached:
+    """A file that comes with an answer."""
+
+    name: str
+    title: str
+    alt: str  # for who does not see it
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """An answer: what Slack notifies of, and what it shows."""
 
     text: str
     blocks: list[Json]
+    file: Callable[[], Attached] | None = None  # made once the rest was given
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ BEHIND: Mapping[Action, str] = {  # which question a button asks
     Action.LOOK_SHOW: "show",
 }
 NOT_NOW = "I could not ask Slack about this just now. Please try again in a minute."
+NO_FILE = "I could not send you the picture. Please ask again."
 MOST = 11_000  # characters of one answer
 
 
@@ -103,6 +104,7 @@ class Commands:
         asked = SlashCommand(str(body["user_id"]), str(body["channel_id"]), (), trigger)
         said = self._answer(asked, lambda: self._typed(asked, str(body.get("text") or "")))
         self._give(respond, said, response_type="ephemeral")
+        self._send_file(asked.person, said)
 
     def _looked(
         self, ack: Callable[[], None], body: dict[str, Any], respond: Callable[..., Any]
@@ -139,6 +141,7 @@ class Commands:
                 )
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer could not be given: %s", type(error).__name__)
+        self._send_file(asked.person, said)
 
     def _give(self, respond: Callable[..., Any], said: Answered, **how: Any) -> None:
         if not said.text:  # a dialog has opened instead
@@ -147,6 +150,30 @@ class Commands:
             respond(text=said.text, blocks=said.blocks, **how)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer to %s could not be given: %s", COMMAND, error)
+
+    def _send_file(self, person: str, said: Answered) -> None:
+        """Make the answer's file, if it has one, and put it into this person's direct message."""
+        if said.file is None:
+            return
+        try:
+            file = said.file()
+            opened = self._client.conversations_open(users=person)
+            self._client.files_upload_v2(
+                channel=opened["channel"]["id"],
+                filename=file.name,
+                title=file.title,
+                alt_txt=file.alt,
+                file=file.content,
+            )
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
+            log.warning("the file of an answer could not be sent: %s", type(error).__name__)
+            self._tell_of_no_file(person)
+
+    def _tell_of_no_file(self, person: str) -> None:
+        try:
+            self._client.chat_postMessage(channel=person, text=NO_FILE)
+        except Exception as error:  # noqa: BLE001 - the rest of the answer was given
+            log.warning("nor could it be said: %s", type(error).__name__)
 
     @property
     def _can(self) -> Answerer:

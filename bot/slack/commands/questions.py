@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,13 @@ from bot.approvals.modes.switching import Modes
 from bot.approvals.terms.grants import GrantList
 from bot.explain.explain import explain
 from bot.explain.grounds import Grounds
-from bot.explain.report import report
+from bot.explain.report import Report, report
 from bot.explain.report_lines import report_lines
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages.delegation import listing
 from bot.messages.overview import draw
 from bot.messages.overview.link import is_reference
-from bot.messages.overview.view import Answered
+from bot.messages.overview.view import Answered, Attached
 from bot.messages.text import escape
 from bot.slack.commands.words import PlainNames, SlackWords
 from bot.tools import Registry
@@ -148,7 +148,25 @@ def _report(can: Answerer, asked: SlashCommand) -> str | Answered:
     with overview.store.read() as tx:
         found = report(reports.asked(tx, overview.team, since, until), since, until)
     words = PlainNames(can.grounds.sources.directory)
-    return draw.table("How people decided", list(report_lines(found, words)))
+    lines = list(report_lines(found, words))
+    file = _picture(can.tools, found, " ".join(lines[:2]))
+    note = "I am sending you a picture of it in a direct message." if file else ""
+    return replace(draw.table("How people decided", lines, note), file=file)
+
+
+def _picture(tools: Registry, found: Report, alt: str) -> Callable[[], Attached] | None:
+    """Return what draws the report; None where there is nothing to draw, or to draw with."""
+    try:
+        # here, since matplotlib may be missing: it comes with an extra only
+        from bot.explain.report_picture import has_picture, png
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        return None
+    titles = {name: tool.title for name, tool in tools.tools.items()}
+    title = f"Decisions from {found.since:%Y-%m-%d} to {found.until:%Y-%m-%d}"
+    name = f"decisions-{found.until:%Y-%m-%d}.png"
+    return (lambda: Attached(name, title, alt, png(found, titles))) if has_picture(found) else None
 
 
 def _revoke(can: Answerer, asked: SlashCommand) -> str:
@@ -190,7 +208,7 @@ QUESTIONS: dict[str, Question] = {
     ),
     "report": Question(
         "report [days]",
-        "how many were decided, how fast and by whom; for the policy's readers",
+        "how many were decided, how fast and by whom, with a picture; for the policy's readers",
         _report,
         lambda _can, words: _days(words) is not None,
     ),
