@@ -124,10 +124,11 @@ class CallExecutor:
             moves.restarted(tx, call, at=self._clock.now())
 
     def _hold(self, run: Run) -> None:
-        """Renew the lease of the run."""
+        """Renew the lease of the run, and have its card say that the call runs."""
         until = self._clock.now() + timedelta(seconds=self._lease)
         with self._store.write() as tx:
             runs.renew(tx, run.id, run.fence, until)
+        self._signals.post.give()
 
     def _renewed(self, tx: Transaction, run: Run, call: Call, renewal: Renewal) -> bool:
         """Return whether the call is asked again."""

@@ -33,6 +33,7 @@ from bot.tools.outcome import outcome_of
 
 MASK = "••••••••"
 SUMMARY_LENGTH = 200  # characters
+FIRST_BEAT = 1.0  # seconds after which a tool counts as one that takes long
 MESSAGE_LENGTH = 1_000  # characters
 NOTE_LENGTH = 60  # characters kept free for the note about what is not shown
 
@@ -106,18 +107,20 @@ def run_tool(
     seconds.
 
     `portal` is called only when the tool is async. `heartbeat` is called every `beat` seconds while
-    waiting; what it raises is logged, for the tool runs on regardless. Raises nothing of its own.
+    waiting, and first after a second at most; what it raises is logged, for the tool runs on
+    regardless. Raises nothing of its own.
     """
     try:
         future = executor.submit(_call, tool, args, context, portal)
     except RuntimeError:  # the executor was shut down
         return Raised("The bot is stopping; the tool was not started.", certain=True)
-    deadline = time.monotonic() + tool.timeout
+    deadline, patience = time.monotonic() + tool.timeout, min(beat, FIRST_BEAT)
     while not future.done():
         left = deadline - time.monotonic()
         if left <= 0:
             return _out_of_time(tool, future)
-        done, _ = wait([future], timeout=min(left, beat))
+        done, _ = wait([future], timeout=min(left, patience))
+        patience = beat
         if not done and heartbeat is not None:
             _beat(heartbeat, context)
     return ended(tool, args, future)
