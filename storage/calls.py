@@ -42,6 +42,7 @@ _VOTES = (
     .where(col(Vote.call_id) == _ID, col(Vote.revision) == _NUMBER)
     .order_by(col(Vote.seq))
 )
+_TOOL = col(Call.tool).concat("")  # alone, SQLite would look through all calls of the tool
 _REJECTED_BEFORE = (
     select(func.count())
     .select_from(Call)
@@ -51,7 +52,7 @@ _REJECTED_BEFORE = (
     )
     .where(
         col(Call.run_id) == _ID,
-        col(Call.tool) == bindparam("tool_"),
+        _TOOL == bindparam("tool_"),
         col(Call.status) == CallStatus.REJECTED,
     )
     .where(col(Revision.arguments) == bindparam("arguments_"))
@@ -63,7 +64,7 @@ _GATE_OF_REJECTED = (
     .limit(1)
 )
 _ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
-# A filter, not a condition: for that, SQLite would look through every pending call of everybody.
+# A filter: for a condition SQLite would look through every pending call of everybody
 _PENDING_OF = (
     select(func.count().filter(col(Call.status) == CallStatus.PENDING))
     .select_from(Run)
@@ -92,7 +93,7 @@ _SAME_BEFORE = (
     )
     .where(
         col(Call.run_id) == _ID,
-        col(Call.tool) == bindparam("tool_"),
+        _TOOL == bindparam("tool_"),
         col(Call.status) != CallStatus.REFUSED,
     )
     .where(col(Revision.arguments) == bindparam("arguments_"))
@@ -109,8 +110,7 @@ _OPEN_BY_KEY = select(col(Call.key_id), func.count()).where(_OPEN).group_by(col(
 _OPEN_UNDER = select(Call).where(_OPEN, col(Call.key_id) == _ID)
 
 
-# authors of revisions that are no edits: the agent, and whoever asked with a form
-AGENT, FORM = "agent", "form"
+AGENT, FORM = "agent", "form"  # authors of revisions that are no edits
 WRITERS = frozenset({AGENT, FORM})
 
 
