@@ -52,7 +52,7 @@ _REJECTED_BEFORE = (
     )
     .where(
         col(Call.run_id) == _ID,
-        _TOOL == bindparam("tool_"),
+        bindparam("tool_") == _TOOL,
         col(Call.status) == CallStatus.REJECTED,
     )
     .where(col(Revision.arguments) == bindparam("arguments_"))
@@ -93,7 +93,7 @@ _SAME_BEFORE = (
     )
     .where(
         col(Call.run_id) == _ID,
-        _TOOL == bindparam("tool_"),
+        bindparam("tool_") == _TOOL,
         col(Call.status) != CallStatus.REFUSED,
     )
     .where(col(Revision.arguments) == bindparam("arguments_"))
