@@ -89,8 +89,8 @@ def test_what_a_person_corrects_is_told_as_corrected(harness: Harness) -> None:
     said = outcome(harness, "ANSWERED")
     assert 'Order: "1043" (corrected; you had suggested "1042")' in said
     assert 'Arrived on: "2026-11-20"' in said
+    harness.slack.wait(lambda: "Arrived on" in words(now_at(harness, SUPPORT, asked["ts"])))
     answered = words(now_at(harness, SUPPORT, asked["ts"]))
-    assert "Arrived on" in answered
     assert "(suggested: 1042)" in answered
     assert "Remark" not in answered
 

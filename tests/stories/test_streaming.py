@@ -180,7 +180,9 @@ def test_the_model_notifies_nobody(harness: Harness, slowly: None, streamed: boo
     )
     all_sent(harness)
     assert {who: len(harness.person(who).notifications()) for who in before} == before
-    sent = [json.dumps(r.args) for r in harness.slack.requests[start:]]
+    # somebody's Home that another story opened may still be kept up to date
+    said = [r for r in harness.slack.requests[start:] if r.method != "views.publish"]
+    sent = [json.dumps(r.args) for r in said]
     assert [each for each in sent if "Look @channel" in each]
     assert not [each for each in sent if "<!" in each or "<@UANA" in each]
     harness.clock.advance(HOUR)
