@@ -6,7 +6,7 @@ Cards are drawn again whenever `wanted` passes `shown`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -80,6 +80,23 @@ def thread(
             body=dump(body),
         ),
     )
+
+
+def root(tx: Transaction, run: Run, text: str, blocks: Sequence[Mapping[str, Any]]) -> None:
+    """The message with which the bot begins the thread of a request, where no message of its own
+    begins it; once it stands in Slack, workers may take the request.
+    """
+    body, kind = dump({"text": text, "blocks": blocks}), MessageKind.ROOT
+    put(tx, Message(key=_root(run), kind=kind, run_id=run.id, channel=run.channel, body=body))
+
+
+def has_root(tx: Transaction, run: Run) -> bool:
+    """Whether the bot began the request's thread."""
+    return by_key(tx, _root(run)) is not None
+
+
+def _root(run: Run) -> str:
+    return f"root:{run.id}"
 
 
 def say(tx: Transaction, key: str, channel: str, thread_ts: str, text: str) -> None:

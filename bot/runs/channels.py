@@ -10,8 +10,7 @@ from bot.messages.sentences import shared
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
 from storage import channels, outbox
-from storage.models import Delivery, Message, Run
-from storage.states import MessageKind
+from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -41,16 +40,7 @@ def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None
         _say(tx, delivery, f"shared:{run.id}", shared.outsiders_read_along())
         return
     text = shared.goes_on_here(delivery.channel, words)
-    outbox.put(
-        tx,
-        Message(
-            key=f"root:{run.id}",
-            kind=MessageKind.ROOT,
-            run_id=run.id,
-            channel=run.channel,
-            body=outbox.dump({"text": text, "blocks": notice_blocks(text)}),
-        ),
-    )
+    outbox.root(tx, run, text, notice_blocks(text))
     _say(tx, delivery, f"private:{run.id}", shared.goes_on_in_private(delivery.user))
 
 

@@ -35,7 +35,7 @@ def mark_of(found: Iterable[Call]) -> str:
 
 def begins_with(tx: Transaction, run: Run) -> str:
     """Return the Slack ts of the message that the request begins with, or ""."""
-    asked_here = not run.channel.startswith("D") or not outbox.by_key(tx, f"root:{run.id}")
+    asked_here = not run.channel.startswith("D") or not outbox.has_root(tx, run)
     if run.source is RunSource.MESSAGE and asked_here:
         return inbox.request_of(tx, run.id)
     return run.thread_ts  # the bot's own: with a form, or for what was asked in a shared channel

@@ -15,8 +15,8 @@ from bot.messages.forms.layout import FieldErrors
 from bot.messages.requests.root import root_message
 from bot.messages.sentences import requests
 from storage import inbox, moves, outbox
-from storage.models import Delivery, Message, Run
-from storage.states import MessageKind, RunSource
+from storage.models import Delivery, Run
+from storage.states import RunSource
 
 if TYPE_CHECKING:
     from bot.approvals.forms.parts import FormParts
@@ -62,16 +62,9 @@ class Beginnings:
             updated_at=now,
         )
         text, blocks = root_message(delivery.user, entry.effect, target.setting.link)
-        root = Message(
-            key=f"root:{run.id}",
-            kind=MessageKind.ROOT,
-            run_id=run.id,
-            channel=run.channel,
-            body=outbox.dump({"text": text, "blocks": blocks}),
-        )
         with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return
             moves.started(tx, run, at=now)
-            outbox.put(tx, root)
+            outbox.root(tx, run, text, blocks)
             inbox.hold(tx, delivery, run.id)

@@ -20,8 +20,8 @@ from bot.signals import Signals
 from bot.tools import Registry
 from storage import calls, inbox, moves, outbox, runs
 from storage.masking import masked
-from storage.models import Delivery, Message, Run, new_id
-from storage.states import CALL_FINAL, CallStatus, DeliveryKind, MessageKind, RunSource, RunStatus
+from storage.models import Delivery, Run, new_id
+from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
 from storage.store import Store
 
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
@@ -131,17 +131,10 @@ class Programs:
             received_at=now,
         )
         text, blocks = root_message(requester, effect, "")
-        root = Message(
-            key=f"root:{run.id}",
-            kind=MessageKind.ROOT,
-            run_id=run.id,
-            channel=run.channel,
-            body=outbox.dump({"text": text, "blocks": blocks}),
-        )
         with self._store.write() as tx:
             inbox.store(tx, delivery)
             moves.started(tx, run, at=now)
-            outbox.put(tx, root)
+            outbox.root(tx, run, text, blocks)
             stored = inbox.find(tx, delivery.key)
             assert stored is not None
             inbox.hold(tx, stored, run.id)
