@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,26 +13,39 @@ from tests.stories.messages import words
 from tests.stories.steps import arrived, typed, vote
 
 
+class Lines(logging.Handler):
+    """What was logged, from before the bot began: pytest's own hears nothing between two phases."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what a line says."""
+        self.said.append(record.getMessage())
+
+
 @pytest.fixture
-def harness(own_harness: Callable[..., Harness], caplog: pytest.LogCaptureFixture) -> Harness:
+def lines() -> Iterator[Lines]:
+    """What the bot logs as warning or worse."""
+    logger, kept = logging.getLogger("countersign"), Lines()
+    logger.addHandler(kept)
+    yield kept
+    logger.removeHandler(kept)
+
+
+@pytest.fixture
+def harness(own_harness: Callable[..., Harness], lines: Lines) -> Harness:
     """A bot that has no key of a model."""
-    caplog.set_level(logging.WARNING, "countersign")
     return own_harness(FakeTools().tools, OPENAI_API_KEY="")
 
 
-def test_a_mention_is_answered_with_the_form(
-    harness: Harness, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_mention_is_answered_with_the_form(harness: Harness, lines: Lines) -> None:
     """The start says it once; a mention gets one sentence and a button, which leads to a request.
 
     No model is ever asked.
     """
-
-    def said() -> int:
-        heard = [*caplog.get_records("setup"), *caplog.get_records("call")]
-        return sum("people ask with forms" in each.getMessage() for each in heard)
-
-    harness.slack.wait(lambda: said() == 1)
+    harness.slack.wait(lambda: sum("people ask with forms" in each for each in lines.said) == 1)
     ben = harness.person("ben")
     thread = ben.say(SUPPORT, "@bot please write a note")
     answer = harness.said(SUPPORT, thread, "there is no agent here")
