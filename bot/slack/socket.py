@@ -107,6 +107,7 @@ class _Client(SocketModeClient):
         with self.connect_operation_lock:  # a reconnection under way comes to its end first
             self.closed = True
             self._end()
+        self.message_queue.put(None)  # wakes whoever takes messages, who would wait for a second
         super().close()
 
     def _end(self) -> None:

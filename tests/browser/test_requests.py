@@ -9,7 +9,7 @@ import pytest
 from tests.sandbox.page.page import MODAL, THREAD, Page
 from tests.stories.harness import SUPPORT, Harness
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -169,6 +169,7 @@ def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.long
 def test_the_demo_serves_its_page() -> None:
     """The demo prints an address that serves the page, and two lines what to do.
 
