@@ -96,7 +96,8 @@ class SlackHome:
             self._opened.clear()
             for person, viewer in self._watching():
                 self._publish(person, viewer)
-            self._opened.wait(PAUSE)
+            if not self._signals.stopping.is_set():  # set before `stop` wakes this thread
+                self._opened.wait(PAUSE)
 
     def stop(self) -> None:
         """Wake the thread, which ends once `stopping` is set."""
