@@ -158,14 +158,16 @@ def test_it_is_decided_while_the_model_answers(harness: Harness, fakes: FakeTool
 
 
 def test_a_restart_in_a_side_turn_loses_no_question(harness: Harness, fakes: FakeTools) -> None:
-    """The bot stops while the model answers beside a card: it answers after the next start."""
+    """The bot stops while the model answers beside a card: it answers after the next start.
+
+    The first answer stays held: let go on, it would take the turn that is meant for the approval.
+    """
     thread, card = half_approved(harness, "aside nine")
     hold = harness.planner.hold()
     says(harness, thread, "still there?", Turn(text="Still here, aside nine waits."))
     assert hold.arrived.wait(10)
     harness.restart()
     harness.said(SUPPORT, thread, "Still here, aside nine waits.")
-    hold.release()
     harness.settle()
     assert (statuses(harness, thread), harness.run_in(thread).status) == ([C.PENDING], R.WAITING)
     harness.planner.script(Turn(text="Nine is written."))
