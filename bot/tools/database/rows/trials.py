@@ -140,8 +140,11 @@ def _settled(row: RowChange, twin: RowChange | None, moment: Moment, made: list[
     after = list(row.after)
     other = twin.after if twin and twin.after and len(twin.after) == len(after) else None
     for at, value in enumerate(after):
-        if at in made or (other is not None and other[at] != value):
+        if at in made:
             after[at] = AtRun()
+        elif other is not None and other[at] != value:
+            told = moment.told(value)  # the clock's next second may have begun between the two
+            after[at] = told if told == moment.told(other[at]) else AtRun()
         elif row.before is None or row.before[at] != value:
             after[at] = moment.told(value)
     return replace(row, after=tuple(after))

@@ -1,0 +1,61 @@
+"""Two trials of one change made one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from bot.tools.database.rows.change import Change, RowChange, TableRows
+from bot.tools.database.rows.moment import between
+from bot.tools.database.rows.trials import settled
+
+START = datetime(2026, 11, 24, 12, 0, 0, 900_000, tzinfo=UTC)
+
+
+def added(*values: str) -> Change:
+    """One row that is added to a table."""
+    columns = tuple(f"column {number}" for number, _ in enumerate(values))
+    return Change((TableRows("paper", columns, (), (), (RowChange(None, values),)),))
+
+
+def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
+    """A new second between two trials leaves what stands around the time as it was.
+
+    Otherwise the run, whose trials fall into one second, would not be what was shown.
+    """
+    moment = between(START, START + timedelta(seconds=0.2))
+    apart = settled(
+        added("added lamp at 2026-11-24 12:00:00", "2026-11-24 12:00:00", "a7"),
+        added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "x3"),
+        moment,
+        frozenset(),
+    )
+    later = added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "b8")
+    together = settled(
+        added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "c9"),
+        later,
+        moment,
+        frozenset(),
+    )
+    assert apart.digest() == together.digest()
+    [row] = apart.tables[0].rows
+    assert [str(each) for each in row.after or ()] == [
+        "(set at run time: added lamp at …)",
+        "(set at run time)",
+        "(set at run time)",
+    ]
+
+
+def test_what_differs_around_a_time_is_another_value() -> None:
+    """Two texts that differ in more than the time are no text with a time in it."""
+    moment = between(START, START + timedelta(seconds=0.2))
+    [row] = (
+        settled(
+            added("ticket 4 at 2026-11-24 12:00:00"),
+            added("ticket 5 at 2026-11-24 12:00:01"),
+            moment,
+            frozenset(),
+        )
+        .tables[0]
+        .rows
+    )
+    assert [str(each) for each in row.after or ()] == ["(set at run time)"]
