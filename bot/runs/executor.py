@@ -21,7 +21,13 @@ from bot.approvals.terms.context import context_of
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_within
-from bot.approvals.terms.progress import approvals, kept_waiting, standing, waited
+from bot.approvals.terms.progress import (
+    approvals,
+    approved_digests,
+    kept_waiting,
+    standing,
+    waited,
+)
 from bot.approvals.terms.renewal import Renewal, aged, no_longer_remembered, stricter
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError
@@ -155,7 +161,9 @@ class CallExecutor:
             revision=call.revision,
             expects=call.expects,
         )
-        votes = _digests(shown)
+        votes = approved_digests(shown)
+        if votes is None:
+            raise MismatchError("it has not been approved")
         if not (digest == call.digest == shown.revision.digest and all(v == digest for v in votes)):
             raise MismatchError("what would run is not what was shown")
         if dump_arguments(args) != shown.revision.arguments:
@@ -283,16 +291,3 @@ class CallExecutor:
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
             self._endings.unknown(tx, call, "Countersign stopped while it was running")
-
-
-def _digests(shown: calls.Approved) -> list[str]:
-    """Return what its votes were given for; raises MismatchError when they do not approve it."""
-    call, gate = shown.call, load_gate(shown.call.gate)
-    # whether it still holds is settled when it starts
-    if call.grant_id and isinstance(gate, Ask):
-        return []
-    if isinstance(gate, Deny) or (
-        isinstance(gate, Ask) and standing(gate, shown.votes).outcome is not Balance.APPROVED
-    ):
-        raise MismatchError("it has not been approved")
-    return [vote.digest for vote in shown.votes]

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from bot.policy.gates import Ask, load_gate
+from bot.policy.gates import Ask, Deny, load_gate
 from bot.policy.votes.tally import Ballot, Tally, tally
 from storage import calls
 from storage.models import Call, Vote
 from storage.outcomes import Weigh
-from storage.states import CallStatus, Verb
+from storage.states import Balance, CallStatus, Verb
 from storage.transaction import Transaction
 
 
@@ -41,6 +41,19 @@ def approving(votes: Sequence[Vote]) -> list[Vote]:
     """Return the approvals of those who have not rejected since."""
     against = {each.counts_for for each in votes if each.verb is Verb.REJECT}
     return [each for each in votes if each.verb is Verb.APPROVE and each.counts_for not in against]
+
+
+def approved_digests(shown: calls.Approved) -> list[str] | None:
+    """Return what a call's votes were given for; None where they do not approve it."""
+    call, gate = shown.call, load_gate(shown.call.gate)
+    # whether a remembered approval still holds is settled when the call starts
+    if call.grant_id and isinstance(gate, Ask):
+        return []
+    if isinstance(gate, Deny) or (
+        isinstance(gate, Ask) and standing(gate, shown.votes).outcome is not Balance.APPROVED
+    ):
+        return None
+    return [vote.digest for vote in shown.votes]
 
 
 def approvals(gate: Ask, call: Call, votes: Sequence[Vote]) -> list[tuple[str, timedelta]]:
