@@ -95,6 +95,29 @@ class Endings:
         )
         say_outcome(tx, self._tools, call.id)
 
+    def invalidated(self, run: Run, call: Call, why: str) -> None:
+        """Write down that a call of this run is not run, for what was shown no longer holds.
+
+        Raises moves.FencedError when the run was taken away.
+        """
+        log.error("run %s call %s: refused to run: %s", run.id, call.id, why)
+        with self._store.write() as tx:
+            runs.held_by(tx, run.id, run.fence)
+            # it had started before a crash, and can no longer be run again safely
+            if call.status is C.RUNNING:
+                self.unknown(tx, call, why)
+            else:
+                moves.call(
+                    tx,
+                    call,
+                    C.INVALIDATED,
+                    at=self._clock.now(),
+                    actor="worker",
+                    data={"why": why},
+                    output=outputs.invalidated(why),
+                    note=why,
+                )
+
     def _write(
         self, tx: Transaction, run: Run, shown: calls.Approved, outcome: Any, *, going_on: bool
     ) -> None:

@@ -6,7 +6,6 @@ idempotent.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
@@ -45,7 +44,6 @@ from storage.patience import until_stored
 from storage.states import Balance, CallStatus, RunStatus, Verb
 from storage.transaction import Transaction
 
-log = logging.getLogger("countersign.executor")
 C = CallStatus
 
 
@@ -95,7 +93,7 @@ class CallExecutor:
         try:
             tool, args = self._check(run, shown)
         except MismatchError as error:
-            self._invalidate(run, shown.call, str(error))
+            self._endings.invalidated(run, shown.call, str(error))
             return
         if shown.call.status is C.RUNNING:
             self._restart(run, shown.call)
@@ -170,26 +168,6 @@ class CallExecutor:
             raise MismatchError("its arguments would run differently from how they were shown")
         return tool, args
 
-    def _invalidate(self, run: Run, call: Call, why: str) -> None:
-        log.error("run %s call %s: refused to run: %s", run.id, call.id, why)
-        now = self._clock.now()
-        with self._store.write() as tx:
-            runs.held_by(tx, run.id, run.fence)
-            # it had started before a crash, and can no longer be run again safely
-            if call.status is C.RUNNING:
-                self._endings.unknown(tx, call, why)
-            else:
-                moves.call(
-                    tx,
-                    call,
-                    C.INVALIDATED,
-                    at=now,
-                    actor="worker",
-                    data={"why": why},
-                    output=outputs.invalidated(why),
-                    note=why,
-                )
-
     def _start(self, run: Run, shown: calls.Approved, tool: Tool[Any], args: BaseModel) -> bool:
         """Ask policy once more, then write RUNNING, in one transaction; False when it must not
         start.
@@ -245,7 +223,7 @@ class CallExecutor:
         why = aged(gate.good_for)
         again = reapproval.changed(self._sources, self._previews, run, tool, args, call, why)
         if not isinstance(again, Renewal):
-            self._invalidate(run, call, again.message)
+            self._endings.invalidated(run, call, again.message)
             return True
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
