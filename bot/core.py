@@ -40,11 +40,12 @@ from bot.messages.actions.names import Dialog
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
+from bot.runs import ports
 from bot.runs.direct.turns import DirectTurns
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import Intake
 from bot.runs.loop import Acts, Loop
-from bot.runs.ports import Answer, Attentive, Presence, Questions, Thread, unasked, unseen, unshown
+from bot.runs.ports import Answer, Attentive, Presence, Questions, Thread
 from bot.runs.proposals.proposals import Proposals
 from bot.runs.restored import Restored
 from bot.runs.turns import Turns
@@ -109,7 +110,7 @@ class Core:
             wake=self.signals.work.give,
         )
 
-    def clicks(self, ended: Callable[[Run], None] = unseen) -> Clicks:
+    def clicks(self, ended: Callable[[Run], None] = ports.unseen) -> Clicks:
         """Return what deals with clicks and dialogs; `ended` is told of cancelled runs."""
         permissions, answers = self.permissions(), QuestionAnswers(self.store, self.authority)
         acts = {**answers.acts(), **self.desk().delegations().acts()}
@@ -118,12 +119,15 @@ class Core:
             Votes(self.store, self.clock, self.tools, permissions, self.policy),
             self.edits(),
             PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),
-            Requests(self.store, permissions, self.tools, self.key, ended),
+            Requests(self.store, permissions, self.tools, self.key, self._over(ended)),
             AllRows(self.store, DialogAccess(self.store, self.clock, permissions)),
             self.grants(),
             Replies(self.store),
             acts | {Dialog.REQUEST: Beginnings(self.forms()).begin},
         )
+
+    def _over(self, ended: Callable[[Run], None]) -> Callable[[Run], None]:
+        return ports.over_aloud(ended, self.signals.live)
 
     def forms(self) -> FormParts:
         """Return what people ask with without the agent."""
@@ -143,9 +147,9 @@ class Core:
         self,
         known: Attentive,
         prompts: Callable[[str], None],
-        ended: Callable[[Run], None] = unseen,
-        home: Callable[[str], None] = unshown,
-        questions: Questions = unasked,
+        ended: Callable[[Run], None] = ports.unseen,
+        home: Callable[[str], None] = ports.unshown,
+        questions: Questions = ports.unasked,
     ) -> Intake:
         """Return what takes in messages and events.
 
@@ -161,7 +165,7 @@ class Core:
             self.policy,
             known,
             prompts,
-            ended,
+            self._over(ended),
             home,
             questions,
             self.settings.has_model,
@@ -190,7 +194,7 @@ class Core:
         presence: Presence,
     ) -> Worker:
         """Return what advances runs; `answer` opens the way for one turn's words."""
-        limits = self.limits()
+        limits, presence = self.limits(), ports.PresenceAloud(presence, self.signals.live)
         proposals = Proposals(
             self.sources(), self.authority, self.tools, limits, self.key, self.previews
         )
@@ -241,19 +245,19 @@ class Core:
         purging = Purging(self.store, self.clock, days, forget)
         return Upkeep(Door(socket_path(self.store.path), terminal), purging)
 
-    def restored(self, ended: Callable[[Run], None] = unseen) -> Restored:
+    def restored(self, ended: Callable[[Run], None] = ports.unseen) -> Restored:
         """Return what takes up a record that is older than its last life.
 
         `ended` is told of cancelled runs.
         """
-        return Restored(self.store, self.clock, self.tools, self.key, ended)
+        return Restored(self.store, self.clock, self.tools, self.key, self._over(ended))
 
     def loop(
         self,
         intake: Intake,
         advance: Callable[[str], None],
         look_ahead: Callable[[list[Delivery]], None],
-        ended: Callable[[Run], None] = unseen,
+        ended: Callable[[Run], None] = ports.unseen,
     ) -> Loop:
         """Return the loop; `advance(run id)` works, `look_ahead` begins to look people up.
 

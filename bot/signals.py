@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.live import Live
+
 FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
 
 
@@ -143,6 +145,7 @@ class Signals:
     rest: Rest = field(default_factory=Rest)  # something came to its end
     decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
     arrivals: Arrivals = field(default_factory=Arrivals)
+    live: Live = field(default_factory=Live)  # what goes on in each request, for surfaces
     # what is under way is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)
 

@@ -38,6 +38,7 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.preview import Previews
 from bot.tools.runner import Changed, run_tool
+from bot.tools.step import StepTeller
 from storage import calls, moves, runs
 from storage.models import Call, Run
 from storage.patience import until_stored
@@ -102,24 +103,29 @@ class CallExecutor:
         ):
             return
         context = context_of(run, shown.call, self._clock.now(), expects=shown.call.expects)
+        step = StepTeller(self._signals.live, run, shown.call, tool, args)
+        step.began()
         outcome = run_tool(
             tool,
             args,
             context,
             portal=self._portal,
             executor=self._pool,
-            heartbeat=lambda: self._hold(run),
+            heartbeat=lambda: self._hold(run, step),
             beat=self._lease / 3,
         )
         ended: object = outcome
-        if isinstance(outcome, Changed):
-            why, asked = outcome.message, (run, tool, args, shown.call)
-            ended = until_stored(
-                lambda: reapproval.changed(self._sources, self._previews, *asked, why),
-                self._signals.stopping,
-                f"run {run.id} call {call_id}: what it is to be asked again",
-            )
-        self._endings.finish(run, shown, ended)
+        try:
+            if isinstance(outcome, Changed):
+                why, asked = outcome.message, (run, tool, args, shown.call)
+                ended = until_stored(
+                    lambda: reapproval.changed(self._sources, self._previews, *asked, why),
+                    self._signals.stopping,
+                    f"run {run.id} call {call_id}: what it is to be asked again",
+                )
+            self._endings.finish(run, shown, ended)
+        finally:
+            step.ended(outcome)
 
     def _restart(self, run: Run, call: Call) -> None:
         """Write down that a tool which may be run twice is started once more, after a crash."""
@@ -127,12 +133,13 @@ class CallExecutor:
             runs.held_by(tx, run.id, run.fence)
             moves.restarted(tx, call, at=self._clock.now())
 
-    def _hold(self, run: Run) -> None:
-        """Renew the lease of the run, and have its card say that the call runs."""
+    def _hold(self, run: Run, step: StepTeller) -> None:
+        """Renew the lease of the run, have its card say that the call runs, and whoever listens."""
         until = self._clock.now() + timedelta(seconds=self._lease)
         with self._store.write() as tx:
             runs.renew(tx, run.id, run.fence, until)
         self._signals.post.give()
+        step.goes_on()
 
     def _renewed(self, tx: Transaction, run: Run, call: Call, renewal: Renewal) -> bool:
         """Return whether the call is asked again."""

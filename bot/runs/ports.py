@@ -1,5 +1,5 @@
 """What the worker needs of whoever carries words: to hear them, to answer, to show that it is at
-work or waits.
+work or waits; and how others hear the same.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from bot.live import EventKind, Live, RunEvent, WordsEvent
 from bot.signals import Signals
 from storage.models import Run
 from storage.transaction import Transaction
@@ -57,6 +58,83 @@ class Presence(Protocol):
     def done(self, run: Run) -> None:
         """It is over."""
         ...
+
+
+class AnswerAloud:
+    """An answer that whoever listens hears as well."""
+
+    def __init__(self, answer: Answer, live: Live, run: Run) -> None:
+        """`answer` goes first: what it refuses, nobody hears."""
+        self._answer, self._live, self._run = answer, live, run
+        self._began = False
+        self._whole = ""
+
+    def write(self, text: str) -> None:
+        """More text; raises moves.FencedError when the run was stopped meanwhile."""
+        self._answer.write(text)
+        self._began = True
+        self._tell(EventKind.WORDS, text)
+
+    def restart(self) -> None:
+        """What was written is void."""
+        self._answer.restart()
+        self._void()
+
+    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
+        """Store the whole text, in the transaction that stores the turn."""
+        self._answer.finish(tx, text, last=last, record=record)
+        self._whole = text
+
+    def stored(self) -> None:
+        """The transaction of `finish` is through."""
+        self._began = False
+        if self._whole:
+            self._tell(EventKind.WORDS_ENDED, self._whole)
+
+    def abandon(self) -> None:
+        """The turn did not come to an end."""
+        self._answer.abandon()
+        self._void()
+
+    def _void(self) -> None:
+        if self._began:
+            self._began = False
+            self._tell(EventKind.WORDS_VOID)
+
+    def _tell(self, kind: EventKind, text: str = "") -> None:
+        self._live.tell(lambda: WordsEvent(kind, self._run, text))
+
+
+class PresenceAloud:
+    """A presence that whoever listens hears as well."""
+
+    def __init__(self, presence: Presence, live: Live) -> None:
+        """`presence` is shown first."""
+        self._presence, self._live = presence, live
+
+    def working(self, run: Run) -> None:
+        """It thinks or acts."""
+        self._presence.working(run)
+        self._live.tell(lambda: RunEvent(EventKind.WORKS, run))
+
+    def waiting(self, run: Run) -> None:
+        """It waits for people."""
+        self._presence.waiting(run)
+        self._live.tell(lambda: RunEvent(EventKind.WAITS, run))
+
+    def done(self, run: Run) -> None:
+        """It is over."""
+        over_aloud(self._presence.done, self._live)(run)
+
+
+def over_aloud(ended: Callable[[Run], None], live: Live) -> Callable[[Run], None]:
+    """Return what shows that a run is over, and has whoever listens hear it."""
+
+    def over(run: Run) -> None:
+        ended(run)
+        live.tell(lambda: RunEvent(EventKind.OVER, run))
+
+    return over
 
 
 def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:

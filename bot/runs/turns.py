@@ -18,7 +18,7 @@ from bot.clock import Clock
 from bot.messages.answers import whole_answer
 from bot.messages.sentences import notices
 from bot.runs import transcript
-from bot.runs.ports import Answer, Presence, Thread, announce_wait
+from bot.runs.ports import Answer, AnswerAloud, Presence, Thread, announce_wait
 from bot.runs.proposals.prepared import asks_people, born, only_reads, only_waits, show
 from bot.runs.proposals.proposals import Proposals
 from bot.runs.results import record_of
@@ -100,7 +100,7 @@ class Turns:
             return self._end(run, over, beside=bool(waiting))
         items = transcript.complete(before, transcript.standing(waiting))
         tools = [transcript.function(tool) for tool in self._tools]
-        answer = self._answer(run)
+        answer = self._aloud(run)
         try:
             result = self._planner.turn(
                 items, [*tools, outputs.REPLACE] if waiting else tools, prompt.INSTRUCTIONS, answer
@@ -121,16 +121,19 @@ class Turns:
             answer.abandon()
             raise
 
-    def _stored(self, run: Run, said: Heard, answer: Answer) -> bool:
+    def _aloud(self, run: Run) -> AnswerAloud:
+        return AnswerAloud(self._answer(run), self._signals.live, run)
+
+    def _stored(self, run: Run, said: Heard, answer: AnswerAloud) -> bool:
         if isinstance(said.result, Reply):
             return self._store_reply(run, said.result, answer, beside=said.beside)
         return self._store_plan(run, said, said.result, answer)
 
     def _end(self, run: Run, text: str, *, beside: bool) -> bool:
         item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        return self._store_reply(run, Reply(text, [item], 0), self._answer(run), beside=beside)
+        return self._store_reply(run, Reply(text, [item], 0), self._aloud(run), beside=beside)
 
-    def _store_reply(self, run: Run, reply: Reply, answer: Answer, *, beside: bool) -> bool:
+    def _store_reply(self, run: Run, reply: Reply, answer: AnswerAloud, *, beside: bool) -> bool:
         """Store an answer: the request is done, or waits for people as before (`beside`)."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
@@ -144,6 +147,7 @@ class Turns:
             target = R.WAITING if beside else R.COMPLETED
             if not more and not moves.run(tx, held, target, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
+        answer.stored()
         if last:
             self._presence.done(run)
         if beside and not more:
@@ -151,7 +155,7 @@ class Turns:
         self._signals.post.give()
         return more
 
-    def _store_plan(self, run: Run, said: Heard, proposal: Proposal, answer: Answer) -> bool:
+    def _store_plan(self, run: Run, said: Heard, proposal: Proposal, answer: AnswerAloud) -> bool:
         """Store what is proposed: as the run's plan, or beside it, or in its place."""
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
@@ -178,6 +182,7 @@ class Turns:
                     transcript.tell(tx, run, each, tool.title if tool else each.call.tool)
             if waits and not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
+        answer.stored()
         if waits:
             announce_wait(run, self._signals, self._presence)
         else:

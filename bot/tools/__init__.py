@@ -28,7 +28,6 @@ from bot.policy.conditions.values import Id
 from bot.tools.registration import (
     REASON_FIELD,
     argument_model,
-    check_effect,
     check_fields,
     check_functions,
 )
@@ -111,6 +110,7 @@ ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
 Foreseen = str | Preview
 PreviewFunction = Callable[[A, ToolContext], Foreseen | Awaitable[Foreseen]]
 OutcomeFunction = Callable[[A, Any], str]
+StepFunction = Callable[[A], str]
 
 
 @cache
@@ -144,6 +144,8 @@ class Tool(Generic[A]):
     preview: PreviewFunction[A] | None = None  # for the card; must not change anything
     # (arguments, result) -> what people are told once it ran: "Refunded 30.00 EUR, 59.90 left"
     outcome: OutcomeFunction[A] | None = None
+    # (arguments) -> what people read while it runs, after "is": "looking up order 1042"
+    step: StepFunction[A] | None = None
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
     # though it only reads, people are asked unless a rule of the policy allows it by name
@@ -209,6 +211,7 @@ def tool(
     editable: set[str] | None = None,
     preview: PreviewFunction[Any] | None = None,
     outcome: OutcomeFunction[Any] | None = None,
+    step: StepFunction[Any] | None = None,
     timeout: float = 60.0,
     max_output: int = 20_000,
     asks: bool = False,
@@ -217,17 +220,15 @@ def tool(
     """Make a Tool of a function `(args: SomeModel, context: ToolContext) -> result`, sync or async.
 
     The function's name, docstring and first annotation give name, description and argument model.
-    Reads count as idempotent, and risk follows the effect class (read low, write medium,
-    destructive high), unless said otherwise. Raises TypeError or ValueError where it cannot be a
-    tool.
+    Reads count as idempotent, and risk follows the effect class, unless said otherwise. Raises
+    TypeError or ValueError where it cannot be a tool.
     """
 
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
         tool_name = name or function.__name__
         model = argument_model(function, tool_name)
-        check_fields(tool_name, model, secret=secret or set(), editable=editable or set())
-        check_effect(tool_name, model, effect)
-        check_functions(tool_name, model, preview, outcome)
+        check_fields(tool_name, model, effect, secret=secret or set(), editable=editable or set())
+        check_functions(tool_name, model, preview, outcome, step)
         return Tool(
             name=tool_name,
             title=title,
@@ -241,6 +242,7 @@ def tool(
             editable=None if editable is None else frozenset(editable),
             preview=preview,
             outcome=outcome,
+            step=step,
             timeout=timeout,
             max_output=max_output,
             asks=asks,

@@ -28,8 +28,8 @@ def argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
     return model
 
 
-def check_fields(tool_name: str, model: type[BaseModel], **named: set[str]) -> None:
-    """Refuse a model with a reserved field, and a parameter that names fields it has not."""
+def check_fields(tool_name: str, model: type[BaseModel], effect: str, **named: set[str]) -> None:
+    """Refuse a model with a reserved field, and parameters that name fields it has not."""
     fields = set(model.model_fields)
     if REASON_FIELD in fields:
         raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
@@ -38,9 +38,10 @@ def check_fields(tool_name: str, model: type[BaseModel], **named: set[str]) -> N
             raise ValueError(
                 f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}"
             )
+    _check_effect(tool_name, model, effect)
 
 
-def check_effect(tool_name: str, model: type[BaseModel], effect: str) -> None:
+def _check_effect(tool_name: str, model: type[BaseModel], effect: str) -> None:
     """Refuse a sentence that is no template, or names fields that the model has not."""
     try:
         named = list(_named(effect))
@@ -57,12 +58,15 @@ def check_functions(
     model: type[BaseModel],
     preview: Callable[..., Any] | None,
     outcome: Callable[..., Any] | None,
+    step: Callable[..., Any] | None,
 ) -> None:
-    """Refuse a preview or an outcome sentence that cannot be made for this tool."""
+    """Refuse a preview, an outcome or a step sentence that cannot be made for this tool."""
     if preview is not None:
         _check_preview(tool_name, model, preview)
     if outcome is not None:
         _check_outcome(tool_name, outcome)
+    if step is not None:
+        _check_step(tool_name, step)
 
 
 def _check_preview(tool_name: str, model: type[BaseModel], preview: Callable[..., Any]) -> None:
@@ -88,6 +92,14 @@ def _check_outcome(tool_name: str, outcome: Callable[..., Any]) -> None:
         inspect.signature(outcome).bind(None, None)
     except TypeError as error:
         raise TypeError(f"tool {tool_name}: the outcome takes (args, result)") from error
+
+
+def _check_step(tool_name: str, step: Callable[..., Any]) -> None:
+    """Refuse a step sentence that cannot be made from the arguments."""
+    try:
+        inspect.signature(step).bind(None)
+    except TypeError as error:
+        raise TypeError(f"tool {tool_name}: the step takes (args)") from error
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -143,7 +143,12 @@ def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
 
 def told(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
     """Return what a tool raised as one line of at most 1,000 characters, its secrets masked."""
-    return _clip(_mask(_message(error), _secrets(tool, args)), MESSAGE_LENGTH)
+    return one_line(tool, args, _message(error), MESSAGE_LENGTH)
+
+
+def one_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) -> str:
+    """Return a text as one line of at most `limit` characters, the call's secrets masked."""
+    return _clip(_mask(_clean(text), _secrets(tool, args)), limit)
 
 
 def output(result: Any, limit: int) -> str:
@@ -209,8 +214,7 @@ def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> Ran:
 
 def _summary(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     """Return what people are told of it, on one line of at most 200 characters."""
-    told = _clean(outcome_of(tool, args, result))
-    return _clip(_mask(told, _secrets(tool, args)), SUMMARY_LENGTH)
+    return one_line(tool, args, outcome_of(tool, args, result), SUMMARY_LENGTH)
 
 
 def _answer_lost(error: BaseException) -> bool:

@@ -16,6 +16,7 @@ LEAVES = (
     "bot.clock",
     "bot.durations",
     "bot.identity",
+    "bot.live",
     "bot.logs",
     "bot.signals",
     "bot.toml_file",
@@ -31,7 +32,7 @@ START = ("bot.signing_key", "bot.toolbox")
 ARROWS: dict[str, tuple[str, ...]] = {
     "storage": (),
     **dict.fromkeys(LEAVES, LEAVES),
-    "bot.logs": ("storage",),
+    **dict.fromkeys(("bot.live", "bot.logs"), ("storage",)),
     "bot.policy": ("storage", "bot.durations", "bot.toml_file"),
     "bot.tools": ("storage", "bot.policy", *LEAVES),
     "bot.agent": ("bot.policy", "bot.tools", *LEAVES),

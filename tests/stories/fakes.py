@@ -76,6 +76,7 @@ class FakeTools:
             effect="Log in to {account} with {password}",
             does=write,
             secret={"password"},
+            step=lambda args: f"logging in to {args.account}\nwith {args.password}.",
         )
         def login(args: Secret, context: ToolContext) -> str:
             self._effect("login", args.password, context)
@@ -110,6 +111,19 @@ class FakeTools:
             self._effect("lose_put", args.text, context)
             raise ConnectionResetError("the line went dead")
 
+        @tool(
+            title="Watch something",
+            effect="Watch “{text}”",
+            does=Effect.READ,
+            step=lambda args: f"watching {args.text}",
+        )
+        def watch(args: Note, context: ToolContext) -> str:
+            self.entered.set()
+            self.go_on.wait(15)
+            if "in vain" in args.text:
+                raise ToolError("nothing to be seen")
+            return f"watched {args.text}"
+
         @tool(title="Take long", effect="Take long over “{text}”", does=write, timeout=20)
         def slow(args: Note, context: ToolContext) -> str:
             self.entered.set()
@@ -117,7 +131,7 @@ class FakeTools:
             self._effect("slow", args.text, context)
             return f"slowly {args.text}"
 
-        return [refuse, explode, lose, lose_put, slow]
+        return [refuse, explode, lose, lose_put, watch, slow]
 
     def _careful(self) -> list[Tool[Any]]:
         """Tools that look before they act: what they saw is shown, and must still hold."""

@@ -1,0 +1,80 @@
+"""What a tool does while it runs, in words for people, told to whoever listens."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pydantic import BaseModel
+
+from bot.live import EventKind, Live, StepEnd, StepEvent, ToolStep
+from bot.tools import Effect, Tool
+from bot.tools.runner import Changed, Lost, Ran, TimedOut, ToolOutcome, one_line
+from storage.masking import masked
+from storage.models import Call, Run
+
+log = logging.getLogger(__name__)
+LENGTH = 100  # characters
+
+
+def step_of(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
+    """Return what a call of this tool does, on one line of at most 100 characters.
+
+    Raises nothing: a sentence that fails is none.
+    """
+    doing = ""
+    if tool.step is not None:
+        try:
+            said = tool.step(args)
+            doing = masked(one_line(tool, args, said, LENGTH)) if isinstance(said, str) else ""
+        except Exception:
+            log.exception("%s runs, and its step sentence failed", tool.name)
+    return ToolStep(
+        call_id=call.id,
+        tool=tool.name,
+        title=one_line(tool, args, tool.title, LENGTH),
+        doing=doing.rstrip(" .…"),
+        asked=call.asked_at is not None,
+    )
+
+
+class StepTeller:
+    """Tells how one call goes on; used by the thread that waits for it."""
+
+    def __init__(self, live: Live, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> None:
+        """Its words are put together when somebody listens, once."""
+        self._live, self._run = live, run
+        self._of = tool, args, call
+        self._step: ToolStep | None = None
+
+    def began(self) -> None:
+        """The tool is about to be called."""
+        self._tell(EventKind.STEP_BEGAN)
+
+    def goes_on(self) -> None:
+        """It takes long."""
+        self._tell(EventKind.STEP_GOES_ON)
+
+    def ended(self, outcome: ToolOutcome) -> None:
+        """It is over, and how is stored."""
+        self._tell(EventKind.STEP_ENDED, _end(self._of[0], outcome))
+
+    def _tell(self, kind: EventKind, end: StepEnd | None = None) -> None:
+        self._live.tell(lambda: StepEvent(kind, self._run, self._words(), end))
+
+    def _words(self) -> ToolStep:
+        if self._step is None:
+            self._step = step_of(*self._of)
+        return self._step
+
+
+def _end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
+    match outcome:
+        case Ran():
+            return StepEnd.DONE
+        case Changed():
+            return StepEnd.NOT_DONE
+        case Lost() | TimedOut() if tool.does is not Effect.READ:
+            return StepEnd.UNKNOWN
+        case _:
+            return StepEnd.FAILED

@@ -1,0 +1,138 @@
+"""What a surface hears of a request while the bot works on it: tools, words, how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.live import Event, EventKind, StepEnd, StepEvent, WordsEvent
+from bot.sandbox.openai.server import Turn
+from bot.tools import runner
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import ask, ask_for, chat
+
+K = EventKind
+Heard = Callable[[str], list[Event]]
+
+
+@pytest.fixture
+def heard(harness: Harness) -> Iterator[Heard]:
+    """What was heard of the request in a thread, in order."""
+    events: list[Event] = []
+    end = harness.app.core.signals.live.listen(events.append)
+    yield lambda thread: [each for each in events if each.run.thread_ts == thread]
+    end()
+
+
+def over(harness: Harness, heard: Heard, thread: str) -> list[Event]:
+    """All that was heard of a request, once it is over."""
+    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.OVER])
+    return heard(thread)
+
+
+def test_a_tool_is_heard_from_its_start_to_its_end(
+    harness: Harness, fakes: FakeTools, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins, takes long and ends, in words for people, between the turns of the model."""
+    monkeypatch.setattr(runner, "FIRST_BEAT", 0.02)
+    stored: list[CallStatus] = []
+
+    def look(event: Event) -> None:
+        if event.kind is K.STEP_ENDED:
+            stored.append(harness.calls_in(event.run.thread_ts)[0].status)
+
+    end = harness.app.core.signals.live.listen(look)
+    thread = ask(harness, ("watch", {"text": "the sky"}))
+    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.STEP_GOES_ON])
+    fakes.go_on.set()
+    events = over(harness, heard, thread)
+    end()
+    kinds = [each.kind for each in events if each.kind not in (K.WORDS, K.WORKS)]
+    assert kinds == [K.STEP_BEGAN, K.STEP_GOES_ON, K.STEP_ENDED, K.WORDS_ENDED, K.OVER]
+    steps = [each for each in events if isinstance(each, StepEvent)]
+    [call] = harness.calls_in(thread)
+    assert {(e.step.call_id, e.step.tool, e.step.title) for e in steps} == {
+        (call.id, "watch", "Watch something")
+    }
+    assert {(e.step.doing, e.step.asked) for e in steps} == {("watching the sky", False)}
+    assert [e.end for e in steps] == [None, None, StepEnd.DONE]
+    assert stored == [CallStatus.SUCCEEDED]
+    said = [each.text for each in events if isinstance(each, WordsEvent)]
+    assert "".join(said[:-1]) == said[-1] == "That is all."
+
+
+@pytest.mark.parametrize(
+    ("tool", "end"),
+    [("refuse", StepEnd.FAILED), ("explode", StepEnd.FAILED), ("lose", StepEnd.UNKNOWN)],
+)
+def test_how_a_tool_ended_is_heard(harness: Harness, heard: Heard, tool: str, end: StepEnd) -> None:
+    """A refusal and a failure, and what nobody knows, are told apart; people were asked."""
+    thread, card = ask_for(harness, f"to hear {tool}", tool)
+    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.WAITS])
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.STEP_ENDED])
+    [*_, last] = [each for each in heard(thread) if isinstance(each, StepEvent)]
+    assert (last.end, last.step.doing, last.step.asked) == (end, "", True)
+
+
+def test_no_secret_is_heard(harness: Harness, heard: Heard) -> None:
+    """A step's sentence is one line, in which secret arguments are masked."""
+    values = {"account": "till", "password": "open-sesame"}
+    thread = ask(harness, ("login", values))
+    card = harness.card(SUPPORT, thread)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    steps = [e for e in over(harness, heard, thread) if isinstance(e, StepEvent)]
+    assert {each.step.doing for each in steps} == {"logging in to till with ••••••••"}
+
+
+def test_words_that_do_not_count_are_taken_back(harness: Harness, heard: Heard) -> None:
+    """A model that breaks off is asked again: what it had said is void, then comes anew."""
+    text = " ".join(f"word{number}" for number in range(30))
+    harness.planner.cut(10)
+    thread = chat(harness, text)
+    said: list[Any] = [e for e in over(harness, heard, thread) if isinstance(e, WordsEvent)]
+    [void] = [number for number, each in enumerate(said) if each.kind is K.WORDS_VOID]
+    assert void > 0
+    assert "".join(each.text for each in said[void + 1 : -1]) == text
+    assert (said[-1].kind, said[-1].text) == (K.WORDS_ENDED, text)
+
+
+def test_a_listener_that_fails_stops_no_request(harness: Harness, heard: Heard) -> None:
+    """Whatever a surface does with what it hears, the request goes on."""
+
+    def deaf(_event: Event) -> None:
+        raise RuntimeError("I hear nothing")
+
+    end = harness.app.core.signals.live.listen(deaf)
+    harness.planner.script(Turn(calls=[("peek", {"text": "deaf"})]), Turn(text="Not a word."))
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    harness.said(SUPPORT, thread, "Not a word.")
+    over(harness, heard, thread)
+    end()
+
+
+def test_who_cancels_is_heard(harness: Harness, heard: Heard) -> None:
+    """A request that is taken back while people decide is over, for whoever listens too."""
+    thread, _ = ask_for(harness, "nothing after all")
+    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.WAITS])
+    harness.person("ben").say(SUPPORT, "cancel", thread)
+    assert K.WORDS_ENDED not in [each.kind for each in over(harness, heard, thread)]
+
+
+def test_the_example_of_the_page_hears(harness: Harness, heard: Heard) -> None:
+    """The code in docs/extending.md says what goes on, a line each."""
+    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
+    code = page.partition("## Hear what goes on")[2].partition("```python")[2]
+    example: dict[str, Any] = {}
+    exec(code.partition("```")[0], example)
+    queue = example["follow"](harness.app)
+    thread = ask(harness, ("peek", {"text": "the example"}), answer="Seen.")
+    over(harness, heard, thread)
+    lines = [example["line"](queue.get()) for _ in range(queue.qsize())]
+    told = [line for line in lines if line not in ("works", "words")]
+    assert told == ["Look at something: under way", "Look at something: done", "Seen.", "over"]
