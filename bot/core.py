@@ -51,9 +51,8 @@ from bot.runs.restored import Restored
 from bot.runs.turns import Turns
 from bot.runs.worker import Worker
 from bot.signals import Signals
-from bot.terminal.door import Door
-from bot.terminal.terminal import Terminal
-from bot.terminal.wire import socket_path
+from bot.surfaces.found import made
+from bot.surfaces.port import Host
 from bot.tools import Registry
 from bot.tools.preview import Previews
 from bot.upkeep.purging import Purging
@@ -232,18 +231,25 @@ class Core:
         )
 
     def upkeep(self, keep: Callable[[Delivery], None], named: Callable[[str], str]) -> Upkeep:
-        """Return what goes on beside the requests.
+        """Return what goes on beside the requests; raises SurfacesError.
 
         `keep` stores a delivery and wakes the loop; `named` writes names into a text's mentions.
         """
-        operator, terminal = self.settings.operator, None
-        if operator is not None:
-            terminal = Terminal(
-                self.store, self.tools, self.signals, operator=operator, keep=keep, named=named
-            )
+        host = Host(
+            self.settings,
+            self.store,
+            self.clock,
+            self.tools,
+            self.identity,
+            self.signals,
+            self.authority,
+            self.permissions(),
+            self.edits(),
+            keep,
+            named,
+        )
         days, forget = self.settings.keep_days, self.transcripts.forget
-        purging = Purging(self.store, self.clock, days, forget)
-        return Upkeep(Door(socket_path(self.store.path), terminal), purging)
+        return Upkeep(made(host), Purging(self.store, self.clock, days, forget))
 
     def restored(self, ended: Callable[[Run], None] = ports.unseen) -> Restored:
         """Return what takes up a record that is older than its last life.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from slack_sdk import WebClient
 
+from bot.config.entry_points import OURS, Added, EntryPointError, added
 from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.people.question import ASK_PERSON
@@ -20,8 +22,24 @@ from bot.tools.slack.tools import slack_tools
 class ToolsError(ValueError):
     """The tools cannot be used; says why, for who set them up."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"the tools cannot be used: {why}; see COUNTERSIGN_TOOLS")
+    def __init__(self, why: str, see: str = "; see COUNTERSIGN_TOOLS") -> None:
+        super().__init__(f"the tools cannot be used: {why}{see}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What a family of tools is made with."""
+
+    settings: Settings
+    slack: WebClient  # for the tools' calls; where nothing is to be called it refuses
+    directory: Names  # who and what there is in Slack
+
+
+# what an entry point of the group names; called once, when the bot is put together
+Family = Callable[[Kit], Iterable[Tool[Any]]]
+GROUP = "countersign.tools"
+LAST = ("slack", "people")  # their tools come behind all others
+OWN = tuple((name, f"bot.toolbox:{name}") for name in ("shop", "databases", "modules", *LAST))
 
 
 class _NoClient:
@@ -42,11 +60,13 @@ def toolbox(
 
     Without a client in `posting` the Slack tools are there to be described, and refuse to run.
     Raises ToolsError for a module of the operator's own that cannot be imported or defines none,
-    and for tools that cannot be registered.
+    for an entry point that cannot be used, and for tools that cannot be registered.
     """
     registry = Registry()
     try:
         _fill(registry, settings, posting, directory, extra)
+    except EntryPointError as error:  # it says itself where it comes from
+        raise ToolsError(str(error), see="") from error
     except ValueError as error:
         raise ToolsError(str(error)) from error
     return registry
@@ -59,21 +79,70 @@ def _fill(
     directory: Names,
     extra: Iterable[Tool[Any]],
 ) -> None:
-    if settings.shop_path:
-        registry.add(*order_tools(Shop(settings.shop_path)))
-    if settings.databases:
-        # only now: its parser and driver take memory and a moment
-        from bot.tools.database.child.tools import database_tools
-
-        registry.add(*database_tools(settings.databases, settings.database_path))
-    for name in settings.tool_modules:
-        registry.add(*_own(name))
+    # the tools keep the client for their calls, and a description makes none
+    kit = Kit(settings, posting or cast(WebClient, _NoClient()), directory)
+    found = families()
+    for each in found:
+        if each.name not in LAST:
+            registry.add(*_made(each, kit))
     registry.add(*extra)
-    if settings.slack_tools:
-        # the tools keep the client for their calls, and a description makes none
-        client = posting or cast(WebClient, _NoClient())
-        registry.add(*slack_tools(client, directory))
-    registry.add(ASK_PERSON)
+    for each in found:
+        if each.name in LAST:
+            registry.add(*_made(each, kit))
+
+
+def families() -> list[Added]:
+    """Return what makes tools: the bot's own, then those of other packages.
+
+    Raises EntryPointError for one that cannot be loaded.
+    """
+    return added(GROUP, OWN)
+
+
+def _made(family: Added, kit: Kit) -> list[Tool[Any]]:
+    """The tools of one family; those of another package may fail in any way."""
+    if family.source == OURS:
+        return list(family.value(kit))
+    try:
+        found = list(family.value(kit))
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise EntryPointError(f"{family.name} of {family.source} makes no tools ({why})") from error
+    if odd := next((each for each in found if not isinstance(each, Tool)), None):
+        what = f"makes {type(odd).__name__}, which is no tool"
+        raise EntryPointError(f"{family.name} of {family.source} {what}")
+    return found
+
+
+def shop(kit: Kit) -> list[Tool[Any]]:
+    """The demo shop's, where the settings name its file."""
+    path = kit.settings.shop_path
+    return order_tools(Shop(path)) if path else []
+
+
+def databases(kit: Kit) -> list[Tool[Any]]:
+    """Those of the databases that the settings name."""
+    if not kit.settings.databases:
+        return []
+    # only now: its parser and driver take memory and a moment
+    from bot.tools.database.child.tools import database_tools
+
+    return database_tools(kit.settings.databases, kit.settings.database_path)
+
+
+def modules(kit: Kit) -> list[Tool[Any]]:
+    """Those of the operator's own modules, in the order they are named."""
+    return [each for name in kit.settings.tool_modules for each in _own(name)]
+
+
+def slack(kit: Kit) -> list[Tool[Any]]:
+    """Slack's, unless the settings turn them off."""
+    return slack_tools(kit.slack, kit.directory) if kit.settings.slack_tools else []
+
+
+def people(_kit: Kit) -> list[Tool[Any]]:
+    """What asks a person."""
+    return [ASK_PERSON]
 
 
 def _own(name: str) -> list[Tool[Any]]:

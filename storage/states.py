@@ -129,6 +129,7 @@ class Surface(StrEnum):
 
     SLACK = "slack"
     TERMINAL = "terminal"  # of the machine that the bot runs on
+    ADDED = "added"  # one that another package brings
 
 
 class Mode(StrEnum):

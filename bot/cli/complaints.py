@@ -9,6 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.config.mistakes import SettingsError
 from bot.config.startup import StartupError
+from bot.surfaces.found import SurfacesError
 from bot.toolbox import ToolsError
 from storage.sqlite import AlreadyRunningError
 from storage.store import SchemaError
@@ -19,7 +20,7 @@ def complaint(error: Exception) -> str | None:
     match error:
         case StartupError() | SettingsError() | SchemaError():
             return str(error)
-        case ToolsError():
+        case ToolsError() | SurfacesError():
             return f"Countersign cannot start: {error}"
         case AlreadyRunningError():
             return f"{error}."

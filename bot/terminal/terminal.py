@@ -1,4 +1,4 @@
-"""The terminal as a surface: what the operator decides there is stored, decided and answered.
+"""What the operator decides at the terminal: stored as a delivery, decided by the loop, answered.
 
 It decides nothing: it stores a submission, as a listener does with Slack's, wakes the loop, and
 waits for what the loop made of it. On threads of its own.
@@ -7,7 +7,6 @@ waits for what the loop made of it. On threads of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from functools import partial
 
 from bot.approvals.cards.card_view import call_view
@@ -19,46 +18,28 @@ from bot.messages.actions.names import Action
 from bot.messages.actions.targets import CallTarget
 from bot.messages.modals import MAX_WORDS
 from bot.messages.text import plainly
-from bot.signals import Signals
+from bot.surfaces.port import Host
 from bot.terminal import sentences
 from bot.terminal.submission import submission
 from bot.terminal.wire import Answering, Asking
-from bot.tools import Registry
 from storage import calls, inbox, runs
 from storage.models import Delivery, Run, Vote
 from storage.states import DeliveryStatus, Verb
-from storage.store import Store
 
 PATIENCE = 30.0  # seconds that an answer may take: Slack is asked who the operator is
 
 
 class Terminal:
-    """A surface: it takes what one named person decides, and says what came of it.
+    """Takes what one named person decides, and says what came of it."""
 
-    That is all that a surface is. What it stores is a delivery that says by which surface it came;
-    whatever its person is told then stands in the delivery's `answer`, not in Slack.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        tools: Registry,
-        signals: Signals,
-        *,
-        operator: str,
-        keep: Callable[[Delivery], None],
-        named: Callable[[str], str],
-    ) -> None:
-        """`operator`: the Slack user id of whoever sits there.
-
-        `keep` stores a delivery and wakes the loop; `named` writes names into a text's mentions.
-        """
-        self._store = store
-        self._tools = tools
-        self._signals = signals
+    def __init__(self, host: Host, operator: str) -> None:
+        """`operator`: the Slack user id of whoever sits there."""
+        self._store = host.store
+        self._tools = host.tools
+        self._signals = host.signals
         self._operator = operator
-        self._keep = keep
-        self._named = named
+        self._keep = host.keep
+        self._named = host.named
         self._ending = threading.Event()
 
     def answer(self, asking: Asking) -> Answering:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.terminal.door import Door
+from bot.surfaces.found import NamedSurface, start, stop
 from bot.upkeep.purging import Purging
 
 
@@ -12,15 +12,18 @@ from bot.upkeep.purging import Purging
 class Upkeep:
     """All of it. `start` once, `stop` once."""
 
-    door: Door
+    surfaces: tuple[NamedSurface, ...]
     purging: Purging
 
     def start(self) -> None:
-        """Hear the operator, and purge every day, as far as the settings want it."""
-        self.door.open()
+        """Hear people at every surface beside Slack, and purge every day, as the settings want it.
+
+        Raises SurfacesError for a surface that does not start.
+        """
+        start(self.surfaces)
         self.purging.start()
 
     def stop(self) -> None:
         """End both."""
-        self.door.close()
+        stop(self.surfaces)
         self.purging.stop()

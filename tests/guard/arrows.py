@@ -25,7 +25,7 @@ UP_TO_TOOLS = ("storage", "bot.policy", "bot.tools")
 UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.messages", "bot.approvals")
 ALL_ROOMS = (
     *UP_TO_APPROVALS,
-    *("bot.agent", "bot.runs", "bot.explain", "bot.terminal", "bot.upkeep"),
+    *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.upkeep"),
     *("bot.slack", "bot.core"),
 )
 START = ("bot.signing_key", "bot.toolbox")
@@ -40,10 +40,11 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.config": (*UP_TO_TOOLS, *LEAVES),
     "bot.approvals": (*UP_TO_TOOLS, "bot.config", "bot.agent", "bot.messages", *LEAVES),
     "bot.runs": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
-    "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.terminal", "bot.upkeep", *LEAVES),
+    "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", "bot.upkeep", *LEAVES),
     "bot.explain": (*UP_TO_APPROVALS, *LEAVES),
-    "bot.terminal": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
-    "bot.upkeep": ("storage", "bot.terminal", *LEAVES),
+    "bot.surfaces": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", *LEAVES),
+    "bot.terminal": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", *LEAVES),
+    "bot.upkeep": ("storage", "bot.surfaces", *LEAVES),
     "bot.slack": (*UP_TO_APPROVALS, "bot.agent", "bot.explain", *LEAVES),
     "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.slack", *LEAVES),
     "bot.signing_key": ("storage", "bot.config", "bot.agent", *LEAVES),

@@ -15,8 +15,10 @@ from pathlib import Path
 from bot import signing_key
 from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
+from bot.config.entry_points import OURS
 from bot.config.settings import Settings
-from bot.toolbox import ToolsError, toolbox
+from bot.surfaces.found import SurfacesError, surface_classes
+from bot.toolbox import ToolsError, families, toolbox
 from storage.chain import key_id
 from storage.digest import KeyFileError, key_path, read_key
 from storage.migrations import known
@@ -35,7 +37,23 @@ def check_tools(settings: Settings) -> Iterator[Check]:
         remedy = "Correct COUNTERSIGN_TOOLS, or install the module where Countersign runs"
         yield fail("tools", str(error), remedy)
     else:
-        yield ok("tools", f"{len(tools.tools)} are on")
+        added = [f"{each.name} of {each.source}" for each in families() if each.source != OURS]
+        yield ok("tools", f"{len(tools.tools)} are on{_with(added)}")
+
+
+def check_surfaces() -> Check:
+    """Whether every surface that is installed can be loaded, and which there are."""
+    try:
+        found = surface_classes()
+    except SurfacesError as error:
+        return fail("surfaces", str(error), "Mend that package, or uninstall it")
+    added = [f"{each.name} of {each.source}" for each in found if each.source != OURS]
+    own = [each.name for each in found if each.source == OURS]
+    return ok("surfaces", f"Slack, {', '.join(own)}{_with(added)}")
+
+
+def _with(added: list[str]) -> str:
+    return f", with {', '.join(added)}" if added else ""
 
 
 def check_database(settings: Settings) -> Iterator[Check]:

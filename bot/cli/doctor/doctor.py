@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bot.cli.console import DOTENV, UsageError, say
 from bot.cli.doctor.check import Check, Level, fail, ok, warn
-from bot.cli.doctor.checks import check_database, check_tools
+from bot.cli.doctor.checks import check_database, check_surfaces, check_tools
 from bot.cli.doctor.databases import check_databases
 from bot.cli.doctor.first_policy import POLICY, ask_and_write
 from bot.cli.doctor.model import check_model
@@ -92,6 +92,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
         yield from check_operator(settings, policy, found.workspace)
     yield check_app_token(client, settings)
     yield from check_tools(settings)
+    yield check_surfaces()
     yield from check_rules(settings, policy)
     yield from check_database(settings)
     yield from check_databases(settings)

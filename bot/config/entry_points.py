@@ -1,0 +1,56 @@
+"""What other packages add to the bot: the entry points of a group, loaded.
+
+One that is broken is named and stops the start: what its operator counts on is there, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+OURS = "Countersign"
+
+
+class EntryPointError(ValueError):
+    """An entry point cannot be used; says which one, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """One entry point, loaded."""
+
+    name: str
+    source: str  # "package 1.0", or OURS for what comes with the bot
+    value: Any
+
+
+def added(group: str, own: Iterable[tuple[str, str]] = ()) -> list[Added]:
+    """Return what is added under this group: the bot's `own` first, then the others by name.
+
+    `own`: name and "module:attribute", as a package would declare them. Those are written in code,
+    so that a checkout that was never installed has them as well. Raises EntryPointError.
+    """
+    ours = [EntryPoint(name, value, group) for name, value in own]
+    theirs = sorted(entry_points(group=group), key=lambda each: (each.name, each.value))
+    found: dict[str, Added] = {}
+    for each in (*ours, *theirs):
+        if each.name in found:
+            both = f"{found[each.name].source} and {_source(each)}"
+            raise EntryPointError(f"{group} has two entry points named {each.name}: {both}")
+        found[each.name] = Added(each.name, _source(each), _loaded(each))
+    return list(found.values())
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except Exception as error:  # whatever a module does when it is imported
+        why = f"{type(error).__name__}: {error}"
+        of = f"{entry.name} = {entry.value!r} of {_source(entry)}"
+        raise EntryPointError(f"the entry point {of} cannot be loaded ({why})") from error
+
+
+def _source(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else OURS

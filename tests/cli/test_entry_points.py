@@ -1,0 +1,107 @@
+"""What other packages add: tools and surfaces by entry point, named where they are broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bot.cli.doctor.check import Level
+from bot.cli.doctor.checks import check_surfaces, check_tools
+from bot.cli.main import main
+from bot.config.settings import Settings
+from tests.added_package import add_package
+from tests.pages import ROOT, blocks
+
+TOOLS, SURFACES = "countersign.tools", "countersign.surfaces"
+DUTY = next(
+    each for each in blocks(ROOT / "docs" / "extending.md", "python") if "def duty(" in each
+)
+
+
+def test_tools_of_a_package_are_there(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The family of docs/extending.md is on beside the bot's own, and the doctor names it."""
+    [before] = check_tools(settings)
+    add_package(monkeypatch, tmp_path, "duty_board", DUTY, {TOOLS: "duty = duty_board:duty"})
+    [found] = check_tools(settings)
+    assert found.level is Level.OK
+    assert int(found.text.split()[0]) == int(before.text.split()[0]) + 1
+    assert found.text.endswith("are on, with duty of duty_board 1.0")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise RuntimeError('no licence')", "cannot be loaded (RuntimeError: no licence)"),
+        ("x = 1", "cannot be loaded (AttributeError"),
+        ("def duty(kit): raise OSError('no board')", "makes no tools (OSError: no board)"),
+        ("def duty(kit): return ['take over']", "makes str, which is no tool"),
+    ],
+)
+def test_a_broken_family_stops_the_start_by_its_name(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    """It is not left out: a bot that lacks tools it is counted on for does not start."""
+    add_package(monkeypatch, tmp_path, "duty_broken", code, {TOOLS: "duty = duty_broken:duty"})
+    [found] = check_tools(settings)
+    assert found.level is Level.FAIL
+    assert "duty" in found.text
+    assert "duty_broken 1.0" in found.text
+    assert said in found.text
+
+
+def test_two_of_one_name_are_refused(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes the place of the bot's own tools by calling themselves so."""
+    code = "def slack(kit): return []"
+    add_package(monkeypatch, tmp_path, "slack_twin", code, {TOOLS: "slack = slack_twin:slack"})
+    [found] = check_tools(settings)
+    assert found.level is Level.FAIL
+    assert "two entry points named slack: Countersign and slack_twin 1.0" in found.text
+
+
+def test_the_doctor_names_surfaces() -> None:
+    """Slack and the terminal are there without anything else installed."""
+    found = check_surfaces()
+    assert (found.level, found.text) == (Level.OK, "Slack, terminal")
+
+
+def test_what_is_no_surface_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A surface is a class that can be started and stopped; the doctor says what is not."""
+    code = "class Lamp:\n    def start(self): ..."
+    add_package(monkeypatch, tmp_path, "half_lamp", code, {SURFACES: "lamp = half_lamp:Lamp"})
+    found = check_surfaces()
+    assert found.level is Level.FAIL
+    assert "lamp of half_lamp 1.0 is no surface" in found.text
+
+
+def test_a_broken_surface_keeps_the_bot_from_starting(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`countersign run` ends with its name and what it raised."""
+    code = (
+        "class Lamp:\n"
+        "    def __init__(self, host): raise OSError('no bulb')\n"
+        "    def start(self): ...\n"
+        "    def stop(self): ...\n"
+    )
+    add_package(monkeypatch, tmp_path, "dark_lamp", code, {SURFACES: "lamp = dark_lamp:Lamp"})
+    settings.policy_path.write_text('[defaults]\napprovers = ["@shop-leads"]\n')
+    for name, value in {
+        "SLACK_BOT_TOKEN": settings.slack_bot_token.get_secret_value(),
+        "SLACK_APP_TOKEN": settings.slack_app_token.get_secret_value(),
+        "SLACK_API_URL": settings.slack_api_url,
+        "COUNTERSIGN_POLICY": str(settings.policy_path),
+        "DATABASE_URL": settings.database_url,
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    assert main(["run"]) == 1
+    said = capsys.readouterr().err
+    assert "lamp of dark_lamp 1.0 cannot be made (OSError: no bulb)" in said
