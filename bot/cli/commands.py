@@ -58,8 +58,16 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "pending": CommandEntry("bot.cli.terminal.pending", "what waits for people, and for whom"),
     "show": CommandEntry("bot.cli.terminal.show", "a request's or a call's whole life"),
-    "approve": CommandEntry("bot.cli.terminal.approve", "approve a call, as the operator"),
+    "approve": CommandEntry(
+        "bot.cli.terminal.approve", "approve a call or a plan, as the operator"
+    ),
     "reject": CommandEntry("bot.cli.terminal.reject", "reject a call, as the operator"),
+    "edit": CommandEntry("bot.cli.terminal.edit", "change a call that waits, as the operator"),
+    "answer": CommandEntry("bot.cli.terminal.answer", "answer a question, as the operator"),
+    "resolve": CommandEntry(
+        "bot.cli.terminal.resolve", "say what became of a call that nobody knows the end of"
+    ),
+    "cancel": CommandEntry("bot.cli.terminal.cancel", "stop a request of the operator's own"),
     "report": CommandEntry(
         "bot.cli.record.report", "how people decided: how many, how fast, by tool and by approver"
     ),

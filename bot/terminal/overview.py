@@ -46,7 +46,8 @@ class WaitingHere:
     deciders: Approvers | None  # of the step that is open; None where the gate cannot be read
     approved_by: tuple[str, ...]
     needed: int  # more people in that step
-    question: bool  # it is answered, in Slack, and nothing is approved
+    question: bool  # it is answered, and nothing is approved
+    plan: str  # with its revision, where more of it waits: what `approve --plan` takes; else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def waiting(tx: Transaction, tools: Registry, team: str, now: datetime) -> list[
 
 
 def _waiting(tx: Transaction, tools: Registry, call: Call, run: Run, now: datetime) -> WaitingHere:
-    gate, votes = _gate(call), calls.votes(tx, call.id, call.revision)
+    gate, votes = stored_gate(call), calls.votes(tx, call.id, call.revision)
     return WaitingHere(
         id=encode(CallTarget(call.id, call.revision)),
         status=call.status,
@@ -139,14 +140,24 @@ def _waiting(tx: Transaction, tools: Registry, call: Call, run: Run, now: dateti
         channel=run.channel,
         asked_at=call.asked_at,
         deadline=call.deadline,
-        deciders=_deciders(tx, call, now),
+        deciders=deciders_of(tx, call, now),
         approved_by=tuple(vote.person for vote in approving(votes)),
         needed=standing(gate, votes).needed if isinstance(gate, Ask) else 0,
         question=is_question(call),
+        plan=plan_of(tx, call),
     )
 
 
-def _gate(call: Call) -> Gate | None:
+def plan_of(tx: Transaction, call: Call) -> str:
+    """Return the plan with its revision, where several of its calls wait to be decided; else ""."""
+    plan, found = calls.plan(tx, call.plan_id), calls.of_plan(tx, call.plan_id)
+    waiting = {each.id for each in found if each.status is CallStatus.PENDING}
+    waiting -= {each.id for each in found if is_question(each)}
+    several = call.id in waiting and len(waiting) > 1
+    return encode(CallTarget(plan.id, plan.revision)) if plan and several else ""
+
+
+def stored_gate(call: Call) -> Gate | None:
     """Return what policy said; None of a call that was refused before policy was asked."""
     try:
         return load_gate(call.gate)
@@ -154,7 +165,7 @@ def _gate(call: Call) -> Gate | None:
         return None
 
 
-def _deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
+def deciders_of(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
     """Return who counts in the step that is open, as the policy names them.
 
     Of a question: who is asked.
@@ -162,7 +173,7 @@ def _deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
     if is_question(call):
         question = read(tx, call.id)
         return question.people if question else None
-    gate = _gate(call)
+    gate = stored_gate(call)
     if not isinstance(gate, Ask):
         return None
     votes = calls.votes(tx, call.id, call.revision)
@@ -201,7 +212,7 @@ def _call_id(wanted: str) -> str:
 
 
 def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTold:
-    gate = _gate(call)
+    gate = stored_gate(call)
     view = call_view(tools, tx, call.id) if gate else None
     return CallTold(
         id=encode(CallTarget(call.id, call.revision)),
@@ -213,7 +224,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
         else {},
         digest=call.digest,
         rule=gate.rule if gate else "",
-        deciders=_deciders(tx, call, now),
+        deciders=deciders_of(tx, call, now),
         asked_at=call.asked_at,
         deadline=call.deadline,
         agent_reason=masked(call.reason),

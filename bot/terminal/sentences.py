@@ -13,8 +13,58 @@ def no_such_call() -> str:
 
 
 def is_a_question() -> str:
-    """An answer is no approval, and the terminal takes none."""
-    return "That is a question: whoever is asked answers it in Slack."
+    """An answer is no approval."""
+    return "That is a question: `countersign answer` is for whoever was asked."
+
+
+def is_no_question() -> str:
+    """Only a question is answered."""
+    return "That is no question: it is approved, edited or rejected."
+
+
+def no_such_plan() -> str:
+    """Nothing of it waits, or it is no plan."""
+    return "Nothing waits in a plan of that id; `countersign pending` shows plans with their ids."
+
+
+def no_such_request() -> str:
+    """No request goes by that id."""
+    return "No request goes by that id; `countersign show` tells it for each call."
+
+
+def nothing_to_edit() -> str:
+    """Neither a question nor what policy let run is edited."""
+    return "There is nothing to edit in it."
+
+
+def nothing_changed() -> str:
+    """What was typed is what there was."""
+    return "That changes nothing: it reads so already."
+
+
+def edited(effect: str, wanted: str) -> str:
+    """The edit is stored; votes for the old version no longer count."""
+    return f"Saved: {effect}\nIt still waits for approval, as {wanted}"
+
+
+def answered() -> str:
+    """The agent has the answer."""
+    return "Answered; the agent has been told."
+
+
+def noted() -> str:
+    """What was said of a call is written down."""
+    return "Noted."
+
+
+def cancelled() -> str:
+    """The request is over."""
+    return "Cancelled; nothing more of it will run."
+
+
+def goes_on() -> str:
+    """A request that could not go on is taken up again."""
+    return "It is tried again."
 
 
 def not_all_shown(covered: Sequence[str]) -> str:

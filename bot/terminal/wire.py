@@ -1,18 +1,24 @@
-"""What a command says to the running bot, and what it answers: a line of JSON each way.
+"""What a command says to the running bot, and what it answers: lines of JSON.
 
-They meet at a socket beside the database, which only its owner may open.
+They meet at a socket beside the database, which only its owner may open. A command says one line
+and hears one.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from storage.states import Verb
+from pydantic import TypeAdapter, ValidationError
 
-MOST = 65_536  # bytes of one line
+from bot.terminal.shown import CallShown
+
+MOST = 65_536  # bytes of what a command says
+MOST_TOLD = 4_000_000  # bytes of a line that the bot says
 LONGEST_PATH = 100  # bytes of a socket's path, below what systems allow
 
 
@@ -20,13 +26,32 @@ class GarbledError(ValueError):
     """The other side said something that is no line of this kind."""
 
 
+class Wish(StrEnum):
+    """What the operator wants; the target is a call with its revision, but for those that say."""
+
+    APPROVE = "approve"
+    REJECT = "reject"  # words: why
+    APPROVE_PLAN = "approve_plan"  # all that waits in it; the target: a plan with its revision
+    EDIT = "edit"  # values: what was changed
+    ANSWER = "answer"  # a question; values, or words where it asks for one
+    DECLINE = "decline"  # they cannot say
+    DONE = "done"  # a call that is UNKNOWN has happened
+    NOT_DONE = "not_done"
+    AGAIN = "again"  # it is to run once more
+    CANCEL = "cancel"  # target: a request
+    RETRY = "retry"  # target: a request that could not go on
+    PENDING = "pending"  # tell what the operator may decide
+    LOOK = "look"  # tell how one call stands
+
+
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What the operator wants: approve or reject one call at the revision that they saw."""
+    """What the operator wants of the bot."""
 
-    verb: Verb
-    target: str  # as `pending` shows it: "PCG7SqfUal4mukN38Utqcw:1"
-    words: str = ""  # a note, or why not
+    wish: Wish
+    target: str = ""  # as it was shown: "PCG7SqfUal4mukN38Utqcw:1"
+    words: str = ""  # a note, why not, an answer
+    values: Mapping[str, str] = field(default_factory=dict)  # what was typed, by the field's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +60,10 @@ class Answering:
 
     counted: bool
     sentence: str
+    calls: tuple[CallShown, ...] = ()
+
+
+_ANSWERING = TypeAdapter(Answering)
 
 
 def socket_path(database: Path) -> Path:
@@ -44,27 +73,29 @@ def socket_path(database: Path) -> Path:
 
 def write_line(said: Asking | Answering) -> bytes:
     """One line, to be sent."""
-    return json.dumps(asdict(said), ensure_ascii=False).encode() + b"\n"
+    return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def read_asking(line: bytes) -> Asking:
     """Read what a command said; raises GarbledError."""
     given = _read(line)
-    verb, target, words = (given.get(name) for name in ("verb", "target", "words"))
-    if verb not in (Verb.APPROVE, Verb.REJECT) or not isinstance(target, str):
-        raise GarbledError("neither an approval nor a rejection")
+    wish, target, words = (given.get(name) for name in ("wish", "target", "words"))
+    values = given.get("values", {})
+    if not isinstance(wish, str) or wish not in frozenset(Wish) or not isinstance(target, str):
+        raise GarbledError("nothing that the terminal does")
     if not isinstance(words, str):
         raise GarbledError("the words are no text")
-    return Asking(Verb(verb), target, words)
+    if not isinstance(values, dict) or not all(isinstance(each, str) for each in values.values()):
+        raise GarbledError("the values are no texts")
+    return Asking(Wish(wish), target, words, values)
 
 
 def read_answering(line: bytes) -> Answering:
     """Read what the bot answered; raises GarbledError."""
-    given = _read(line)
-    counted, sentence = given.get("counted"), given.get("sentence")
-    if not isinstance(counted, bool) or not isinstance(sentence, str):
-        raise GarbledError("no answer")
-    return Answering(counted, sentence)
+    try:
+        return _ANSWERING.validate_json(line, strict=False)
+    except ValidationError:
+        raise GarbledError("no answer") from None
 
 
 def _read(line: bytes) -> dict[str, Any]:

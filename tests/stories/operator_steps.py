@@ -35,6 +35,14 @@ approvers = ["@shop-leads"]
 """
 
 
+@pytest.fixture(autouse=True)
+def at_the_machine(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands are typed where the bot runs, with its settings."""
+    monkeypatch.chdir(harness.folder)
+    for name, value in environment(harness).items():
+        monkeypatch.setenv(name, value)
+
+
 def with_tools(folder: Path) -> Path:
     """Put the stories' tools there, where the commands find them; returns the folder."""
     (folder / f"{TOOLS}.py").write_text(

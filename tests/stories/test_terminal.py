@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlmodel import col
 
-from bot.terminal.wire import Asking, read_answering, socket_path, write_line
+from bot.terminal.wire import Asking, Wish, read_answering, socket_path, write_line
 from storage import calls
 from storage.models import Delivery, Message, Vote
 from storage.states import CallStatus, DeliveryStatus, MessageKind, Surface, Verb
@@ -20,15 +20,16 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.operator_steps import (
     ANA,
     POLICY,
+    at_the_machine,
     command,
-    environment,
     spoken,
     waits,
     with_tools,
 )
 from tests.stories.steps import arrived, ask, noted, open_modal, statuses, typed, vote
 
-EDIT = b'{"verb": "edit", "target": "x:1", "words": ""}'
+ODD = b'{"wish": "sell", "target": "x:1", "words": ""}'
+__all__ = ["at_the_machine"]
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +40,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, F
     harness = Harness(folder, fakes.tools, POLICY, COUNTERSIGN_OPERATOR=ANA)
     yield harness, fakes
     harness.close()
-
-
-@pytest.fixture(autouse=True)
-def at_the_machine(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands are typed where the bot runs, with its settings."""
-    monkeypatch.chdir(harness.folder)
-    for name, value in environment(harness).items():
-        monkeypatch.setenv(name, value)
 
 
 def test_what_waits_is_approved_there(
@@ -202,9 +195,9 @@ def test_the_door_is_for_its_owner_only(harness: Harness) -> None:
     """Nobody else may open the socket; what is no line of ours gets no answer, and does no harm."""
     path = socket_path(harness.app.core.store.path)
     assert path.stat().st_mode & 0o777 == 0o600
-    for odd in (b"{}\n", b"approve\n", EDIT + b"\n", b"[]\n"):
+    for odd in (b"{}\n", b"approve\n", ODD + b"\n", b"[]\n"):
         assert spoken(harness, odd) == b""
-    answer = read_answering(spoken(harness, write_line(Asking(Verb.APPROVE, "x:1"))))
+    answer = read_answering(spoken(harness, write_line(Asking(Wish.APPROVE, "x:1"))))
     assert (answer.counted, "Nothing goes by that id" in answer.sentence) == (False, True)
 
 
@@ -253,9 +246,7 @@ def test_a_bot_that_stops_leaves_the_decision_for_its_next_life(
     assert "It is written down" in said[0][1]
 
 
-def test_a_question_is_answered_in_slack(
-    harness: Harness, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_question_is_not_approved(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
     """It is listed with whom it is for, and nobody approves it; no report counts it."""
     to_ben = {"question": "Is the parcel here?", "kind": "yes_no", "to": "UBEN00001"}
     thread = ask(harness, question(**to_ben), who="cleo")
@@ -264,7 +255,7 @@ def test_a_question_is_answered_in_slack(
     before = command(capsys, "report")[1]
     assert "ask_person" not in before
     listed = command(capsys, "pending")[1]
-    assert "a question, to be answered in Slack by Ben Okafor (UBEN00001)" in listed
+    assert "a question, to be answered by Ben Okafor (UBEN00001)" in listed
     for words in (["approve"], ["reject", "--reason", "no"]):
         code, said = command(capsys, *words, f"{call.id}:1")
         assert (code, "That is a question" in said) == (1, True)

@@ -1,14 +1,18 @@
-"""How `approve` and `reject` reach the running bot, which alone decides."""
+"""How commands reach the running bot, which alone decides."""
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from bot.cli.console import DOTENV, complain, say
+from bot.cli.console import DOTENV, UsageError, complain, harmless, say
 from bot.config.settings import Settings
 from bot.terminal.wire import (
-    MOST,
+    MOST_TOLD,
+    Answering,
     Asking,
     GarbledError,
     read_answering,
@@ -19,43 +23,80 @@ from bot.terminal.wire import (
 PATIENCE = 45.0  # seconds for an answer: longer than the bot itself takes to give up
 
 
+class NoBotError(Exception):
+    """The bot cannot be reached; the sentence says what to do."""
+
+
 def ask(asking: Asking) -> int:
     """Say it to the bot and print what it answers; returns the exit code, 1 where nothing counted.
 
     Raises SettingsError.
     """
+    try:
+        answer = heard(place(), asking)
+    except NoBotError as error:
+        return complain(error)
+    if not answer.counted:
+        return complain(harmless(answer.sentence))
+    say(harmless(answer.sentence))
+    return 0
+
+
+def place() -> Path:
+    """Return where the bot listens; raises NoBotError without an operator, and SettingsError."""
     settings = Settings.load(os.environ, DOTENV, reading=True)
     if settings.operator is None:
-        return complain(
+        raise NoBotError(
             "There is no operator: set COUNTERSIGN_OPERATOR to your Slack user id, U…, and start"
             " the bot anew."
         )
-    path = socket_path(settings.database_path)
+    return socket_path(settings.database_path)
+
+
+def heard(path: Path, asking: Asking) -> Answering:
+    """Say it to the bot, and return what it answers; raises NoBotError."""
+    with connected(path) as bot:
+        bot.sendall(write_line(asking))
+        return read_answering(_line(bot))
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[socket.socket]:
+    """A line to the bot; what goes wrong with it raises NoBotError."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
             bot.settimeout(PATIENCE)
             bot.connect(str(path.absolute()))
-            bot.sendall(write_line(asking))
-            answer = read_answering(_line(bot))
+            yield bot
     except TimeoutError:
-        return complain("The bot does not answer; `countersign show` tells what becomes of it.")
+        sentence = "The bot does not answer; `countersign show` tells what becomes of it."
+        raise NoBotError(sentence) from None
     except OSError as error:
-        return complain(
+        sentence = (
             f"No bot listens at {path} ({error.strerror or error}): it is not running, or was"
             " started without COUNTERSIGN_OPERATOR."
         )
+        raise NoBotError(sentence) from None
     except GarbledError:
-        return complain("The bot closed the line without an answer; its log says why.")
-    if not answer.counted:
-        return complain(answer.sentence)
-    say(answer.sentence)
-    return 0
+        sentence = "The bot closed the line without an answer; its log says why."
+        raise NoBotError(sentence) from None
+
+
+def assignments(words: Iterable[str]) -> dict[str, str]:
+    """Return what was typed as name=value; raises UsageError for anything else, or a name twice."""
+    found: dict[str, str] = {}
+    for each in words:
+        name, is_one, value = each.partition("=")
+        if not is_one or not name or name in found:
+            raise UsageError(f"{each!r} is not name=value, or its name stands twice")
+        found[name] = value
+    return found
 
 
 def _line(bot: socket.socket) -> bytes:
     found = b""
-    while not found.endswith(b"\n") and len(found) <= MOST:
-        part = bot.recv(4096)
+    while not found.endswith(b"\n") and len(found) <= MOST_TOLD:
+        part = bot.recv(65_536)
         if not part:
             break
         found += part

@@ -53,13 +53,15 @@ def _lines(each: WaitingHere, words: PlainWords, now: datetime) -> Iterator[str]
     place = words.channel(each.channel)
     yield f"    asked by {words.person(each.requester)} in {place}{due}"
     if each.status is CallStatus.UNKNOWN:
-        yield "    nobody knows whether it happened: say so on its card in Slack"
+        yield "    nobody knows whether it happened: `countersign resolve` says so, or its card"
         return
     if each.question:
         asked = deciders_in_words(each.deciders, words, each.channel)
-        yield f"    a question, to be answered in Slack by {asked}"
+        yield f"    a question, to be answered by {asked}"
         return
     many = "" if each.needed == 1 else f"{each.needed} of "
     yield f"    who decides: {many}{deciders_in_words(each.deciders, words, each.channel)}"
+    if each.plan:
+        yield f"    of plan {each.plan}, of which more waits"
     if each.approved_by:
         yield f"    approved by {', '.join(map(words.person, each.approved_by))}"

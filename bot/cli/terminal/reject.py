@@ -6,8 +6,7 @@ import argparse
 
 from bot.cli.console import UsageError
 from bot.cli.terminal.asking import ask
-from bot.terminal.wire import Asking
-from storage.states import Verb
+from bot.terminal.wire import Asking, Wish
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,4 +22,4 @@ def run(arguments: argparse.Namespace) -> int:
     reason = arguments.reason.strip()
     if not reason:
         raise UsageError("`reject` needs a --reason of some words")
-    return ask(Asking(Verb.REJECT, arguments.id, reason))
+    return ask(Asking(Wish.REJECT, arguments.id, reason))

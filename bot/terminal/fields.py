@@ -1,0 +1,127 @@
+"""What can be filled in about a call, and what was typed there as Slack's inputs send it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.messages.actions.names import Entry
+from bot.messages.forms.inputs import Input, make
+from bot.messages.forms.layout import FieldErrors, laid_out
+from bot.messages.forms.slots import Kind, lookup, slots
+from bot.messages.text import visible
+from bot.terminal.shown import FieldShown
+from bot.tools import Tool
+from bot.tools.people.answer_form import form_of, suggested
+from bot.tools.people.question import AskPerson
+from storage.masking import masked
+
+_CHOSEN = ("radio_buttons", "static_select")
+_PICKED = {"datepicker": "selected_date", "timepicker": "selected_time"}
+WHEN = "Please enter a date and a time, like 2026-11-21 14:30."
+
+
+def inputs_of_edit(tool: Tool[Any], arguments: Mapping[str, Any]) -> list[Input]:
+    """Return the inputs of a call's arguments: those of its Edit dialog."""
+    return [place.input for place in laid_out(tool, arguments)[0] if place.input]
+
+
+def inputs_of_question(question: AskPerson) -> list[Input]:
+    """Return the inputs of a question's answer: those of its dialog."""
+    tool, initial = form_of(question), suggested(question)
+    found = [make(slot, lookup(initial, slot.keys)) for slot in slots(tool, initial)]
+    return [each for each in found if each]
+
+
+def shown(inputs: Sequence[Input]) -> tuple[FieldShown, ...]:
+    """Return them as they are shown; what looks like a secret is masked."""
+    return tuple(_shown(each) for each in inputs)
+
+
+def name_of(made: Input) -> str:
+    """Return what is typed before the "=": "amount", "address.city"."""
+    return ".".join(made.slot.names)
+
+
+def filled_in(
+    inputs: Sequence[Input], typed: Mapping[str, str]
+) -> dict[str, dict[str, Any]] | FieldErrors:
+    """Return the state of the dialog's elements; nothing of inputs that nobody typed into.
+
+    What no input is called is an error under that name.
+    """
+    known = {name_of(each): each for each in inputs}
+    odd = {name: f"There is nothing called so; {_all(known)}." for name in typed.keys() - known}
+    found: dict[str, dict[str, Any]] = {}
+    for name, text in typed.items():
+        made = known.get(name)
+        if made is None:
+            continue
+        element = _element(made, text)
+        if isinstance(element, str):
+            odd[made.slot.block_id] = element
+        else:
+            found[made.slot.block_id] = {Entry.VALUE: element}
+    return FieldErrors(odd) if odd else found
+
+
+def in_sentences(errors: FieldErrors, inputs: Sequence[Input]) -> str:
+    """Return what is wrong, each in a line behind its label."""
+    labels = {each.slot.block_id: visible(each.slot.label) for each in inputs}
+    return "\n".join(f"{labels.get(at, at)}: {why}" for at, why in errors.errors.items())
+
+
+def _all(known: Mapping[str, Input]) -> str:
+    return f"there are {', '.join(known)}" if known else "nothing can be filled in here"
+
+
+def _shown(made: Input) -> FieldShown:
+    chosen = (label for code, label, _ in made.options if code == made.initial)
+    return FieldShown(
+        name=name_of(made),
+        label=visible(made.slot.label),
+        text=next(chosen, _text(made)),
+        options=tuple(label for _, label, _ in made.options),
+        lines=made.kind is Kind.LINES,
+        hint=visible(made.slot.hint),
+    )
+
+
+def _text(made: Input) -> str:
+    if made.initial is None:
+        return ""
+    if isinstance(made.initial, int):  # a moment, in seconds
+        return f"{datetime.fromtimestamp(made.initial, UTC):%Y-%m-%d %H:%M}"
+    return visible(masked(made.initial))
+
+
+def _element(made: Input, typed: str) -> dict[str, Any] | str:
+    """Return what Slack's input would send, or what is wrong with it."""
+    if made.widget in _CHOSEN:
+        codes = list(_codes(made, typed))
+        if len(codes) != 1:
+            return f"Please say one of these: {', '.join(label for _, label, _ in made.options)}."
+        return {"selected_option": {"value": codes[0]}}
+    if made.widget == "datetimepicker":
+        return _moment(typed)
+    return {_PICKED.get(made.widget, "value"): typed or None}
+
+
+def _codes(made: Input, typed: str) -> Iterator[str]:
+    """The options that are meant: by what it is called, or by its value."""
+    wanted = " ".join(typed.split()).casefold()
+    for code, label, _ in made.options:
+        if wanted in (code.casefold(), " ".join(label.split()).casefold()):
+            yield code
+
+
+def _moment(typed: str) -> dict[str, Any] | str:
+    if not typed.strip():
+        return {"selected_date_time": None}
+    try:
+        moment = datetime.fromisoformat(typed.strip())
+    except ValueError:
+        return WHEN
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return {"selected_date_time": int(aware.timestamp())}
