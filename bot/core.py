@@ -43,6 +43,7 @@ from bot.policy.directory import Directory
 from bot.runs import ports
 from bot.runs.direct.turns import DirectTurns
 from bot.runs.executor import CallExecutor
+from bot.runs.hearing.typed import TypedWords
 from bot.runs.intake import Intake
 from bot.runs.loop import Acts, Loop
 from bot.runs.ports import Answer, Attentive, Presence, Questions, Thread
@@ -272,6 +273,9 @@ class Core:
         path = self.settings.policy_path
         acts = Acts(
             intake=intake,
+            typed=TypedWords(
+                self.store, self.clock, self.authority, self.settings.has_model, ended
+            ),
             replies=PlainReplies(QuestionAnswers(self.store, self.authority), self.identity.user),
             clicks=self.clicks(ended),
             expiry=Expiry(self.store, self.clock, self.tools),

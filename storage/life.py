@@ -1,4 +1,4 @@
-"""Everything that a call has been: all its revisions, all votes on any of them. Reads only."""
+"""Everything that a call has been, and what its request's thread was told. Reads only."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from typing import Any
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
-from storage.models import Revision, Vote
+from storage.models import Message, Revision, Vote
+from storage.states import MessageKind, MessageStatus
 from storage.transaction import Transaction, rows
 
 _CALL: Any = bindparam("call_")
 _REVISIONS = select(Revision).where(col(Revision.call_id) == _CALL).order_by(col(Revision.number))
 _VOTES = select(Vote).where(col(Vote.call_id) == _CALL).order_by(col(Vote.seq))
+
+_SAID = (
+    select(Message)
+    .where(
+        col(Message.run_id) == bindparam("run_"),
+        col(Message.kind).in_((MessageKind.ANSWER, MessageKind.NOTICE)),
+        col(Message.status) != MessageStatus.STREAMING,
+    )
+    .order_by(col(Message.seq))
+)
 
 
 def revisions(tx: Transaction, call_id: str) -> list[Revision]:
@@ -23,3 +34,8 @@ def revisions(tx: Transaction, call_id: str) -> list[Revision]:
 def votes(tx: Transaction, call_id: str) -> list[Vote]:
     """Every vote on any revision of a call, oldest first."""
     return rows(tx, Vote, _VOTES, call_=call_id)
+
+
+def said(tx: Transaction, run_id: str) -> list[Message]:
+    """What a request's thread was told in words, whole: answers and lines, in order."""
+    return rows(tx, Message, _SAID, run_=run_id)

@@ -147,6 +147,7 @@ class DeliveryKind(StrEnum):
     EVENT = "event"
     ACTION = "action"  # a click
     SUBMISSION = "submission"  # of a dialog
+    TYPED = "typed"  # words for the agent, at another surface than Slack
     PROGRAM = "program"  # a call that code in this process asks for, stored like the others
 
 

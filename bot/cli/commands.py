@@ -56,6 +56,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "audit": CommandEntry(
         "bot.cli.record.audit", "verify, show or export the record of what was decided and done"
     ),
+    "chat": CommandEntry(
+        "bot.cli.chat.chat", "ask the agent and decide at the terminal, as the operator"
+    ),
     "pending": CommandEntry("bot.cli.terminal.pending", "what waits for people, and for whom"),
     "show": CommandEntry("bot.cli.terminal.show", "a request's or a call's whole life"),
     "approve": CommandEntry(

@@ -21,9 +21,10 @@ from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.runs.channels import SharedChannels, follow, say_where
+from bot.runs.hearing.taking_on import take_on
 from bot.runs.ports import Attentive, Questions
 from bot.tools import Registry
-from storage import contacts, endings, inbox, moves, outbox, runs
+from storage import contacts, endings, inbox, outbox, runs
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, RunStatus
 from storage.store import Store
@@ -177,24 +178,9 @@ class Intake:
         self, tx: Transaction, delivery: Delivery, run: Run | None, in_private: bool
     ) -> Run | None:
         """Have the model hear a message, in the open request or in a new one, which is returned."""
-        now, made = self._clock.now(), None
-        if run is None or not runs.is_open(run):
-            if run is not None and run.status is R.FAILED:
-                endings.leave_behind(tx, run, at=now, words=outputs)
-            run = made = Run(
-                team=delivery.team,
-                channel=delivery.user if in_private else delivery.channel,
-                thread_ts="" if in_private else delivery.thread_ts,
-                requester=delivery.user,
-                created_at=now,
-                updated_at=now,
-            )
-            moves.started(tx, run, at=now)
+        made = take_on(tx, delivery, run, at=self._clock.now(), in_private=in_private)
+        if made:
             self._greet(tx, delivery)
-        elif run.status is R.WAITING:
-            # a side turn: what waits goes on waiting, unless the model is asked to change it
-            moves.run(tx, run, R.READY, at=now, actor=delivery.user)
-        inbox.hold(tx, delivery, run.id)
         return made
 
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:

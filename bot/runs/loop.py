@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bot.approvals.answers.plain_replies import PlainReplies
     from bot.approvals.clicks import Clicks
     from bot.config.policy_reload import PolicyReload
+    from bot.runs.hearing.typed import TypedWords
 
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
@@ -47,6 +48,7 @@ class Acts:
     """What a tick does, beside handing out runs."""
 
     intake: Intake
+    typed: TypedWords
     replies: PlainReplies
     clicks: Clicks
     expiry: Expiry
@@ -190,7 +192,7 @@ class Loop:
         try:
             if delivery.kind in inbox.CLICKS:
                 self._acts.clicks.take(delivery)
-            elif not self._acts.replies.take(delivery):
+            elif not (self._acts.typed.take(delivery) or self._acts.replies.take(delivery)):
                 self._acts.intake.take(delivery)
         except NotYetKnownError as error:  # the loop is woken when it is known
             self._waiting.put(delivery.seq, error.answers)

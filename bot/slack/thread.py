@@ -74,8 +74,8 @@ class SlackThread:
 
     def _overheard(self, run: Run, ours: set[str], until: str) -> dict[str, object] | None:
         """Return the messages before `until` that the transcript does not have; None for none."""
-        if run.thread_ts == until:
-            return None  # the request is the thread's first message
+        if run.thread_ts >= until:
+            return None  # the request is the thread's first message, or was typed elsewhere before
         with self._store.read() as tx:
             since = inbox.newest_taken(tx, run.team, run.channel, run.thread_ts)
         try:

@@ -38,6 +38,7 @@ from storage import calls, outbox, runs
 from storage.models import Call, Delivery, Run
 from storage.states import CallStatus, Verb
 
+LONGEST = 12_000  # characters of words for the agent
 PREVIEWED = 10.0  # seconds that the preview of an edit may take: as long as any
 CLICKS = {
     Wish.DECLINE: Action.DECLINE,
@@ -199,6 +200,22 @@ class OperatorActs:
             return InTheWay(in_sentences(errors, inputs))
         made = deliveries.submission(Dialog.ANSWER, found.target, state, found.run, self._operator)
         return Typed([made], _unless_refused(sentences.answered()))
+
+    def say(self, asking: Asking) -> Typed | InTheWay:
+        """Say something to the agent, in the chat of a request or in a new one."""
+        words, run = asking.words.strip(), None
+        if not words or len(words) > LONGEST:
+            return InTheWay(sentences.too_many_words(LONGEST, len(words)))
+        if asking.target:
+            with self._host.store.read() as tx:
+                run = runs.get(tx, asking.target)
+            if run is None or run.requester != self._operator or runs.is_form(run):
+                return InTheWay(sentences.no_such_chat())
+            if not run.thread_ts:
+                return InTheWay(sentences.not_begun_yet())
+        team, now = self._host.identity.team, self._host.clock.now()
+        made = deliveries.typed(words, run, team, self._operator, now)
+        return Typed([made], _unless_refused(sentences.heard()))
 
     def click(self, asking: Asking) -> Typed | InTheWay:
         """Say that one cannot answer, or what became of a call that nobody knows of."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from bot.messages.actions.codec import Subject, encode, encode_dialog
@@ -44,6 +45,21 @@ def click(action: Action, target: Target, run: Run, person: str) -> Delivery:
     """Build the delivery of a button that `person` has clicked."""
     clicked = {"action_id": action, "value": encode(target)}
     return _delivery(DeliveryKind.ACTION, {"actions": [clicked]}, run, person)
+
+
+def typed(words: str, run: Run | None, team: str, person: str, at: datetime) -> Delivery:
+    """Build the delivery of words for the agent, in the thread of `run` or in a new one."""
+    event = {"text": words, "ts": f"{at.timestamp():.6f}"}
+    return Delivery(
+        key=f"terminal:{new_id()}",
+        kind=DeliveryKind.TYPED,
+        team=team,
+        user=person,
+        channel=run.channel if run else "",
+        thread_ts=run.thread_ts if run else "",
+        body=json.dumps({"event": event}, ensure_ascii=False),
+        surface=Surface.TERMINAL,
+    )
 
 
 def _delivery(kind: DeliveryKind, body: Mapping[str, Any], run: Run, person: str) -> Delivery:

@@ -6,6 +6,7 @@ Only the account that the bot runs under may open it; who connects speaks as the
 from __future__ import annotations
 
 import logging
+import select
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +14,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.terminal.wire import LONGEST_PATH, MOST, GarbledError, read_asking, write_line
+from bot.terminal.wire import (
+    LONGEST_PATH,
+    MOST,
+    Asking,
+    GarbledError,
+    Wish,
+    read_asking,
+    write_line,
+)
 
 if TYPE_CHECKING:
     from bot.terminal.terminal import Terminal
 
 log = logging.getLogger("countersign.terminal")
 SIDE_BY_SIDE = 4  # commands that are answered at once
+CHATS = 16  # that are followed at once
 HEARING = 5.0  # seconds that a command has to say what it wants
 
 
@@ -32,6 +42,8 @@ class Door:
         self._terminal = terminal
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
+        self._followers = threading.Semaphore(CHATS)
+        self._chats: list[threading.Thread] = []
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="terminal")
 
     def open(self) -> None:
@@ -65,8 +77,8 @@ class Door:
             self._path.unlink(missing_ok=True)
         if self._terminal is not None:
             self._terminal.stop()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
+        for thread in [*self._chats, *([self._thread] if self._thread else [])]:
+            thread.join(timeout=5)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _serve(self, listening: socket.socket) -> None:
@@ -80,17 +92,46 @@ class Door:
 
     def _hear(self, visitor: socket.socket) -> None:
         assert self._terminal is not None
-        with visitor:
-            try:
-                visitor.settimeout(HEARING)
-                answer = self._terminal.answer(read_asking(_line(visitor)))
-                visitor.sendall(write_line(answer))
-            except GarbledError as error:
-                log.warning("a command said nothing that is understood: %s", error)
-            except OSError as error:
-                log.warning("a command went away: %s", error)
-            except Exception:
-                log.exception("a command could not be answered")
+        visitor.settimeout(HEARING)
+        try:
+            asking = read_asking(_line(visitor))
+            if asking.wish is Wish.FOLLOW and self._followers.acquire(blocking=False):
+                # it stays as long as the chat: on a thread of its own
+                follow = threading.Thread(target=self._follow, args=(visitor, asking), daemon=True)
+                self._chats = [each for each in self._chats if each.is_alive()] + [follow]
+                follow.start()
+                return
+            visitor.sendall(write_line(self._terminal.answer(asking)))
+        except GarbledError as error:
+            log.warning("a command said nothing that is understood: %s", error)
+        except OSError as error:
+            log.warning("a command went away: %s", error)
+        except Exception:
+            log.exception("a command could not be answered")
+        visitor.close()
+
+    def _follow(self, visitor: socket.socket, asking: Asking) -> None:
+        """Tell a visitor what happens in a chat until they go, or this door is closed."""
+        assert self._terminal is not None
+        try:
+            with visitor:
+                self._terminal.follow(
+                    asking,
+                    lambda happening: visitor.sendall(write_line(happening)),
+                    lambda: _is_gone(visitor),
+                )
+        except OSError:
+            log.info("who followed a chat went away")
+        except Exception:
+            log.exception("a chat could not be followed")
+        finally:
+            self._followers.release()
+
+
+def _is_gone(visitor: socket.socket) -> bool:
+    """Return whether the other side has hung up; it says nothing more while it follows."""
+    readable, _, _ = select.select([visitor], [], [], 0)
+    return bool(readable) and not visitor.recv(4096)
 
 
 def _line(visitor: socket.socket) -> bytes:

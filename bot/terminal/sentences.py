@@ -32,6 +32,26 @@ def no_such_request() -> str:
     return "No request goes by that id; `countersign show` tells it for each call."
 
 
+def no_such_chat() -> str:
+    """Words go to requests of one's own that the agent works on."""
+    return "No chat of yours goes by that id."
+
+
+def too_many_chats() -> str:
+    """More are followed than the bot has threads for."""
+    return "Too many chats are open at once: close one, and try again."
+
+
+def not_begun_yet() -> str:
+    """A chat is a thread in Slack, and Slack does not have its first message yet."""
+    return "Slack does not have the beginning of this chat yet; say it again in a moment."
+
+
+def heard() -> str:
+    """The words are stored for the agent."""
+    return "The agent has it."
+
+
 def nothing_to_edit() -> str:
     """Neither a question nor what policy let run is edited."""
     return "There is nothing to edit in it."

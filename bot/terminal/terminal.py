@@ -17,8 +17,9 @@ from bot.messages.text import plainly
 from bot.surfaces.port import Host
 from bot.terminal import sentences
 from bot.terminal.acts import InTheWay, OperatorActs, Typed
+from bot.terminal.following import Following
 from bot.terminal.seen import Seen
-from bot.terminal.wire import Answering, Asking, Wish
+from bot.terminal.wire import Answering, Asking, Happening, Wish
 from storage import inbox
 from storage.models import Delivery
 from storage.states import DeliveryStatus
@@ -46,11 +47,20 @@ class Terminal:
                 if found is None:
                     return Answering(False, sentences.no_such_call())
                 return Answering(True, "", calls=(found,))
+            case Wish.FOLLOW:
+                return Answering(False, sentences.too_many_chats())
             case wish:
                 typed = self._typed()[wish](asking)
                 if isinstance(typed, InTheWay):
                     return Answering(False, typed.sentence)
                 return self._done(typed)
+
+    def follow(
+        self, asking: Asking, say: Callable[[Happening], None], is_gone: Callable[[], bool]
+    ) -> None:
+        """Say what happens in the chat of a request until who listens is gone, or the bot ends."""
+        following = Following(self._host, self._seen, asking.target)
+        following.tell(say, lambda: self._ending.is_set() or is_gone())
 
     def _typed(self) -> Mapping[Wish, Callable[[Asking], Typed | InTheWay]]:
         """Return what makes deliveries of each wish that changes something."""
@@ -61,6 +71,7 @@ class Terminal:
             Wish.APPROVE_PLAN: acts.approve_plan,
             Wish.EDIT: acts.edit,
             Wish.ANSWER: acts.answer,
+            Wish.SAY: acts.say,
             **dict.fromkeys((Wish.DECLINE, Wish.DONE, Wish.NOT_DONE, Wish.AGAIN), acts.click),
             **dict.fromkeys((Wish.CANCEL, Wish.RETRY), acts.about_request),
         }
@@ -83,7 +94,7 @@ class Terminal:
             return Answering(False, sentences.could_not_be_decided())
         told = [plainly(self._host.named(each.answer)) for each in found if each.answer]
         if said := typed.came_of_it(found):
-            return Answering(True, "\n".join([said, *told]))
+            return Answering(True, "\n".join([said, *told]), run=found[0].run_id or "")
         return Answering(False, "\n".join(told) or sentences.could_not_be_decided())
 
     def _over(self, typed: Typed) -> bool:

@@ -1,7 +1,7 @@
 """What a command says to the running bot, and what it answers: lines of JSON.
 
 They meet at a socket beside the database, which only its owner may open. A command says one line
-and hears one.
+and hears one; who follows a chat says one line and hears one for each thing that happens.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class Wish(StrEnum):
     AGAIN = "again"  # it is to run once more
     CANCEL = "cancel"  # target: a request
     RETRY = "retry"  # target: a request that could not go on
+    SAY = "say"  # words for the agent; target: a request of the chat, "" to begin one
     PENDING = "pending"  # tell what the operator may decide
     LOOK = "look"  # tell how one call stands
+    FOLLOW = "follow"  # tell what happens in a chat, line by line; target: a request of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Asking:
 
     wish: Wish
     target: str = ""  # as it was shown: "PCG7SqfUal4mukN38Utqcw:1"
-    words: str = ""  # a note, why not, an answer
+    words: str = ""  # a note, why not, an answer, a request
     values: Mapping[str, str] = field(default_factory=dict)  # what was typed, by the field's name
 
 
@@ -60,10 +62,33 @@ class Answering:
 
     counted: bool
     sentence: str
+    run: str = ""  # the request that words went to
     calls: tuple[CallShown, ...] = ()
 
 
-_ANSWERING = TypeAdapter(Answering)
+class Happens(StrEnum):
+    """What happens in a chat."""
+
+    STEP = "step"  # a tool begins; text: what it does
+    WORDS = "words"  # more of an answer that is on its way
+    VOID = "void"  # the words so far are taken back
+    ANSWER = "answer"  # the whole of one, in Markdown
+    NOTICE = "notice"  # a line that the thread was told
+    CALL = "call"  # how a call stands now
+    STATE = "state"  # how the request stands now; text: its status
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that happened in a chat."""
+
+    kind: Happens
+    run: str
+    text: str = ""
+    call: CallShown | None = None
+
+
+_ANSWERING, _HAPPENING = TypeAdapter(Answering), TypeAdapter(Happening)
 
 
 def socket_path(database: Path) -> Path:
@@ -71,7 +96,7 @@ def socket_path(database: Path) -> Path:
     return database.with_name(database.name + ".socket")
 
 
-def write_line(said: Asking | Answering) -> bytes:
+def write_line(said: Asking | Answering | Happening) -> bytes:
     """One line, to be sent."""
     return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
@@ -96,6 +121,14 @@ def read_answering(line: bytes) -> Answering:
         return _ANSWERING.validate_json(line, strict=False)
     except ValidationError:
         raise GarbledError("no answer") from None
+
+
+def read_happening(line: bytes) -> Happening:
+    """Read what the bot says that happened; raises GarbledError."""
+    try:
+        return _HAPPENING.validate_json(line, strict=False)
+    except ValidationError:
+        raise GarbledError("nothing that happens") from None
 
 
 def _read(line: bytes) -> dict[str, Any]:

@@ -113,6 +113,9 @@ SAID = {
     "no_longer_asked": (),
     "not_asked_of_you": ("<@UANA00001>",),
     "not_yours": ("UBEN00001",),
+    "typed_there": (EVIL,),
+    "no_model_there": (),
+    "members_only_there": (),
 }
 
 

@@ -1,0 +1,1 @@
+"""`countersign chat`: what is typed and drawn at the prompt."""

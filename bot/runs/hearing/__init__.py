@@ -1,0 +1,1 @@
+"""How words become the agent's: from a message in Slack, or typed elsewhere."""

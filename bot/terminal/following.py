@@ -1,0 +1,126 @@
+"""What happens in a chat: from the rows, so that nothing is missed, and words while they come.
+
+For one listener, on one thread of its own. A chat is a thread in Slack; its newest request is told
+of.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from bot.live import Event, EventKind, StepEvent, WordsEvent
+from bot.messages.text import neutral_markdown, plainly
+from bot.surfaces.port import Host
+from bot.terminal.seen import Seen
+from bot.terminal.wire import Happening, Happens
+from storage import calls, life, outbox, runs
+from storage.models import Message, Run
+from storage.states import MessageKind
+from storage.transaction import Transaction
+
+GLANCE = 0.25  # seconds between two looks at the rows
+TYPED = "typed:"  # what the keys of notices begin with that only repeat what was typed
+
+
+class Following:
+    """The story of one chat, told as it goes on."""
+
+    def __init__(self, host: Host, seen: Seen, run_id: str) -> None:
+        """`run_id`: any request of the chat."""
+        self._host = host
+        self._seen = seen
+        self._run_id = run_id
+        self._heard: queue.SimpleQueue[Happening | None] = queue.SimpleQueue()
+        self._told: set[int | None] = set()  # messages
+        self._calls: dict[str, tuple[object, ...]] = {}
+        self._state = ""
+        self._place = ("", "")  # channel and thread, once there is one
+
+    def tell(self, say: Callable[[Happening], None], is_over: Callable[[], bool]) -> None:
+        """Say what happens until it is over, beginning with how things stand."""
+        end = self._host.signals.live.listen(self._hear)
+        try:
+            while not is_over():
+                first = None
+                with suppress(queue.Empty):
+                    first = self._heard.get(timeout=GLANCE)
+                news = list(self._news())
+                # only now: all the words of an answer that is among the news have been heard
+                for each in (*self._since(first), *news):
+                    say(each)
+        finally:
+            end()
+
+    def _hear(self, event: Event) -> None:
+        """Keep what is heard; called on the thread that works on the request."""
+        run = event.run
+        if run.id != self._run_id and (run.channel, run.thread_ts) != self._place:
+            return
+        match event:
+            case WordsEvent(EventKind.WORDS, text=text):
+                self._heard.put(Happening(Happens.WORDS, event.run.id, text))
+            case WordsEvent(EventKind.WORDS_VOID):
+                self._heard.put(Happening(Happens.VOID, event.run.id))
+            case StepEvent(EventKind.STEP_BEGAN, step=step):
+                self._heard.put(Happening(Happens.STEP, event.run.id, step.doing or step.title))
+            case _:
+                self._heard.put(None)  # a reason to look
+
+    def _since(self, first: Happening | None) -> Iterator[Happening]:
+        """What was heard until now, `first` before the rest."""
+        found = first
+        with suppress(queue.Empty):
+            while True:
+                if found is not None:
+                    yield found
+                found = self._heard.get_nowait()
+
+    def _news(self) -> Iterator[Happening]:
+        """What the rows say that was not told yet: calls, lines, and how the request stands."""
+        with self._host.store.read() as tx:
+            run = self._newest(tx)
+            if run is None:
+                return
+            self._run_id, self._place = run.id, (run.channel, run.thread_ts)
+            unsaid = self._unsaid(tx, run)
+            changed = list(self._changed(tx, run))
+        for call_id in changed:
+            if found := self._seen.call(call_id):
+                yield Happening(Happens.CALL, run.id, call=found)
+        for row in unsaid:
+            if (line := self._line(row)).text.strip():
+                yield line
+        state = f"{run.id}:{run.status}:{run.fence}"  # each time somebody has worked on it
+        if state != self._state:
+            self._state = state
+            yield Happening(Happens.STATE, run.id, run.status)
+
+    def _newest(self, tx: Transaction) -> Run | None:
+        run = runs.get(tx, self._run_id)
+        if run is None or not run.thread_ts:
+            return run
+        return runs.in_thread(tx, run.team, run.channel, run.thread_ts)
+
+    def _changed(self, tx: Transaction, run: Run) -> Iterator[str]:
+        """The calls that stand otherwise than they were told, in order."""
+        for call in calls.of_run(tx, run.id):
+            votes = calls.votes(tx, call.id, call.revision)
+            now = (call.status, call.revision, call.asked_at, len(votes), call.note)
+            if self._calls.get(call.id) != now:
+                self._calls[call.id] = now
+                yield call.id
+
+    def _unsaid(self, tx: Transaction, run: Run) -> list[Message]:
+        """The messages of the thread that were not told yet, but for what was typed here."""
+        found = [row for row in life.said(tx, run.id) if row.seq not in self._told]
+        self._told |= {row.seq for row in found}
+        return [row for row in found if not row.key.startswith(TYPED)]
+
+    def _line(self, row: Message) -> Happening:
+        """One of them: the agent's words, or a line of the bot's own. Looks names up."""
+        text = self._host.named(str(outbox.body(row).get("text") or ""))
+        if row.kind is MessageKind.ANSWER:
+            return Happening(Happens.ANSWER, row.run_id, neutral_markdown(text))
+        return Happening(Happens.NOTICE, row.run_id, plainly(text))

@@ -1,0 +1,120 @@
+"""How a chat looks: what others wrote is text, in frames and in plain lines alike."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from bot.cli.chat import chat
+from bot.cli.chat.filling_in import fill_in
+from bot.cli.chat.painter import Painter, PlainPainter
+from bot.cli.chat.rich_painter import RichPainter
+from bot.terminal.shown import CallShown, FieldShown, May
+from storage.states import CallStatus
+from tests.missing import missing
+
+EVIL = "\x1b[2J\x1b]0;owned\x07[red]x[/red] \u202egnp \x9b31m"
+WAITS = CallShown(
+    id="call:1",
+    plan="plan:1",
+    run="run",
+    status=CallStatus.PENDING,
+    effect=f"Refund {EVIL}",
+    requester=EVIL,
+    values=(("Amount", "30.00", "40.00"), (EVIL, EVIL, "")),
+    is_final=True,
+    preview=EVIL,
+    reason=EVIL,
+    deciders=f"@shop-leads {EVIL}",
+    deadline="22 Nov 2026, 16:25 UTC",
+    note=EVIL,
+    covered=(EVIL,),
+    may=(May.APPROVE, May.EDIT, May.REJECT),
+)
+
+
+def drawn(painter: Painter) -> None:
+    """Draw one of everything."""
+    painter.say(EVIL)
+    painter.step(EVIL)
+    painter.words(EVIL)
+    painter.void()
+    painter.words(EVIL)
+    painter.answer(EVIL)
+    painter.notice(EVIL)
+    painter.call(1, WAITS)
+    painter.call(2, CallShown("c:1", "", "r", CallStatus.FAILED, EVIL, EVIL, (), note=EVIL))
+
+
+def framed() -> str:
+    """What Rich draws on a terminal of 80 columns."""
+    paper = StringIO()
+    console = Console(
+        file=paper, force_terminal=True, width=80, markup=False, emoji=False, highlight=False
+    )
+    drawn(RichPainter(console))
+    return paper.getvalue()
+
+
+def plain(capsys: pytest.CaptureFixture[str]) -> str:
+    """What stands in plain lines."""
+    drawn(PlainPainter())
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("how", ["frames", "plain"])
+def test_what_others_wrote_moves_no_terminal(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Escape sequences are written out, and so are marks of Rich's own."""
+    seen = framed() if how == "frames" else plain(capsys)
+    for acting in ("\x1b[2J", "\x1b]", "\x07", "\x9b", "\u202e"):
+        assert acting not in seen
+    assert "⟨U+001B⟩[2J" in seen
+    assert "[red]x[/red]" in seen
+
+
+def test_a_call_says_what_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was edited stands beside what it was; the keys name the call as it is numbered."""
+    for seen in (framed(), plain(capsys)):
+        assert "40.00 → 30.00" in seen
+        assert "This cannot be undone." in seen
+        assert "/approve 1   /edit 1   /reject 1 why   /all 1" in seen
+        assert "22 Nov 2026, 16:25 UTC" in seen
+
+
+def test_without_rich_it_is_plain_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The chat works without the extra, and tells what would bring frames."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert isinstance(chat.painter(plain=False), RichPainter)
+    assert isinstance(chat.painter(plain=True), PlainPainter)
+    missing(monkeypatch, "rich", "bot.cli.chat.rich_painter")
+    assert isinstance(chat.painter(plain=False), PlainPainter)
+    assert "pip install 'countersign-bot[chat]'" in capsys.readouterr().out
+
+
+def test_a_form_is_filled_in_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
+    """Enter keeps, a lone - empties, a lone / leaves all as it is."""
+    fields = (
+        FieldShown("amount", "Amount", "40.00"),
+        FieldShown("reason", "Reason", "late", ("late", "damaged")),
+        FieldShown("note", "Note", "x"),
+        FieldShown("tags", "Tags", "a", lines=True),
+    )
+    asked: list[str] = []
+
+    def answers(*lines: str) -> dict[str, str] | None:
+        typed = iter(lines)
+
+        def ask(question: str) -> str | None:
+            asked.append(question)
+            return next(typed, None)
+
+        return fill_in(fields, ask, PlainPainter())
+
+    assert answers("", "damaged", "-", "a\\nb") == {"reason": "damaged", "note": "", "tags": "a\nb"}
+    assert asked[1] == "Reason (late / damaged) [late]: "
+    assert answers("30", "/") is None
+    assert answers("30") is None

@@ -1,0 +1,71 @@
+"""Whoever follows a chat at the bot's door, line by line, as `countersign chat` does."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bot.terminal.shown import CallShown
+from bot.terminal.wire import (
+    Asking,
+    Happening,
+    Happens,
+    Wish,
+    read_happening,
+    socket_path,
+    write_line,
+)
+from storage.states import CallStatus
+from tests.stories.harness import Harness
+
+
+class Followed:
+    """What the bot has told of one chat so far."""
+
+    def __init__(self, harness: Harness, run: str) -> None:
+        self._harness, self.run = harness, run
+        self.told: list[Happening] = []
+
+    def wait(self, kind: Happens, part: str = "") -> Happening:
+        """The first thing of that kind with this in its text, waited for."""
+
+        def look() -> Happening | None:
+            found = (each for each in self.told if each.kind is kind and part in each.text)
+            return next(found, None)
+
+        found: Happening = self._harness.slack.wait(look)
+        return found
+
+    def call(self, status: CallStatus) -> CallShown:
+        """The first that was told of a call that stands so, waited for."""
+
+        def look() -> CallShown | None:
+            found = (each.call for each in self.told if each.call and each.call.status is status)
+            return next(found, None)
+
+        found: CallShown = self._harness.slack.wait(look)
+        return found
+
+
+@contextmanager
+def followed(harness: Harness, run: str) -> Iterator[Followed]:
+    """Follow the chat of a request, as `countersign chat` does."""
+    found = Followed(harness, run)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.connect(str(socket_path(harness.app.core.store.path)))
+        line.sendall(write_line(Asking(Wish.FOLLOW, run)))
+
+        def listen() -> None:
+            with line.makefile("rb") as lines:
+                try:
+                    found.told += map(read_happening, lines)
+                except (OSError, ValueError):  # hung up
+                    return
+
+        listening = threading.Thread(target=listen, daemon=True)
+        listening.start()
+        yield found
+        line.shutdown(socket.SHUT_RDWR)
+        listening.join(5)

@@ -1,0 +1,86 @@
+"""Somebody at a real terminal: a command as a process of its own on a pty, typed into and read."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_DRAWN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[│╭╮╰╯─]")  # colours, movements, frames
+ROWS, COLUMNS = 50, 90
+
+
+class Typist:
+    """Runs `countersign …` on a terminal of so many columns."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str], *words: str) -> None:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        paths = os.pathsep.join([str(ROOT), str(folder)])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bot", *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=folder,
+            env={**os.environ, **environ, "PYTHONPATH": paths, "TERM": "xterm-256color"},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._ours = ours
+        self._raw = b""
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                part = os.read(self._ours, 65_536)
+            except OSError:  # the other side is closed
+                return
+            if not part:
+                return
+            self._raw += part
+
+    @property
+    def raw(self) -> str:
+        """All that was drawn, as it came."""
+        return self._raw.decode("utf-8", "replace")
+
+    @property
+    def screen(self) -> str:
+        """The words that were drawn, on one line."""
+        return " ".join(_DRAWN.sub("", self.raw).split())
+
+    def reads(self, wait: Callable[[Callable[[], bool]], object], text: str) -> None:
+        """Wait until this stands there; `wait` polls."""
+        try:
+            wait(lambda: text in self.screen)
+        except Exception as error:
+            raise AssertionError(f"{text!r} is not in {self.screen[-1500:]!r}") from error
+
+    def type(self, line: str) -> None:
+        """Type a line."""
+        os.write(self._ours, line.encode() + b"\n")
+
+    def end(self) -> int:
+        """Press Ctrl-D, and return the exit code."""
+        os.write(self._ours, b"\x04")
+        return self.process.wait(20)
+
+    def close(self) -> None:
+        """See that nothing is left of it."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+        self._reading.join(5)
+        os.close(self._ours)
