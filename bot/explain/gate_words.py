@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from bot.approvals.cards.placement import PlaceKind, place_for
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bot.explain.grounds import Grounds
 
 MOST_NAMES = 20  # people named in one line
+DAYS_OFF = 3  # holidays named in one line
 _REASONS = {
     "approve": "An approval needs a reason.",
     "reject": "A rejection needs a reason.",
@@ -169,7 +170,9 @@ class GateWords:
         found = f"no answer within {in_words(gate.deadline)} is a no."
         if gate.reminders:
             found += f" Reminders after {', '.join(map(in_words, gate.reminders))}."
-        found += f" Only business hours count: {_open(gate.hours)}." if gate.hours else ""
+        if gate.hours:
+            now = self._grounds.sources.clock.now()
+            found += f" Only business hours count: {_open(gate.hours, now)}."
         return f"{found} An approval is good for {in_words(gate.good_for)}."
 
     def _escalations(self) -> Iterator[str]:
@@ -194,11 +197,25 @@ class GateWords:
         return f"{who}; who edits {counts} approve what came of it."
 
 
-def _open(hours: BusinessHours) -> str:
-    """The business hours, in words."""
+def _open(hours: BusinessHours, now: datetime) -> str:
+    """The business hours, in words, and the next days off."""
     opens, closes = (f"{each // 60:02}:{each % 60:02}" for each in (hours.opens, hours.closes))
     days = ", ".join(calendar.day_abbr[each - 1] for each in hours.days)
-    return f"{days}, {opens} to {closes} in {hours.zone}"
+    off = days_off_in_words(hours, now)
+    return f"{days}, {opens} to {closes} in {hours.zone}" + (f", but not {off}" if off else "")
+
+
+def days_off_in_words(hours: BusinessHours, now: datetime) -> str:
+    """The next holidays in business hours, and whose they are: "24 Dec 2026, 25 Dec 2026
+    (Christmas Day) and so on, by the calendar DE-BY"; "" where there are none within a year.
+    """
+    found = hours.next_off(now, DAYS_OFF + 1)
+    named = [
+        f"{day.day} {day:%b %Y}" + (f" ({name})" if name else "") for day, name in found[:DAYS_OFF]
+    ]
+    more = " and so on" if len(found) > DAYS_OFF else ""
+    whose = f", by the calendar {hours.calendar}" if hours.calendar else ""
+    return f"{', '.join(named)}{more}{whose}" if named else ""
 
 
 def _offer(offer: Offer) -> str:

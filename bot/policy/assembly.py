@@ -200,6 +200,7 @@ class Assembly:
             closes=closes,
             days=tuple(sorted(DAYS.index(each) + 1 for each in set(written.days))),
             holidays=tuple(sorted(set(written.holidays))),
+            calendar=written.calendar or "",
         )
 
     def _options(self) -> Iterator[tuple[Loc, Options]]:

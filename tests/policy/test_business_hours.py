@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -43,6 +45,49 @@ def test_when_time_is_up(start: str, hours: int, end: str) -> None:
     off = BERLIN.model_copy(update={"holidays": (date(2026, 12, 24), date(2026, 12, 25))})
     assert off.after(at(start), hours * HOUR) == at(end)
     assert off.between(at(start), at(end)) == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize(
+    ("calendar", "start", "end"),
+    [
+        ("DE-BY", "2026-12-31 15:00", "2027-01-04 11:00"),  # New Year's Day, and a weekend
+        ("DE-BY", "2027-01-05 15:00", "2027-01-07 11:00"),  # Epiphany, which is one in Bavaria
+        ("DE", "2027-01-05 15:00", "2027-01-06 11:00"),  # but not in all of Germany
+        ("US", "2027-07-02 14:00", "2027-07-06 10:00"),  # the 4th is a Sunday, kept on the Monday
+    ],
+)
+def test_holidays_of_a_calendar(calendar: str, start: str, end: str) -> None:
+    """A calendar knows its own days off, also those of the next year and those that are moved."""
+    hours = BERLIN.model_copy(update={"calendar": calendar})
+    assert hours.after(at(start), 4 * HOUR) == at(end)
+    assert hours.between(at(start), at(end)) == timedelta(hours=4)
+
+
+def test_the_next_days_off() -> None:
+    """Own dates and those of the calendar, in order, named where they have a name; no weekends."""
+    own = (date(2026, 12, 24), date(2026, 12, 26), date(2027, 1, 5))
+    hours = BERLIN.model_copy(update={"calendar": "DE-BY", "holidays": own})
+    assert hours.next_off(at("2026-12-23 12:00"), 5) == [
+        (date(2026, 12, 24), ""),
+        (date(2026, 12, 25), "Christmas Day"),
+        (date(2027, 1, 1), "New Year's Day"),
+        (date(2027, 1, 5), ""),
+        (date(2027, 1, 6), "Epiphany"),
+    ]
+    assert BERLIN.next_off(at("2026-12-23 12:00"), 5) == []
+
+
+def test_its_library_comes_late() -> None:
+    """A policy that names no calendar does not wait for the library of calendars."""
+    policy = '[defaults]\napprovers = ["@a"]\n'
+    program = (
+        "import sys; from bot.policy.evaluate import parse; "
+        f"parse({policy!r}); print('holidays' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
 
 
 schedules = st.builds(
@@ -131,11 +176,15 @@ def test_as_it_is_written() -> None:
     assert (other.hours, other.deadline) == (None, 2 * 24 * HOUR)
 
 
-def test_it_is_part_of_what_the_policy_means() -> None:
-    """Another holiday is another policy, and another gate on the card."""
-    other = HOURS.replace("2026-12-24, ", "")
+@pytest.mark.parametrize(
+    ("was", "becomes"), [("2026-12-24, ", ""), ("\ndays =", '\ncalendar = "FR"\ndays =')]
+)
+def test_it_is_part_of_what_the_policy_means(was: str, becomes: str) -> None:
+    """Another holiday or calendar is another policy, and another gate on the card."""
+    other = HOURS.replace(was, becomes)
     assert parse(HOURS).digest != parse(other).digest
     assert dump_gate(asked(HOURS)) != dump_gate(asked(other))
+    assert load_gate(dump_gate(asked(other))) == asked(other)
 
 
 @pytest.mark.parametrize(
@@ -153,11 +202,38 @@ def test_it_is_part_of_what_the_policy_means() -> None:
         ('"mon", "tue"', '"mon", "tues"', "p.toml:6: [hours] days: write 'mon', 'tue'"),
         ("2026-12-24,", '"24.12.2026",', "p.toml:7: [hours] holidays: write a date, as 2026-12-25"),
         ("true", "false", "p.toml:2: hours: is used nowhere"),
+        *(
+            ("days =", f'calendar = "{written}"\ndays =', f"p.toml:6: [hours] calendar: {said}")
+            for written, said in [
+                ("Germany", "there is no calendar 'Germany'; write the code of a country"),
+                ("Germny", "there is no calendar 'Germny'"),
+                ("DE-BX", "there is no calendar 'DE-BX'"),
+                ("", "there is no calendar ''"),
+            ]
+        ),
     ],
 )
 def test_hours_that_mean_nothing(was: str, becomes: str, said: str) -> None:
     """What cannot be counted is told at its line."""
     assert any(said in each for each in problems(HOURS.replace(was, becomes, 1)))
+
+
+@pytest.mark.parametrize(
+    ("written", "near"),
+    [
+        ("Germany", "DE"),
+        ("Germny-BY", "DE"),
+        ("de", "DE"),
+        ("DEU", "DE"),
+        ("DE-by", "DE-BY"),
+        ("DE-Bayern", "DE-BY"),
+        ("United Kingdom", "GB"),
+    ],
+)
+def test_the_calendar_that_was_meant(written: str, near: str) -> None:
+    """A calendar that is not there is refused with the nearest that is."""
+    [found] = problems(HOURS.replace("\ndays =", f'\ncalendar = "{written}"\ndays ='))
+    assert found.endswith(f"(is {near} meant?)")
 
 
 def test_business_hours_without_any() -> None:

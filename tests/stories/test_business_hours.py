@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from storage.states import CallStatus
@@ -83,3 +84,27 @@ def test_a_question_waits_over_the_weekend(harness: Harness) -> None:
     few = timedelta(minutes=5)
     assert timedelta() <= call.deadline - monday.replace(hour=12) < few
     assert timedelta() <= call.next_at - monday.replace(hour=10) < few
+
+
+def test_a_holiday_of_the_calendar_does_not_count(own_harness: Callable[..., Harness]) -> None:
+    """Asked an hour before closing on the last day before a holiday, it ends on the day after."""
+    policy = POLICY.replace('closes = "17:00"', 'closes = "17:00"\ncalendar = "DE-BY"')
+    harness = own_harness(FakeTools().tools, policy)
+    default = harness.app.core.policy.policy.default
+    assert default is not None
+    assert default.hours is not None
+    off = {day for day, _ in default.hours.next_off(harness.clock.now() + timedelta(days=2), 20)}
+    holiday = before = after = min(off)
+    while before in off or before.isoweekday() > 5:
+        before -= timedelta(days=1)
+    while after in off or after.isoweekday() > 5:
+        after += timedelta(days=1)
+    at = datetime.combine(before, time(16), BERLIN)
+    later(harness, int((at - harness.clock.now()).total_seconds()) + 1)
+    thread = ask(harness, ("note", {"text": "before the holiday"}))
+    harness.card(SUPPORT, thread)
+    [call] = harness.calls_in(thread)
+    assert call.deadline is not None
+    assert before < holiday < after
+    noon = datetime.combine(after, time(12), BERLIN)
+    assert timedelta() <= call.deadline - noon < timedelta(minutes=5)

@@ -20,7 +20,7 @@ from bot.cli.doctor.first_policy import POLICY, ask_and_write
 from bot.cli.doctor.model import check_model
 from bot.cli.doctor.operator import check_operator
 from bot.cli.doctor.people import check_people
-from bot.cli.doctor.policy import check_rules
+from bot.cli.doctor.policy import check_hours, check_rules
 from bot.cli.doctor.requests import usual_requesters
 from bot.cli.doctor.slack import (
     check_app_token,
@@ -94,6 +94,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
     yield from check_tools(settings)
     yield check_surfaces()
     yield from check_rules(settings, policy)
+    yield from check_hours(policy, clock.now())
     yield from check_database(settings)
     yield from check_databases(settings)
     yield from check_model(settings, clock)

@@ -16,6 +16,7 @@ from bot.approvals.forms.templates import misfitting
 from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.config.settings import Settings
+from bot.explain.gate_words import days_off_in_words
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Addition, Ask
@@ -58,6 +59,18 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
     yield from found
     if not found:
         yield ok("rules", f"each fits a tool; there are {len(tools)} tools")
+
+
+def check_hours(policy: Policy, now: datetime) -> Iterator[Check]:
+    """Whether the holidays that business hours leave out are kept up."""
+    hours = next((gate.hours for gate in policy.asks() if gate.hours), None)
+    if hours is None:
+        return
+    if off := days_off_in_words(hours, now):
+        yield ok("business hours", f"the next days off are {off}")
+    else:
+        remedy = 'List them under [hours], or name whose they are, as in calendar = "DE-BY"'
+        yield warn("business hours", "no holiday within a year is left out", remedy)
 
 
 def _rule(rule: Rule, tools: Tools, lines: Mapping[str, int]) -> Iterator[Check]:

@@ -1,21 +1,71 @@
-"""Business hours: how far time has come when nights, days off and holidays do not count. PURE."""
+"""Business hours: how far time has come when nights, days off and holidays do not count. PURE.
+
+A library knows the holidays of countries. It takes a moment to load, so it is imported only where a
+policy names such a calendar.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
+from difflib import get_close_matches
 from functools import lru_cache
+from itertools import islice
+from types import MappingProxyType
 from typing import Annotated, Literal, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 _MOST_DAYS = 1_000  # looked at in search of business hours; then time is up
+_A_YEAR = 366  # days
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[Day, ...] = get_args(Day)
 MOST_HOLIDAYS = 400
+_HOW = 'write the code of a country, as "DE", or of a part of one, as "DE-BY"'
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
+
+
+@lru_cache(64)
+def days_off(calendar: str, year: int) -> Mapping[date, str]:
+    """The public holidays of a year and their names, in English where the library has them."""
+    import holidays
+
+    country, _, part = calendar.partition("-")
+    found = holidays.country_holidays(country, part or None, years=year, language="en_US")
+    return MappingProxyType({day: name for day, name in found.items() if day.year == year})
+
+
+def known_calendar(written: str) -> str:
+    """A calendar as a policy names it, if there is one; raises ValueError, with the nearest."""
+    import holidays
+    from holidays.registry import COUNTRIES
+
+    country, dash, part = written.partition("-")
+    codes = {names[1] for names in COUNTRIES.values()}
+    if country not in codes:
+        spelt = {
+            name: names[1]
+            for place, names in COUNTRIES.items()
+            for name in (place.replace("_", " "), *names)
+        }
+        raise ValueError(_unknown(written, country, spelt))
+    entity = getattr(holidays, country)
+    if dash and part not in entity.subdivisions:
+        spelt = dict(zip(entity.subdivisions, entity.subdivisions, strict=True))
+        spelt |= getattr(entity, "subdivisions_aliases", {})
+        named = {name: f"{country}-{code}" for name, code in spelt.items()}
+        raise ValueError(_unknown(written, part, named))
+    return written
+
+
+def _unknown(written: str, word: str, calendars: Mapping[str, str]) -> str:
+    """Say that there is no such calendar, and the nearest of these, by all they are called."""
+    by_name = {name.casefold(): calendar for name, calendar in calendars.items()}
+    close = get_close_matches(word.casefold(), by_name, 1)
+    near = f" (is {by_name[close[0]]} meant?)" if close else ""
+    return f"there is no calendar {written!r}; {_HOW}{near}"
 
 
 class BusinessHours(BaseModel):
@@ -27,6 +77,7 @@ class BusinessHours(BaseModel):
     closes: int  # the same; later than `opens`, at most 24 hours
     days: tuple[int, ...]  # 1 is Monday, 7 is Sunday
     holidays: tuple[date, ...] = ()
+    calendar: str = ""  # whose holidays are days off as well: DE, DE-BY; "" for none
 
     @property
     def day(self) -> int:
@@ -57,12 +108,26 @@ class BusinessHours(BaseModel):
             found += max(min(ends, end) - max(begins, start), timedelta())
         return found
 
+    def next_off(self, start: datetime, count: int) -> list[tuple[date, str]]:
+        """The next days off that would be business days, and what they are called, from that of
+        `start` on; of those more than a year ahead none. "" for a day that only the policy names.
+        """
+        first = start.astimezone(_zone(self.zone)).date()
+        ahead = (first + timedelta(days=each) for each in range(_A_YEAR))
+        off = ((day, self._off(day)) for day in ahead if day.isoweekday() in self.days)
+        return list(islice(((day, name) for day, name in off if name is not None), count))
+
+    def _off(self, day: date) -> str | None:
+        """The name of the holiday that a day is, "" where it has none; None for any other day."""
+        named = days_off(self.calendar, day.year).get(day) if self.calendar else None
+        return named or ("" if day in self.holidays else None)
+
     def _spans(self, start: datetime) -> Iterator[tuple[datetime, datetime]]:
         """The business hours of each day from that of `start` on."""
         first = start.astimezone(_zone(self.zone)).date()
         for ahead in range(_MOST_DAYS):
             day = first + timedelta(days=ahead)
-            if day.isoweekday() in self.days and day not in self.holidays:
+            if day.isoweekday() in self.days and self._off(day) is None:
                 yield self._moment(day, self.opens), self._moment(day, self.closes)
 
     def _moment(self, day: date, minutes: int) -> datetime:
@@ -101,6 +166,12 @@ class HoursEntry(BaseModel):
     holidays: Annotated[
         list[Annotated[date, BeforeValidator(_as_date)]], Field(max_length=MOST_HOLIDAYS)
     ] = []
+    calendar: str | None = None
+
+    @field_validator("calendar")
+    @classmethod
+    def _calendar(cls, value: str) -> str:
+        return known_calendar(value)
 
     @field_validator("zone")
     @classmethod
