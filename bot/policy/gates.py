@@ -5,11 +5,12 @@ A gate is stored with its call as it was shown, and covered by the call's digest
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, Literal
 
-import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bot.policy.conditions.hours import BusinessHours
@@ -213,13 +214,16 @@ class Addition(_Frozen):
 
 
 GATE: TypeAdapter[Gate] = TypeAdapter(Gate)
+# RFC 8785 of what a gate holds: names in ASCII, texts, whole numbers and yes or no
+_canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
+@lru_cache(maxsize=256)
 def load_gate(text: str) -> Gate:
-    """The gate stored with a call."""
+    """The gate stored with a call; one gate for the same text, for nothing changes a gate."""
     return GATE.validate_json(text)
 
 
 def dump_gate(gate: Gate) -> str:
     """A gate as canonical JSON."""
-    return rfc8785.dumps(gate.model_dump(mode="json")).decode()
+    return _canonical(gate.model_dump(mode="json"))

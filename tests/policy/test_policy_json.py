@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -86,9 +87,14 @@ def test_json_that_is_no_policy(text: str, said: str) -> None:
 def test_every_gate_comes_back(
     gate: Ask, hours: object, any_order: bool, added: tuple[str, ...]
 ) -> None:
-    """A gate read from what was written of it is that gate, and is written the same again."""
+    """A gate read from what was written of it is that gate, and is written the same again.
+
+    It is written as RFC 8785 has it, and read once for the same text.
+    """
     update = {"hours": hours, "any_order": any_order, "added": added}
     full = gate.model_copy(update=update)
+    assert dump_gate(full) == rfc8785.dumps(full.model_dump(mode="json")).decode()
+    assert load_gate(dump_gate(full)) is load_gate(dump_gate(full))
     assert load_gate(dump_gate(full)) == full
     assert dump_gate(load_gate(dump_gate(full))) == dump_gate(full)
 
