@@ -42,27 +42,6 @@ _VOTES = (
     .where(col(Vote.call_id) == _ID, col(Vote.revision) == _NUMBER)
     .order_by(col(Vote.seq))
 )
-_TOOL = col(Call.tool).concat("")  # alone, SQLite would look through all calls of the tool
-_REJECTED_BEFORE = (
-    select(func.count())
-    .select_from(Call)
-    .join(
-        Revision,
-        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
-    )
-    .where(
-        col(Call.run_id) == _ID,
-        bindparam("tool_") == _TOOL,
-        col(Call.status) == CallStatus.REJECTED,
-    )
-    .where(col(Revision.arguments) == bindparam("arguments_"))
-)
-_GATE_OF_REJECTED = (
-    select(col(Call.gate))
-    .where(col(Call.run_id) == _ID, col(Call.status) == CallStatus.REJECTED)
-    .order_by(col(Call.decided_at).desc())
-    .limit(1)
-)
 _ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
 # A filter: for a condition SQLite would look through every pending call of everybody
 _PENDING_OF = (
@@ -83,21 +62,6 @@ _ASKED_SINCE = (
     .order_by(col(Call.asked_at).desc())
     .limit(1)
     .offset(bindparam("earlier_"))
-)
-_SAME_BEFORE = (
-    select(Call)
-    .join(Plan, col(Plan.id) == col(Call.plan_id))
-    .join(
-        Revision,
-        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
-    )
-    .where(
-        col(Call.run_id) == _ID,
-        bindparam("tool_") == _TOOL,
-        col(Call.status) != CallStatus.REFUSED,
-    )
-    .where(col(Revision.arguments) == bindparam("arguments_"))
-    .order_by(col(Plan.turn), col(Call.position))
 )
 _IN_ORDER = (
     select(Call)
@@ -258,14 +222,6 @@ def last_asked(
     return found
 
 
-def same_before(tx: Transaction, run_id: str, tool: str, arguments: str) -> list[Call]:
-    """The run's calls of this tool with these canonical arguments, in the order they were proposed.
-
-    None refused.
-    """
-    return rows(tx, Call, _SAME_BEFORE, id_=run_id, tool_=tool, arguments_=arguments)
-
-
 def after(tx: Transaction, call: Call) -> list[Call]:
     """The calls of the same run that were proposed after this one, in order."""
     found = of_run(tx, call.run_id)
@@ -285,16 +241,3 @@ def open_by_key(tx: Transaction) -> dict[str, int]:
 def open_under(tx: Transaction, key: str) -> list[Call]:
     """The pending and approved calls under this key id."""
     return rows(tx, Call, _OPEN_UNDER, id_=key)
-
-
-def gate_of_rejected(tx: Transaction, run_id: str) -> str | None:
-    """The gate (JSON) of the call that people rejected last in this run; None for no rejection."""
-    found: str | None = tx.scalar(_GATE_OF_REJECTED, {"id_": run_id})
-    return found
-
-
-def rejected_before(tx: Transaction, run_id: str, tool: str, arguments: str) -> bool:
-    """Whether a person rejected this tool with these canonical arguments in this run."""
-    return bool(
-        tx.scalar(_REJECTED_BEFORE, {"id_": run_id, "tool_": tool, "arguments_": arguments})
-    )

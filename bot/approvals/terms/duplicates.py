@@ -12,7 +12,7 @@ from typing import Any
 
 from bot.messages.text import in_utc
 from bot.tools import Effect, Tool
-from storage import calls
+from storage import calls, precedents
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction
@@ -37,7 +37,7 @@ def find(
 
     `siblings`: the earlier calls of its plan with their canonical arguments.
     """
-    earlier = calls.same_before(tx, run.id, tool.name, arguments)
+    earlier = precedents.same_before(tx, run.id, tool.name, arguments)
     ended = (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN))
     done = next(ended, None)
     if done is not None:

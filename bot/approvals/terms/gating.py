@@ -12,7 +12,7 @@ from bot.approvals.terms.facts import Sources, facts_of, with_sums
 from bot.policy.conditions.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Effect, Tool
-from storage import calls, modes
+from storage import modes, precedents
 from storage.models import Call, Run
 from storage.states import Mode
 from storage.transaction import Transaction
@@ -66,7 +66,7 @@ def _after_rejection(tx: Transaction, run: Run, gate: Allow | Deny | Ask) -> All
     """
     if isinstance(gate, Deny) or (isinstance(gate, Allow) and gate.after_rejection == "allow"):
         return gate
-    text = calls.gate_of_rejected(tx, run.id)
+    text = precedents.gate_of_rejected(tx, run.id)
     if text is None:
         return gate
     if isinstance(gate, Ask):

@@ -33,7 +33,7 @@ from bot.tools.arguments import dump_arguments
 from bot.tools.names import Naming
 from bot.tools.people.question import AskPerson
 from bot.tools.preview import Previews
-from storage import calls
+from storage import calls, precedents
 from storage.chain import key_id
 from storage.models import Call, Grant, Revision, Run
 from storage.states import CallStatus, RunSource
@@ -153,7 +153,7 @@ class Proposals:
         beside: Sequence[tuple[Call, str]],
     ) -> Repeat | None:
         """Return what the call repeats; raises RefusedError where it is not to be done again."""
-        if calls.rejected_before(tx, run.id, tool.name, arguments):
+        if precedents.rejected_before(tx, run.id, tool.name, arguments):
             raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
         repeat = duplicates.find(tx, run, tool, arguments, beside)
         if repeat and repeat.stands:
