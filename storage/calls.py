@@ -35,6 +35,11 @@ _OPEN_PLANS = (
     .order_by(col(Plan.turn).desc())
 )
 _OPEN_PLAN = _OPEN_PLANS.limit(1)
+_OPEN_CALLS = (
+    select(Call)
+    .where(col(Call.plan_id) == _OPEN_PLAN.with_only_columns(col(Plan.id)).scalar_subquery())
+    .order_by(col(Call.position))
+)
 _REVISION = select(Revision).where(col(Revision.call_id) == _ID, col(Revision.number) == _NUMBER)
 _AUTHORS = select(col(Revision.author)).where(col(Revision.call_id) == _ID)
 _VOTES = (
@@ -118,6 +123,11 @@ def of_plan(tx: Transaction, plan_id: str) -> list[Call]:
 def open_plan(tx: Transaction, run_id: str) -> Plan | None:
     """The run's plan whose outputs the model has not been told, if there is one."""
     return first(tx, Plan, _OPEN_PLAN, id_=run_id)
+
+
+def open_calls(tx: Transaction, run_id: str) -> list[Call]:
+    """The calls of that plan in the model's order; none where there is no such plan."""
+    return rows(tx, Call, _OPEN_CALLS, id_=run_id)
 
 
 def open_plans(tx: Transaction, run_id: str) -> list[Plan]:

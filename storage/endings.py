@@ -97,7 +97,7 @@ def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
             tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
             moves.touch(tx, call.plan_id)
     for plan in calls.open_plans(tx, run.id):
-        runs.close_plan(tx, run, plan, at=at)
+        runs.close_plan(tx, run, calls.of_plan(tx, plan.id), at=at)
 
 
 def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
@@ -126,7 +126,7 @@ def remake(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> int:
     output = words.superseded()
     ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
     for plan in calls.open_plans(tx, run.id):
-        runs.close_plan(tx, run, plan, at=at)
+        runs.close_plan(tx, run, calls.of_plan(tx, plan.id), at=at)
     return ended
 
 

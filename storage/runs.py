@@ -6,6 +6,7 @@ Claims and leases; a status is moved only by `moves`.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -248,15 +249,12 @@ def unanswered(tx: Transaction, run_id: str) -> bool:
     return item.get("role") == "user" or item.get("type") == "function_call_output"
 
 
-def close_plan(tx: Transaction, run: Run, plan: Plan, *, at: datetime) -> bool:
-    """When every call of the plan is settled, append one output each, in the model's order.
+def close_plan(tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime) -> bool:
+    """When every call of an open plan is settled, append one output each, in the model's order.
 
-    False when some are not.
+    `found`: the plan's calls as they stand. False when some are not settled.
     """
-    if plan.answered:
-        return True
-    found = calls.of_plan(tx, plan.id)
-    if not all(calls.settled(call) for call in found):
+    if not found or not all(calls.settled(call) for call in found):
         return False
     for call in found:
         about = {"call_id": call.provider_id}
@@ -265,7 +263,7 @@ def close_plan(tx: Transaction, run: Run, plan: Plan, *, at: datetime) -> bool:
             given = {"name": call.tool, "arguments": current.arguments if current else "{}"}
             append(tx, run, {"type": "function_call", **about, **given}, at=at)
         append(tx, run, {"type": "function_call_output", **about, "output": call.output}, at=at)
-    calls.mark_answered(tx, plan.id)
+    calls.mark_answered(tx, found[0].plan_id)
     return True
 
 

@@ -73,8 +73,8 @@ class Endings:
                 endings.close_cancelled(tx, current, at=self._clock.now())
             else:
                 self._write(tx, run, shown, outcome, going_on=True)
-                if plan := calls.open_plan(tx, run.id):  # when this was the last call of it
-                    runs.close_plan(tx, current, plan, at=self._clock.now())
+                left = calls.open_calls(tx, run.id)  # this may have been the last one
+                runs.close_plan(tx, current, left, at=self._clock.now())
         return True
 
     def unknown(self, tx: Transaction, call: Call, why: str) -> None:

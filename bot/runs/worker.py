@@ -32,15 +32,14 @@ from bot.runs.ports import Presence, announce_wait
 from bot.signals import Signals
 from bot.tools import Effect
 from storage import calls, inbox, moves, outbox, runs
-from storage.models import Call, Plan, Run
+from storage.models import Call, Run
 from storage.patience import passes, reason, until_stored
 from storage.states import CallStatus, RunSource, RunStatus
 from storage.store import Store
-from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
-Held = tuple[Run, Plan | None, list[Call]]  # a run of this worker, its open plan and its calls
+Held = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
 # of a run, and the calls of its plan while some of them wait for people; returns whether there is
 # more to do now, and may raise PlannerError
 Turn = Callable[[Run, Sequence[Call]], bool]
@@ -121,10 +120,10 @@ class Worker:
             run = runs.claim(tx, run_id, now=now, lease_until=now + self._lease)
             # A stream left open by a crash is closed before anything else is said.
             closed = run is not None and outbox.close_streams(tx, run_id)
-            plan, found = _open_plan(tx, run_id)
+            found = calls.open_calls(tx, run_id)
         if closed:
             self._signals.post.give()
-        return (run, plan, found) if run is not None else None
+        return (run, found) if run is not None else None
 
     def _next(self, run: Run, known: list[Held]) -> bool:
         """Take the next step, from what the claim read and then from the rows; False for none."""
@@ -132,15 +131,15 @@ class Worker:
             return self._step(*known.pop())
         with self._store.read() as tx:
             held = runs.held_by(tx, run.id, run.fence)
-            plan, found = _open_plan(tx, run.id)
-        return self._step(held, plan, found)
+            found = calls.open_calls(tx, run.id)
+        return self._step(held, found)
 
-    def _step(self, run: Run, plan: Plan | None, found: list[Call]) -> bool:
-        """Take one step from the run's open plan and its calls; False when there is no more now."""
+    def _step(self, run: Run, found: list[Call]) -> bool:
+        """Take one step from the calls of the run's open plan; False when there is no more now."""
         if run.status is not R.RUNNING:  # cancelled meanwhile
             self._look_back(run)
             return False
-        if plan is None:
+        if not found:
             return self._turns[run.source](run, ())
         for call in found:
             if call.status is C.RUNNING:
@@ -154,14 +153,14 @@ class Worker:
             return True
         if any(calls.waits(call) for call in found):
             spoken_to = self._is_spoken_to(run)
-            return self._turns[run.source](run, found) if spoken_to else self._wait(run, plan)
+            return self._turns[run.source](run, found) if spoken_to else self._wait(run, found)
         if approved := next((c for c in found if c.status is C.APPROVED), None):
             self._presence.working(run)
             self._in_order(run, found, approved)
             return True
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
-            runs.close_plan(tx, run, plan, at=self._clock.now())
+            runs.close_plan(tx, run, calls.open_calls(tx, run.id), at=self._clock.now())
         return True
 
     def _in_order(self, run: Run, found: list[Call], call: Call) -> None:
@@ -194,16 +193,17 @@ class Worker:
         with self._store.read() as tx:
             return bool(inbox.held(tx, run.id)) or runs.unanswered(tx, run.id)
 
-    def _wait(self, run: Run, plan: Plan) -> bool:
+    def _wait(self, run: Run, found: list[Call]) -> bool:
         """RUNNING -> WAITING, unless the last decision came in meanwhile.
 
         Calls that no card shows get one.
         """
-        self._show_missing(run, plan)
+        plan_id = found[0].plan_id
+        self._show_missing(run, plan_id)
         now = self._clock.now()
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
-            decided = not any(calls.waits(call) for call in calls.of_plan(tx, plan.id))
+            decided = not any(calls.waits(call) for call in calls.of_plan(tx, plan_id))
             if decided or inbox.held(tx, run.id):
                 return True
             if not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
@@ -211,20 +211,20 @@ class Worker:
         announce_wait(run, self._signals, self._presence)
         return False
 
-    def _show_missing(self, run: Run, plan: Plan) -> None:
+    def _show_missing(self, run: Run, plan_id: str) -> None:
         """A call that policy had allowed has no card yet: now it asks, or nobody knows how the call
         ended.
         """
         with self._store.read() as tx:
-            on_cards = {c for card in outbox.cards(tx, plan.id) for c in outbox.body(card)["calls"]}
+            on_cards = {c for card in outbox.cards(tx, plan_id) for c in outbox.body(card)["calls"]}
             missing = [
-                c for c in calls.of_plan(tx, plan.id) if calls.waits(c) and c.id not in on_cards
+                c for c in calls.of_plan(tx, plan_id) if calls.waits(c) and c.id not in on_cards
             ]
         for call in missing:
             gate = load_gate(call.gate)
             if call.status is C.UNKNOWN:
                 with self._store.write() as tx:
-                    outbox.put(tx, unasked_card(run, plan.id, call))
+                    outbox.put(tx, unasked_card(run, plan_id, call))
                 continue
             assert isinstance(gate, Ask)
             with self._store.read() as tx:
@@ -245,8 +245,8 @@ class Worker:
                     )
                 continue
             with self._store.write() as tx:
-                put_cards(tx, run, plan.id, [Asked(call, gate, place)])
-                put_mark(tx, run, plan.id)
+                put_cards(tx, run, plan_id, [Asked(call, gate, place)])
+                put_mark(tx, run, plan_id)
 
     def _fail(self, run: Run | None, why: str) -> None:
         """RUNNING -> FAILED, said in the thread with a Retry button; nothing written is lost."""
@@ -273,12 +273,6 @@ class Worker:
                 {"text": text, "blocks": answers.retry_blocks(text, run.id)},
             )
         return True
-
-
-def _open_plan(tx: Transaction, run_id: str) -> tuple[Plan | None, list[Call]]:
-    """Return the run's plan that is not answered yet, with its calls."""
-    plan = calls.open_plan(tx, run_id)
-    return plan, calls.of_plan(tx, plan.id) if plan else []
 
 
 def _stops_the_rest(call: Call) -> bool:
