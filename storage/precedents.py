@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BindParameter, bindparam, func, select
+from sqlalchemy import BindParameter, bindparam, select
 from sqlmodel import col
 
 from storage.models import Call, Plan, Revision
@@ -16,20 +16,6 @@ from storage.transaction import Transaction, rows
 
 _ID: BindParameter[Any] = bindparam("id_")
 _TOOL = col(Call.tool).concat("")  # alone, SQLite would look through all calls of the tool
-_REJECTED_BEFORE = (
-    select(func.count())
-    .select_from(Call)
-    .join(
-        Revision,
-        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
-    )
-    .where(
-        col(Call.run_id) == _ID,
-        bindparam("tool_") == _TOOL,
-        col(Call.status) == CallStatus.REJECTED,
-    )
-    .where(col(Revision.arguments) == bindparam("arguments_"))
-)
 _GATE_OF_REJECTED = (
     select(col(Call.gate))
     .where(col(Call.run_id) == _ID, col(Call.status) == CallStatus.REJECTED)
@@ -65,10 +51,3 @@ def gate_of_rejected(tx: Transaction, run_id: str) -> str | None:
     """The gate (JSON) of the call that people rejected last in this run; None for no rejection."""
     found: str | None = tx.scalar(_GATE_OF_REJECTED, {"id_": run_id})
     return found
-
-
-def rejected_before(tx: Transaction, run_id: str, tool: str, arguments: str) -> bool:
-    """Whether a person rejected this tool with these canonical arguments in this run."""
-    return bool(
-        tx.scalar(_REJECTED_BEFORE, {"id_": run_id, "tool_": tool, "arguments_": arguments})
-    )

@@ -12,8 +12,8 @@ from typing import Any
 
 from bot.messages.text import in_utc
 from bot.tools import Effect, Tool
-from storage import calls, precedents
-from storage.models import Call, Run
+from storage import calls
+from storage.models import Call
 from storage.states import CallStatus
 from storage.transaction import Transaction
 
@@ -31,13 +31,17 @@ class Repeat:
 
 
 def find(
-    tx: Transaction, run: Run, tool: Tool[Any], arguments: str, siblings: Sequence[tuple[Call, str]]
+    tx: Transaction,
+    tool: Tool[Any],
+    earlier: Sequence[Call],
+    arguments: str,
+    siblings: Sequence[tuple[Call, str]],
 ) -> Repeat | None:
     """Return what this call repeats, if anything.
 
-    `siblings`: the earlier calls of its plan with their canonical arguments.
+    `earlier`: the request's calls of this tool with the same arguments, none refused. `siblings`:
+    the earlier calls of its plan with their canonical arguments.
     """
-    earlier = precedents.same_before(tx, run.id, tool.name, arguments)
     ended = (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN))
     done = next(ended, None)
     if done is not None:

@@ -153,9 +153,10 @@ class Proposals:
         beside: Sequence[tuple[Call, str]],
     ) -> Repeat | None:
         """Return what the call repeats; raises RefusedError where it is not to be done again."""
-        if precedents.rejected_before(tx, run.id, tool.name, arguments):
+        same = precedents.same_before(tx, run.id, tool.name, arguments)
+        if any(each.status is CallStatus.REJECTED for each in same):
             raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
-        repeat = duplicates.find(tx, run, tool, arguments, beside)
+        repeat = duplicates.find(tx, tool, same, arguments, beside)
         if repeat and repeat.stands:
             prepared.birth["same_as"] = repeat.stands.id
             raise RefusedError(outputs.not_run_again(repeat.stands.output), duplicates.SAME)
