@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, or_, select
 from sqlmodel import col
 
 from storage import audit
@@ -23,6 +23,15 @@ _NEWEST = (
 _ASKED_IN = select(col(Delivery.channel)).where(
     col(Delivery.run_id) == bindparam("run_"), col(Delivery.kind) == DeliveryKind.MESSAGE
 )
+_channel = col(ModeSwitch.channel)
+_OF_RUN = select(col(ModeSwitch.mode)).where(
+    col(ModeSwitch.seq).in_(
+        select(func.max(col(ModeSwitch.seq)))
+        .where(col(ModeSwitch.team) == bindparam("team_"))
+        .where(or_(_channel == bindparam("channel_"), _channel.in_(_ASKED_IN)))
+        .group_by(_channel)
+    )
+)
 
 
 def newest(tx: Transaction, team: str, channel: str) -> ModeSwitch | None:
@@ -39,10 +48,11 @@ def current(tx: Transaction, team: str, channel: str) -> Mode:
 def of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
     """The modes a request keeps to: that of its channel, and of the one where it was asked.
 
-    These differ where it was asked in a shared channel and goes on in private.
+    These differ where it was asked in a shared channel and goes on in private. ASK is always among
+    them, for a channel that nobody has switched.
     """
-    asked_in = set(tx.scalars(_ASKED_IN, {"run_": run.id}))
-    return frozenset(current(tx, run.team, each) for each in {run.channel, *asked_in})
+    place = {"team_": run.team, "channel_": run.channel, "run_": run.id}
+    return frozenset((Mode.ASK, *tx.scalars(_OF_RUN, place)))
 
 
 def switch(
