@@ -41,6 +41,7 @@ _OPEN_CALLS = (
     .order_by(col(Call.position))
 )
 _REVISION = select(Revision).where(col(Revision.call_id) == _ID, col(Revision.number) == _NUMBER)
+_REVISIONS = select(Revision).where(col(Revision.call_id) == _ID)
 _AUTHORS = select(col(Revision.author)).where(col(Revision.call_id) == _ID)
 _VOTES = (
     select(Vote)
@@ -147,15 +148,14 @@ def shown(tx: Transaction, call_id: str) -> Shown | None:
     return Shown(call, current) if call and current else None
 
 
-def approved(tx: Transaction, call_id: str) -> Approved | None:
-    """The call with all that its approval stands on; None when it is not there."""
-    found = shown(tx, call_id)
-    if found is None:
+def approved(tx: Transaction, call: Call) -> Approved | None:
+    """The call, as it was read, with all that its approval stands on; None without a revision."""
+    revisions = rows(tx, Revision, _REVISIONS, id_=call.id)
+    current = next((each for each in revisions if each.number == call.revision), None)
+    if current is None:
         return None
-    call = found.call
-    return Approved(
-        call, found.revision, tuple(votes(tx, call.id, call.revision)), editors(tx, call.id)
-    )
+    edited_by = frozenset(each.author for each in revisions) - WRITERS
+    return Approved(call, current, tuple(votes(tx, call.id, call.revision)), edited_by)
 
 
 def editors(tx: Transaction, call_id: str) -> frozenset[str]:

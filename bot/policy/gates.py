@@ -178,7 +178,7 @@ class Ask(_Frozen):
             "reasons",
         }
         terms |= {"hours"} if self.escalation else set()  # which say whose votes came too early
-        return self.model_dump(include=terms) == other.model_dump(include=terms)
+        return self == other or self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def moments(self) -> list[int]:
         """When something is due before the deadline, in seconds from the moment it is asked, in

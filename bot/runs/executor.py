@@ -29,8 +29,9 @@ from bot.approvals.terms.progress import (
 )
 from bot.approvals.terms.renewal import Renewal, aged, no_longer_remembered, stricter
 from bot.policy.authority import Authority
+from bot.policy.conditions.facts import Facts
 from bot.policy.directory import LookupFailedError
-from bot.policy.gates import Ask, Deny, load_gate
+from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import Endings
 from bot.signals import Signals
@@ -82,28 +83,26 @@ class CallExecutor:
         self._signals = signals
         self._endings = Endings(self._store, self._clock, signals, tools, self._renewed)
 
-    def execute(self, run: Run, call_id: str) -> None:
-        """Execute one call of a run this worker holds.
+    def execute(self, run: Run, call: Call) -> None:
+        """Execute one call, APPROVED or RUNNING as it was read, of a run this worker holds.
 
         Raises moves.FencedError when it no longer does.
         """
         with self._store.read() as tx:
-            shown = calls.approved(tx, call_id)
-        if shown is None or shown.call.status not in (C.APPROVED, C.RUNNING):
+            shown = calls.approved(tx, call)
+        if shown is None:
             return
         try:
             tool, args = self._check(run, shown)
         except MismatchError as error:
-            self._endings.invalidated(run, shown.call, str(error))
+            self._endings.invalidated(run, call, str(error))
             return
-        if shown.call.status is C.RUNNING:
-            self._restart(run, shown.call)
-        elif self._is_asked_anew(run, shown.call, tool, args) or not self._start(
-            run, shown, tool, args
-        ):
+        if call.status is C.RUNNING:
+            self._restart(run, call)
+        elif self._is_asked_anew(run, call, tool, args) or not self._start(run, shown, tool, args):
             return
-        context = context_of(run, shown.call, self._clock.now(), expects=shown.call.expects)
-        step = StepTeller(self._signals.live, run, shown.call, tool, args)
+        context = context_of(run, call, self._clock.now(), expects=call.expects)
+        step = StepTeller(self._signals.live, run, call, tool, args)
         step.began()
         outcome = run_tool(
             tool,
@@ -117,11 +116,11 @@ class CallExecutor:
         ended: object = outcome
         try:
             if isinstance(outcome, Changed):
-                why, asked = outcome.message, (run, tool, args, shown.call)
+                why, asked = outcome.message, (run, tool, args, call)
                 ended = until_stored(
                     lambda: reapproval.changed(self._sources, self._previews, *asked, why),
                     self._signals.stopping,
-                    f"run {run.id} call {call_id}: what it is to be asked again",
+                    f"run {run.id} call {call.id}: what it is to be asked again",
                 )
             self._endings.finish(run, shown, ended)
         finally:
@@ -179,18 +178,21 @@ class CallExecutor:
         """Ask policy once more, then write RUNNING, in one transaction; False when it must not
         start.
 
-        People are looked up before it; what the policy adds up is read again inside it.
+        People are looked up before it, under the gate that was shown; where policy has come to
+        another one, they are looked up under that, and it is asked again.
         """
-        call, now = shown.call, self._clock.now()
         facts = facts_of(self._sources, run, tool, args)
-        with self._store.read() as tx:
-            seen = gate_within(tx, self._sources, run, tool, facts, call=call)
-            giver = grants.giver(tx, call)
-        enough = isinstance(seen, Ask) and (
-            grants.may_decide(self._authority, run, seen, giver)
-            if call.grant_id
-            else self._enough(run, shown, seen)
-        )
+        begun = self._begin(run, shown, tool, facts, load_gate(shown.call.gate))
+        if isinstance(begun, Ask):
+            begun = self._begin(run, shown, tool, facts, begun)
+        return begun is True
+
+    def _begin(
+        self, run: Run, shown: calls.Approved, tool: Tool[Any], facts: Facts, seen: Gate
+    ) -> bool | Ask:
+        """Return whether it has been started; another gate than was `seen`, where that asks now."""
+        call, now = shown.call, self._clock.now()
+        enough = isinstance(seen, Ask) and self._suffices(run, shown, seen)
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
             if held.status is not RunStatus.RUNNING:
@@ -208,7 +210,9 @@ class CallExecutor:
                         note=f"policy now forbids it: {reason}",
                     )
                     return False
-                case Ask() if not (enough and gate == seen and self._taken(tx, call, gate, now)):
+                case Ask() if gate != seen:
+                    return gate
+                case Ask() if not (enough and self._taken(tx, call, gate, now)):
                     why = no_longer_remembered if call.grant_id else stricter
                     self._renewed(tx, run, call, why(call, gate))
                     return False
@@ -239,6 +243,14 @@ class CallExecutor:
     def _taken(self, tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
         """Return whether the remembered approval it runs on, if any, holds, and use it once."""
         return not call.grant_id or grants.use(tx, self._sources.policy, call, gate, now)
+
+    def _suffices(self, run: Run, approved: calls.Approved, gate: Ask) -> bool:
+        """Return whether what it was approved by is enough under this gate. May look people up."""
+        if not approved.call.grant_id:
+            return self._enough(run, approved, gate)
+        with self._store.read() as tx:
+            giver = grants.giver(tx, approved.call)
+        return grants.may_decide(self._authority, run, gate, giver)
 
     def _enough(self, run: Run, approved: calls.Approved, gate: Ask) -> bool:
         """Return whether the votes there are meet the gate that now applies.
@@ -271,7 +283,7 @@ class CallExecutor:
         """Deal with a call that a dead worker left RUNNING: nobody knows how it ended."""
         tool = self._tools.get(call.tool)
         if tool is not None and tool.idempotent:
-            self.execute(run, call.id)
+            self.execute(run, call)
             return
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)

@@ -149,7 +149,7 @@ class Worker:
             (c for c in found if c.status is C.APPROVED and c.does == Effect.READ), None
         ):
             self._presence.working(run)
-            self._executor.execute(run, at_once.id)
+            self._executor.execute(run, at_once)
             return True
         if any(calls.waits(call) for call in found):
             spoken_to = self._is_spoken_to(run)
@@ -168,7 +168,7 @@ class Worker:
         earlier = [c for c in found if c.position < call.position]
         broken = next((c for c in earlier if _stops_the_rest(c)), None)
         if broken is None:
-            self._executor.execute(run, call.id)
+            self._executor.execute(run, call)
             return
         output, note = outputs.STEP_FAILED, "an earlier step failed"
         if is_question(broken):
