@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -68,17 +69,21 @@ class Endings:
             if current is None or current.fence != run.fence:
                 self._late(tx, run, shown.call, type(outcome).__name__)
                 return False
-            if current.status is RunStatus.CANCELLED:
-                self._write(tx, run, shown, outcome, going_on=False)
-                endings.close_cancelled(tx, current, at=self._clock.now())
+            going_on = current.status is not RunStatus.CANCELLED
+            plan = self._write(tx, current, shown, outcome, going_on=going_on)
+            if going_on:  # it may have been the last one of its plan
+                runs.close_plan(tx, current, plan, at=self._clock.now())
             else:
-                self._write(tx, run, shown, outcome, going_on=True)
-                left = calls.open_calls(tx, run.id)  # this may have been the last one
-                runs.close_plan(tx, current, left, at=self._clock.now())
+                endings.close_cancelled(tx, current, at=self._clock.now())
         return True
 
-    def unknown(self, tx: Transaction, call: Call, why: str) -> None:
+    def unknown(self, tx: Transaction, run: Run, call: Call, why: str) -> None:
         """Nobody knows how the call ended: people are asked, until a deadline."""
+        self._not_known(tx, call, why)
+        if shown := calls.approved(tx, call):
+            self._say(tx, run, shown)
+
+    def _not_known(self, tx: Transaction, call: Call, why: str) -> None:
         gate = load_gate(call.gate)
         now = self._clock.now()
         until = gate.after(now, gate.deadline) if isinstance(gate, Ask) else now + UNKNOWN_WAIT
@@ -93,7 +98,13 @@ class Endings:
             note=why,
             deadline=until,
         )
-        say_outcome(tx, self._tools, call.id)
+
+    def _say(self, tx: Transaction, run: Run, shown: calls.Approved) -> list[Call]:
+        """Tell the thread what came of the call; return the calls of its plan as they stand."""
+        plan = calls.of_plan(tx, shown.call.plan_id)
+        ended = next(each for each in plan if each.id == shown.call.id)
+        say_outcome(tx, self._tools, run, replace(shown, call=ended), plan)
+        return plan
 
     def invalidated(self, run: Run, call: Call, why: str) -> None:
         """Write down that a call of this run is not run, for what was shown no longer holds.
@@ -102,10 +113,10 @@ class Endings:
         """
         log.error("run %s call %s: refused to run: %s", run.id, call.id, why)
         with self._store.write() as tx:
-            runs.held_by(tx, run.id, run.fence)
+            held = runs.held_by(tx, run.id, run.fence)
             # it had started before a crash, and can no longer be run again safely
             if call.status is C.RUNNING:
-                self.unknown(tx, call, why)
+                self.unknown(tx, held, call, why)
             else:
                 moves.call(
                     tx,
@@ -120,7 +131,8 @@ class Endings:
 
     def _write(
         self, tx: Transaction, run: Run, shown: calls.Approved, outcome: Any, *, going_on: bool
-    ) -> None:
+    ) -> list[Call]:
+        """Write down what the call came to; return the calls of its plan as they stand then."""
         call, now = shown.call, self._clock.now()
         reads = call.does == Effect.READ
         ran = _how(shown)
@@ -129,13 +141,10 @@ class Endings:
             moves.call(
                 tx, call, target, at=now, actor="worker", finished_at=now, output=output, note=note
             )
-            say_outcome(tx, self._tools, call.id)
 
         match outcome:
-            case Ran(output=text, summary=summary, table=table):
+            case Ran(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded(ran, text), summary)
-                if table is not None and going_on:
-                    put_table(tx, run, call, table)
             case Renewal() as renewal:
                 if not going_on or not self._renew(tx, run, call, renewal):
                     end(C.FAILED, outputs.not_renewed(renewal.why, ran), renewal.why)
@@ -148,11 +157,15 @@ class Endings:
             case TimedOut() if reads:
                 end(C.FAILED, outputs.failed(f"{outputs.TOO_SLOW}."), outputs.TOO_SLOW)
             case Lost(message=message):
-                self.unknown(tx, call, message)
+                self._not_known(tx, call, message)
             case TimedOut():
-                self.unknown(tx, call, f"{outputs.TOO_SLOW}, and may still be going on")
+                self._not_known(tx, call, f"{outputs.TOO_SLOW}, and may still be going on")
             case _:
                 raise TypeError(f"unknown outcome {outcome!r}")
+        plan = self._say(tx, run, shown)
+        if isinstance(outcome, Ran) and outcome.table is not None and going_on:
+            put_table(tx, run, call, outcome.table)
+        return plan
 
     def _watch(self, run: Run, call: Call, future: Future[Any]) -> None:
         """Keep a result that comes after the time-out in the audit; it changes nothing."""

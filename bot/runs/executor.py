@@ -286,5 +286,5 @@ class CallExecutor:
             self.execute(run, call)
             return
         with self._store.write() as tx:
-            runs.held_by(tx, run.id, run.fence)
-            self._endings.unknown(tx, call, "Countersign stopped while it was running")
+            held = runs.held_by(tx, run.id, run.fence)
+            self._endings.unknown(tx, held, call, "Countersign stopped while it was running")

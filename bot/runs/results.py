@@ -6,6 +6,7 @@ database's rows and stands beside the model's words. Draws and sends nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
 from bot.agent import outputs
@@ -15,7 +16,7 @@ from bot.messages.answers import Ended, fits_cell, record_line, table_room
 from bot.messages.sentences import notices
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
-from storage import calls, outbox, runs
+from storage import calls, outbox
 from storage.models import Call, Run
 from storage.states import CallStatus, MessageKind
 from storage.transaction import Transaction
@@ -54,40 +55,44 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
         outbox.thread(tx, run, f"file:{call.id}:{call.revision}", file, kind=MessageKind.FILE)
 
 
-def say_outcome(tx: Transaction, tools: Registry, call_id: str) -> None:
-    """Say in the thread what came of a call that people approved, and who had a part in it."""
-    call = calls.get(tx, call_id)
-    run = runs.get(tx, call.run_id) if call else None
-    if call is None or run is None or call.status not in RAN:
+def say_outcome(
+    tx: Transaction, tools: Registry, run: Run, ended: calls.Approved, plan: Sequence[Call]
+) -> None:
+    """Say in the thread what came of a call that people approved, and who had a part in it.
+
+    `plan`: the calls of its plan as they stand.
+    """
+    call = ended.call
+    if call.status not in RAN:
         return
     if call.grant_id or not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
         return
-    tool, people = tools.get(call.tool), _people(tx, run, call)
-    effect, done = _effect(tx, tools, call), call.status is CallStatus.SUCCEEDED
+    tool, people = tools.get(call.tool), _people(run, ended)
+    effect, done = effect_at(tools, call, ended.revision), call.status is CallStatus.SUCCEEDED
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
     text = notices.outcome_line(
         call.status,
         stated or (f"Done: {effect}" if done else effect),
-        None if done and _is_told_later(tx, run, call, people) else people,
+        None if done and _is_told_later(tx, run, plan, people) else people,
         why=call.note if call.status is CallStatus.FAILED else "",
     )
     outbox.notice(tx, run, _outcome_key(call), {"text": text})
 
 
-def _people(tx: Transaction, run: Run, call: Call) -> notices.People:
-    votes = calls.votes(tx, call.id, call.revision)
+def _people(run: Run, approved: calls.Approved) -> notices.People:
     return notices.People(
         run.requester,
-        tuple(sorted(calls.editors(tx, call.id))),
-        tuple((vote.counts_for, vote.reason) for vote in approving(votes)),
-        stand_ins(votes),
+        tuple(sorted(approved.editors)),
+        tuple((vote.counts_for, vote.reason) for vote in approving(approved.votes)),
+        stand_ins(approved.votes),
     )
 
 
-def _is_told_later(tx: Transaction, run: Run, call: Call, people: notices.People) -> bool:
+def _is_told_later(tx: Transaction, run: Run, plan: Sequence[Call], people: notices.People) -> bool:
     """Return whether the same people had a part in what runs last of the plan: told then."""
-    left = [each for each in calls.of_plan(tx, call.plan_id) if each.status is CallStatus.APPROVED]
-    return bool(left) and _people(tx, run, left[-1]) == people
+    left = [each for each in plan if each.status is CallStatus.APPROVED]
+    last = calls.approved(tx, left[-1]) if left else None
+    return last is not None and _people(run, last) == people
 
 
 def _outcome_key(call: Call) -> str:
