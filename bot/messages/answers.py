@@ -79,7 +79,7 @@ class Ended:
     """What became of one call."""
 
     status: CallStatus
-    effect: str  # its sentence
+    effect: str  # its sentence; not needed of one that was told
     told: bool = False  # a line of its own in the thread says so already
 
 

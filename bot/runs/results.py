@@ -103,9 +103,12 @@ def record_of(tx: Transaction, tools: Registry, run_id: str) -> str:
     """Return in one line what became of the run's calls that change something or asked people."""
     found = calls.of_run(tx, run_id)
     counting = [call for place, call in enumerate(found) if _counts(call, found[place + 1 :])]
-    return record_line(
-        [Ended(call.status, _effect(tx, tools, call), is_told(tx, call)) for call in counting]
-    )
+    return record_line([_ended(tx, tools, call) for call in counting])
+
+
+def _ended(tx: Transaction, tools: Registry, call: Call) -> Ended:
+    told = is_told(tx, call)
+    return Ended(call.status, "" if told else _effect(tx, tools, call), told)
 
 
 def is_told(tx: Transaction, call: Call) -> bool:
