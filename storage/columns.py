@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Column, String, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field, SQLModel
 
+R = TypeVar("R", bound="Row")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -129,6 +130,11 @@ def values(row: SQLModel) -> dict[str, Any]:
     if found.get("seq", 0) is None:
         del found["seq"]
     return found
+
+
+def altered(row: R, **columns: Any) -> R:
+    """The row with these columns as they have become; `row` stays as it was read."""
+    return type(row)(**{**values(row), **columns})
 
 
 @cache

@@ -15,6 +15,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from storage import audit, calls, evidence, moves, outbox, runs
+from storage.columns import altered
 from storage.models import Call, Plan, Revision, Vote
 from storage.outcomes import (
     Applied,
@@ -82,8 +83,8 @@ def vote(
     )
     calls.add_vote(tx, row)
     why = {"counts_as": counts_as, **({} if surface is Surface.SLACK else {"surface": surface})}
-    _moved_by_votes(tx, call, weigh([*before, row]), [*before, row], at, words, why)
-    return Applied(calls.get(tx, call_id) or call)
+    now = weigh([*before, row])
+    return Applied(_moved_by_votes(tx, call, now, [*before, row], at, words, why))
 
 
 def _said(before: Sequence[Vote], verb: Verb, person: str, giver: str) -> Vote | None:
@@ -102,8 +103,8 @@ def _moved_by_votes(
     at: datetime,
     words: Outputs,
     why: Mapping[str, str],
-) -> None:
-    """Write down what the last of these votes has brought about."""
+) -> Call:
+    """Write down what the last of these votes has brought about; return the call as it is then."""
     last = votes[-1]
     details = {
         "tool": call.tool,
@@ -122,24 +123,15 @@ def _moved_by_votes(
         if standing.stage > call.told_stage:  # the people of the next stage have to be told
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
         moves.touch(tx, call.plan_id)
-        return
+        return call
     target = C.APPROVED if standing.outcome == Balance.APPROVED else C.REJECTED
     against = [(each.person, each.reason) for each in votes if each.verb == Verb.REJECT]
     output = words.rejected(against) if target is C.REJECTED else ""
-    moved = moves.call(
-        tx,
-        call,
-        target,
-        at=at,
-        actor=last.person,
-        data=details,
-        decided_at=at,
-        note=last.reason,
-        output=output,
-    )
-    if not moved:
+    columns: dict[str, Any] = {"decided_at": at, "note": last.reason, "output": output}
+    if not moves.call(tx, call, target, at=at, actor=last.person, data=details, **columns):
         raise RuntimeError("a call moved inside the writer's own transaction")
     runs.free(tx, call.run_id, at=at, actor=last.person)
+    return altered(call, status=target, **columns)
 
 
 def edit(

@@ -149,7 +149,8 @@ class Votes:
         starts = bool(done) and verb is Verb.APPROVE and _is_decided(tx, done[0][0].plan_id)
         if not starts:
             tell_edit()
-        if done and (run := runs.get(tx, done[0][0].run_id)):
+        tells = not starts or any(found.offer for _, found in done)
+        if done and tells and (run := runs.get(tx, done[0][0].run_id)):
             said = "" if starts else self._decision(tx, delivery, run, done, verb, reason)
             self._announce(tx, delivery, run, done, said)
         tell(tx, delivery, "\n".join(dict.fromkeys(told)))
