@@ -226,11 +226,11 @@ def redraw(tx: Transaction, plan_id: str) -> None:
     tx.execute(_REDRAW, {"plan_id_": plan_id})
 
 
-def queued(tx: Transaction, row: Message) -> None:
-    """Insert a new message; one with the same key is left as it is (said once is said)."""
+def queued(tx: Transaction, row: Message) -> bool:
+    """Insert a new message; False where one with the same key is left as it is."""
     if row.status not in MESSAGE_BIRTHS:
         raise IllegalMoveError(f"a message is not born {row.status}")
-    tx.execute(insert_once(Message, tx.dialect.name), values(row))
+    return tx.execute(insert_once(Message, tx.dialect.name), values(row)).rowcount == 1
 
 
 def message(tx: Transaction, row: Message, target: MessageStatus, **columns: Any) -> bool:

@@ -55,9 +55,9 @@ def _columns(names: tuple[str, ...]) -> Update:
     )
 
 
-def put(tx: Transaction, message: Message) -> None:
-    """Add a message; one with the same key is left as it is (said once is said)."""
-    moves.queued(tx, message)
+def put(tx: Transaction, message: Message) -> bool:
+    """Add a message; False where one with the same key is left as it is (said once is said)."""
+    return moves.queued(tx, message)
 
 
 def notice(tx: Transaction, run: Run, key: str, body: Mapping[str, Any]) -> None:

@@ -43,21 +43,19 @@ def begins_with(tx: Transaction, run: Run) -> str:
 
 def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
     """Have the request marked as this plan of it changes, besides those before it."""
-    key = f"mark:{run.id}"
-    if row := outbox.by_key(tx, key):
+    ts = begins_with(tx, run)
+    mark = Message(
+        key=f"mark:{run.id}",
+        kind=MessageKind.MARK,
+        run_id=run.id,
+        plan_id=plan_id,
+        channel=run.channel,
+        thread_ts=run.thread_ts,
+        body=outbox.dump({"names": []}),
+        ts=ts,
+    )
+    if not ts or outbox.put(tx, mark):
+        return
+    if row := outbox.by_key(tx, mark.key):
         outbox.change(tx, row, plan_id=plan_id)
         outbox.redraw(tx, plan_id)
-    elif ts := begins_with(tx, run):
-        outbox.put(
-            tx,
-            Message(
-                key=key,
-                kind=MessageKind.MARK,
-                run_id=run.id,
-                plan_id=plan_id,
-                channel=run.channel,
-                thread_ts=run.thread_ts,
-                body=outbox.dump({"names": []}),
-                ts=ts,
-            ),
-        )
