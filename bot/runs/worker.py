@@ -118,8 +118,10 @@ class Worker:
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             run = runs.claim(tx, run_id, now=now, lease_until=now + self._lease)
-            # A stream left open by a crash is closed before anything else is said.
-            closed = run is not None and outbox.close_streams(tx, run_id)
+            # A stream left open by a crash is closed before anything else is said; nobody has
+            # begun one before the first claim.
+            claimed_before = run is not None and run.fence > 1
+            closed = claimed_before and outbox.close_streams(tx, run_id)
             found = calls.open_calls(tx, run_id)
         if closed:
             self._signals.post.give()
