@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Executable, Insert
@@ -20,6 +21,7 @@ from sqlalchemy.types import TypeEngine
 Convert = Callable[[Any], Any]
 Parameters = Mapping[str, Any]
 Row = tuple[Any, ...]
+Read = Callable[[Parameters], Sequence[Any]]
 KEPT = 1000  # compiled statements; those built on the spot push out others built so
 
 known: dict[tuple[Executable, str, tuple[str, ...]], Compiled] = {}  # by database and columns
@@ -40,7 +42,8 @@ class Compiled:
     """The text of a statement for one kind of database, and how values go in and come out."""
 
     sql: str
-    places: tuple[tuple[str, Any], ...]  # name and default of each place that takes a value
+    names: tuple[str, ...]  # of the places that take a value
+    read: Read  # the value of each place; KeyError for one that is missing
     ingoing: tuple[tuple[int, Convert], ...]  # of those places that need one
     positional: bool
     columns: tuple[str, ...]  # of the result; none where the statement does not say
@@ -48,20 +51,15 @@ class Compiled:
 
     def bind(self, given: Parameters) -> Sequence[Any] | dict[str, Any]:
         """`given` as the driver takes it; StatementError for what is missing or cannot be."""
-        values = [given.get(name, default) for name, default in self.places]
         try:
-            if REQUIRED in values:
-                name, _ = self.places[values.index(REQUIRED)]
-                raise LookupError(f"a value is required for {name!r}")
+            values = [*self.read(given)]
             for index, convert in self.ingoing:
                 values[index] = convert(values[index])
         except (ValueError, TypeError, LookupError) as error:
-            raise StatementError(
-                str(error), self.sql, dict(given), error, hide_parameters=True
-            ) from error
-        if self.positional:
-            return values
-        return {name: value for (name, _), value in zip(self.places, values, strict=True)}
+            missing = isinstance(error, KeyError)
+            why = f"a value is required for {error}" if missing else str(error)
+            raise StatementError(why, self.sql, dict(given), error, hide_parameters=True) from error
+        return values if self.positional else dict(zip(self.names, values, strict=True))
 
     def convert(self, rows: list[Row]) -> list[Row]:
         """Rows from the driver with their values as Python's. Raises what a converter raises."""
@@ -110,12 +108,28 @@ def _compile(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -> Compile
     outgoing = ((index, _outgoing(each.type, dialect)) for index, each in enumerate(columns))
     return Compiled(
         sql,
-        tuple((each.name, each.default) for each in parameters),
+        tuple(each.name for each in parameters),
+        _reading(parameters),
         tuple((n, each.convert) for n, each in enumerate(parameters) if each.convert is not None),
         bool(made.positional),
         tuple(each.keyname for each in columns),
         tuple((index, convert) for index, convert in outgoing if convert is not None),
     )
+
+
+def _reading(parameters: Sequence[Parameter]) -> Read:
+    """What reads the parameters' values; all at once where none has a default."""
+    if len(parameters) > 1 and all(each.default is REQUIRED for each in parameters):
+        return itemgetter(*(each.name for each in parameters))
+    places = tuple((each.name, each.default) for each in parameters)
+
+    def read(given: Parameters) -> list[Any]:
+        return [
+            given[name] if default is REQUIRED else given.get(name, default)
+            for name, default in places
+        ]
+
+    return read
 
 
 def _expanded(sql: str, name: str, each: list[Parameter], dialect: Dialect) -> str:
