@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Executable, Insert, PoolProxiedConnection, Select, UpdateBase, insert, select
 from sqlalchemy.engine import Dialect
-from sqlalchemy.orm.attributes import manager_of_class
 from sqlmodel import SQLModel
 
 from storage.statement import Row, compiled, driver_error
@@ -202,16 +201,15 @@ def rows(
 ) -> list[M]:
     """Run `select(model)…` and return detached instances, in the statement's order.
 
-    They are made as the ORM makes those it loads: all columns are there, so there are no defaults
-    to fill in.
+    Nothing watches them, and all columns are there, so there are no defaults to fill in.
     """
     result = tx.execute(statement, parameters)
     if not result:
         return []
-    new, names = manager_of_class(model).new_instance, result.columns
+    names = result.columns
     found: list[M] = []
     for row in result:
-        instance: M = new()
+        instance = model.__new__(model)
         instance.__dict__.update(zip(names, row, strict=True))
         found.append(instance)
     return found
