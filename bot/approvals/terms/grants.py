@@ -36,7 +36,12 @@ def candidates(
     gate: Ask,
     arguments: str,
 ) -> list[Grant]:
-    """Return the grants on which this call may run, if those who gave them may still decide."""
+    """Return the grants on which this call may run, if those who gave them may still decide.
+
+    A gate that offers nothing to remember is of no rule under which a grant was given.
+    """
+    if not (gate.remember or gate.once):
+        return []
     now, policy = sources.clock.now(), sources.policy
     found = grants.usable(tx, run, tool.name, tool.schema_digest(), arguments, now)
     return [grant for grant in found if _is_under(policy, gate, grant)]
