@@ -57,7 +57,8 @@ def gate_within(
     mode = strictest(modes.of_run(tx, run))
     default = policy.fallback(summed) if mode is Mode.STRICT else None
     gate = narrowed(policy.gate(summed), mode, default, reads=reads)
-    return gate if reads else _after_rejection(tx, run, gate)
+    is_first = run.calls == (call is not None)  # it has proposed nothing that could be rejected
+    return gate if reads or is_first else _after_rejection(tx, run, gate)
 
 
 def _after_rejection(tx: Transaction, run: Run, gate: Allow | Deny | Ask) -> Allow | Deny | Ask:

@@ -153,7 +153,7 @@ class Proposals:
         beside: Sequence[tuple[Call, str]],
     ) -> Repeat | None:
         """Return what the call repeats; raises RefusedError where it is not to be done again."""
-        same = precedents.same_before(tx, run.id, tool.name, arguments)
+        same = precedents.same_before(tx, run.id, tool.name, arguments) if run.calls else []
         if any(each.status is CallStatus.REJECTED for each in same):
             raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
         repeat = duplicates.find(tx, tool, same, arguments, beside)
