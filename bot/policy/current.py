@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # whoever holds a policy need not read policy files
+    from bot.policy.conditions.facts import Needs
     from bot.policy.evaluate import Policy
 
 
@@ -15,6 +16,9 @@ class CurrentPolicy:
 
     policy: Policy
     _digested: tuple[Policy, str] | None = field(default=None, repr=False, compare=False)
+    _needed: dict[tuple[str, str, str], tuple[Policy, Needs]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def digest(self) -> str:
@@ -22,4 +26,12 @@ class CurrentPolicy:
         policy, found = self.policy, self._digested
         if found is None or found[0] is not policy:
             found = self._digested = (policy, policy.digest)
+        return found[1]
+
+    def needs(self, tool: str, effect: str, risk: str) -> Needs:
+        """What the policy in force has to know of such calls, worked out once for each kind."""
+        policy, kind = self.policy, (tool, effect, risk)
+        found = self._needed.get(kind)
+        if found is None or found[0] is not policy:
+            found = self._needed[kind] = (policy, policy.needs(*kind))
         return found[1]

@@ -77,7 +77,7 @@ def facts_about(
 
 def needed(current: CurrentPolicy, tool: Tool[Any]) -> Needs:
     """Return what the policy's rules for this tool need to know."""
-    return current.policy.needs(tool.name, tool.does, tool.risk)
+    return current.needs(tool.name, tool.does, tool.risk)
 
 
 def with_sums(
