@@ -146,6 +146,20 @@ def test_policy_now_asks_others(harness: LoopHarness) -> None:
     assert (refused, [vote.person for vote in harness.votes(call.id, 2)]) == ([ANA], [CLEO])
 
 
+@pytest.mark.parametrize(
+    "asks",
+    [
+        'approvers = ["@shop-leads"]\ndeadline = "2h"\n',
+        'approvers = ["@shop-leads", "@finance"]\n',
+    ],
+)
+def test_policy_asks_otherwise_and_the_yes_is_enough(harness: LoopHarness, asks: str) -> None:
+    """Where who has approved is enough for what policy asks by now, nobody is asked again."""
+    harness.core.policy.policy = parse(f'{POLICY}[[rule]]\ntool = "note"\nverdict = "ask"\n{asks}')
+    call = worked(harness)
+    assert (call.status, call.revision, harness.effects[call.id]) == (C.SUCCEEDED, 1, 1)
+
+
 def test_policy_now_allows(harness: LoopHarness) -> None:
     """A rule that was relaxed meanwhile does not stand in the way of what people approved."""
     harness.core.policy.policy = parse(POLICY + '[[rule]]\ntool = "note"\nverdict = "allow"\n')
