@@ -29,6 +29,7 @@ log = logging.getLogger("countersign.endings")
 C = CallStatus
 # how long people have to say what became of a call that no gate gives a deadline
 UNKNOWN_WAIT = timedelta(hours=1)
+Held = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
 Renew = Callable[[Transaction, Run, Call, Renewal], bool]
 
 
@@ -45,9 +46,10 @@ class Endings:
         self._signals = signals
         self._renew = renew
 
-    def finish(self, run: Run, shown: calls.Approved, outcome: Any) -> None:
+    def finish(self, run: Run, shown: calls.Approved, outcome: Any) -> Held:
         """Write down how a call of this run ended, as soon as the database takes it.
 
+        Returns the run as it stands then.
         Raises moves.FencedError when the run was taken away: then it is only kept as evidence.
         Where the process is to end first, the database's error: the call stays RUNNING, and the
         next start makes it UNKNOWN.
@@ -59,23 +61,24 @@ class Endings:
         if isinstance(outcome, TimedOut):
             self._watch(run, call, outcome.future)
         self._signals.post.give()
-        if not held:
+        if held is None:
             raise moves.FencedError(run.id)
+        return held
 
-    def _stored(self, run: Run, shown: calls.Approved, outcome: Any) -> bool:
-        """Return whether the run was still this worker's when the outcome was stored."""
+    def _stored(self, run: Run, shown: calls.Approved, outcome: Any) -> Held | None:
+        """Store the outcome; None where the run was no longer this worker's."""
         with self._store.write() as tx:
             current = runs.get(tx, run.id)
             if current is None or current.fence != run.fence:
                 self._late(tx, run, shown.call, type(outcome).__name__)
-                return False
+                return None
             going_on = current.status is not RunStatus.CANCELLED
             plan = self._write(tx, current, shown, outcome, going_on=going_on)
-            if going_on:  # it may have been the last one of its plan
-                runs.close_plan(tx, current, plan, at=self._clock.now())
-            else:
+            if not going_on:
                 endings.close_cancelled(tx, current, at=self._clock.now())
-        return True
+            elif runs.close_plan(tx, current, plan, at=self._clock.now()):  # it was the last one
+                plan = calls.open_calls(tx, run.id)
+            return current, plan
 
     def unknown(self, tx: Transaction, run: Run, call: Call, why: str) -> None:
         """Nobody knows how the call ended: people are asked, until a deadline."""

@@ -33,7 +33,7 @@ from bot.policy.conditions.facts import Facts
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs import reapproval
-from bot.runs.endings import Endings
+from bot.runs.endings import Endings, Held
 from bot.signals import Signals
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
@@ -83,24 +83,25 @@ class CallExecutor:
         self._signals = signals
         self._endings = Endings(self._store, self._clock, signals, tools, self._renewed)
 
-    def execute(self, run: Run, call: Call) -> None:
+    def execute(self, run: Run, call: Call) -> Held | None:
         """Execute one call, APPROVED or RUNNING as it was read, of a run this worker holds.
 
-        Raises moves.FencedError when it no longer does.
+        Returns the run as it stands then, where that is known. Raises moves.FencedError when the
+        worker no longer holds it.
         """
         with self._store.read() as tx:
             shown = calls.approved(tx, call)
         if shown is None:
-            return
+            return None
         try:
             tool, args = self._check(run, shown)
         except MismatchError as error:
             self._endings.invalidated(run, call, str(error))
-            return
+            return None
         if call.status is C.RUNNING:
             self._restart(run, call)
         elif self._is_asked_anew(run, call, tool, args) or not self._start(run, shown, tool, args):
-            return
+            return None
         context = context_of(run, call, self._clock.now(), expects=call.expects)
         step = StepTeller(self._signals.live, run, call, tool, args)
         step.began()
@@ -122,7 +123,7 @@ class CallExecutor:
                     self._signals.stopping,
                     f"run {run.id} call {call.id}: what it is to be asked again",
                 )
-            self._endings.finish(run, shown, ended)
+            return self._endings.finish(run, shown, ended)
         finally:
             step.ended(outcome)
 

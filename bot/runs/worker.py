@@ -27,6 +27,7 @@ from bot.messages import answers
 from bot.messages.sentences import notices
 from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
+from bot.runs.endings import Held
 from bot.runs.executor import CallExecutor
 from bot.runs.ports import Presence, announce_wait
 from bot.signals import Signals
@@ -39,7 +40,6 @@ from storage.store import Store
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
-Held = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
 # of a run, and the calls of its plan while some of them wait for people; returns whether there is
 # more to do now, and may raise PlannerError
 Turn = Callable[[Run, Sequence[Call]], bool]
@@ -128,16 +128,24 @@ class Worker:
         return (run, found) if run is not None else None
 
     def _next(self, run: Run, known: list[Held]) -> bool:
-        """Take the next step, from what the claim read and then from the rows; False for none."""
-        if known:
-            return self._step(*known.pop())
-        with self._store.read() as tx:
-            held = runs.held_by(tx, run.id, run.fence)
-            found = calls.open_calls(tx, run.id)
-        return self._step(held, found)
+        """Take the next step, from what the claim or the last step knows, else from the rows; False
+        for none.
+        """
+        more = self._step(*(known.pop() if known else self._held(run)))
+        if isinstance(more, bool):
+            return more
+        known.append(more)
+        return True
 
-    def _step(self, run: Run, found: list[Call]) -> bool:
-        """Take one step from the calls of the run's open plan; False when there is no more now."""
+    def _held(self, run: Run) -> Held:
+        with self._store.read() as tx:
+            return runs.held_by(tx, run.id, run.fence), calls.open_calls(tx, run.id)
+
+    def _step(self, run: Run, found: list[Call]) -> Held | bool:
+        """Take one step from the calls of the run's open plan.
+
+        Returns the run as it stands then, where that is known, or whether there is more to do now.
+        """
         if run.status is not R.RUNNING:  # cancelled meanwhile
             self._look_back(run)
             return False
@@ -151,27 +159,24 @@ class Worker:
             (c for c in found if c.status is C.APPROVED and c.does == Effect.READ), None
         ):
             self._presence.working(run)
-            self._executor.execute(run, at_once)
-            return True
+            return self._executor.execute(run, at_once) or True
         if any(calls.waits(call) for call in found):
             spoken_to = self._is_spoken_to(run)
             return self._turns[run.source](run, found) if spoken_to else self._wait(run, found)
         if approved := next((c for c in found if c.status is C.APPROVED), None):
             self._presence.working(run)
-            self._in_order(run, found, approved)
-            return True
+            return self._in_order(run, found, approved)
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
             runs.close_plan(tx, run, calls.open_calls(tx, run.id), at=self._clock.now())
         return True
 
-    def _in_order(self, run: Run, found: list[Call], call: Call) -> None:
+    def _in_order(self, run: Run, found: list[Call], call: Call) -> Held | bool:
         """Execute the plan's next approved call, or cancel it when an earlier step went wrong."""
         earlier = [c for c in found if c.position < call.position]
         broken = next((c for c in earlier if _stops_the_rest(c)), None)
         if broken is None:
-            self._executor.execute(run, call)
-            return
+            return self._executor.execute(run, call) or True
         output, note = outputs.STEP_FAILED, "an earlier step failed"
         if is_question(broken):
             output, note = questions.UNANSWERED_BEFORE, "nobody answered the question before it"
@@ -187,6 +192,7 @@ class Worker:
                 note=note,
                 data={"because": broken.id},
             )
+        return True
 
     def _is_spoken_to(self, run: Run) -> bool:
         """Return whether the model has to answer somebody while people decide."""
