@@ -13,6 +13,7 @@ from storage.models import Delivery, ModeSwitch, Run
 from storage.states import DeliveryKind, Mode
 from storage.transaction import Transaction, first, insert_into
 
+EVERYWHERE = ""  # in the place of a channel: of all conversations with the bot
 _NEWEST = (
     select(ModeSwitch)
     .where(col(ModeSwitch.team) == bindparam("team_"))
@@ -28,7 +29,7 @@ _OF_RUN = select(col(ModeSwitch.mode)).where(
     col(ModeSwitch.seq).in_(
         select(func.max(col(ModeSwitch.seq)))
         .where(col(ModeSwitch.team) == bindparam("team_"))
-        .where(or_(_channel == bindparam("channel_"), _channel.in_(_ASKED_IN)))
+        .where(or_(_channel.in_([bindparam("channel_"), EVERYWHERE]), _channel.in_(_ASKED_IN)))
         .group_by(_channel)
     )
 )
@@ -46,10 +47,10 @@ def current(tx: Transaction, team: str, channel: str) -> Mode:
 
 
 def of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
-    """The modes a request keeps to: that of its channel, and of the one where it was asked.
+    """The modes a request keeps to: that of its channel, of the one where it was asked, and of all.
 
-    These differ where it was asked in a shared channel and goes on in private. ASK is always among
-    them, for a channel that nobody has switched.
+    The first two differ where it was asked in a shared channel and goes on in private. ASK is
+    always among them, for what nobody has switched.
     """
     place = {"team_": run.team, "channel_": run.channel, "run_": run.id}
     return frozenset((Mode.ASK, *tx.scalars(_OF_RUN, place)))

@@ -13,14 +13,17 @@ from pydantic import BaseModel
 
 from bot.approvals.terms import grants
 from bot.approvals.terms.facts import facts_of, needed, with_sums
+from bot.approvals.terms.gating import in_mode
 from bot.explain.gate_words import GateWords
 from bot.explain.words import Words
+from bot.messages.sentences.modes import ICONS
 from bot.messages.text import in_utc
 from bot.policy.conditions.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments
 from storage.models import Run
+from storage.states import Mode
 
 if TYPE_CHECKING:
     from bot.explain.grounds import Grounds
@@ -35,10 +38,15 @@ def explain(
     What Slack cannot be asked about is said to be not known; nothing is raised for it.
     """
     facts = facts_of(grounds.sources, run, tool, args)
+    gate: Allow | Deny | Ask | None = None
+    mode = Mode.ASK
     if sums:
         with grounds.sources.store.read() as tx:
             facts = with_sums(tx, grounds.sources, run, tool, facts)
-    judged = grounds.sources.policy.policy.judged(facts)
+            judged = grounds.sources.policy.policy.judged(facts)
+            gate, mode = in_mode(tx, grounds.sources, run, facts, judged.gate)
+    else:
+        judged = grounds.sources.policy.policy.judged(facts)
     who = f"asked by {words.person(run.requester) if run.requester else 'somebody'}"
     where = f" in {words.channel(run.channel)}" if run.channel else ""
     lines = [
@@ -47,11 +55,29 @@ def explain(
         "",
         _verdict(judged, words),
         *_trail(judged, words),
+        *_by_mode(judged.gate, gate, mode, words),
     ]
-    if isinstance(judged.gate, Ask):
-        lines += _instead(grounds, words, run, tool, args, judged.gate) if sums else []
-        lines += ["", *GateWords(grounds, words, run, tool, judged.gate).lines()]
+    gate = gate or judged.gate
+    if isinstance(gate, Ask):
+        lines += _instead(grounds, words, run, tool, args, gate) if sums else []
+        lines += ["", *GateWords(grounds, words, run, tool, gate).lines()]
     return lines + _unknown(facts, grounds, tool, words)
+
+
+def _by_mode(
+    policy: Allow | Deny | Ask, gate: Allow | Deny | Ask | None, mode: Mode, words: Words
+) -> Iterator[str]:
+    """Say what the mode of the place changes about the policy's word, where it does."""
+    if gate is None or gate == policy:
+        return
+    yet = f"{ICONS[mode]} Yet {mode} mode holds here"
+    match gate:
+        case Deny(reason=reason):
+            yield f"{yet}, and it is refused: {words.quoted(reason)}."
+        case Ask() if isinstance(policy, Ask):
+            yield f"{yet}: nothing is remembered, and it is asked each time."
+        case _:
+            yield f"{yet}: people are asked all the same, those of [defaults]."
 
 
 def _instead(

@@ -1,13 +1,18 @@
-"""What `countersign explain` says of here and now: the next days off."""
+"""What `countersign explain` says of here and now: the next days off, the mode of a channel."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from bot.sandbox.server import Sandbox
+from storage import modes
+from storage.states import Mode
+from storage.store import Store
 from tests.explain.test_explain import BIG, folder, said, server, slack
+from tests.new_database import new_database
 
 __all__ = ["folder", "server", "slack"]
 
@@ -33,3 +38,24 @@ business_hours = true
         "09:00 to 17:00 in Europe/Berlin, but not 24 Dec 2026, 25 Dec 2026 (Christmas Day), "
         "1 Jan 2027 (New Year's Day) and so on, by the calendar DE-BY." in text
     )
+
+
+def test_the_mode_of_a_channel_at_the_terminal(
+    slack: Sandbox,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A channel's mode is told here as well, where the record can be read."""
+    url = f"sqlite:///{folder / 'countersign.db'}"
+    new_database(folder / "countersign.db")
+    monkeypatch.setenv("DATABASE_URL", url)
+    store = Store(url).open()
+    with store.write() as tx:
+        at = datetime(2026, 11, 2, 12, tzinfo=UTC)
+        modes.switch(tx, "T0SANDBOX", "C0SUPPORT", Mode.OBSERVE, "UBEN00001", at=at)
+    store.close()
+    text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+    assert "Yet observe mode holds here, and it is refused" in text
+    assert "Who decides" not in text
+    assert "Yet" not in said(capsys, f"{BIG} --as UBEN00001 --in C0FINANCE")

@@ -96,6 +96,8 @@ SAID = {
     "not_begun": (EVIL,),
     "nobody_plans": (),
     "no_model": ("UBEN00001",),
+    "mode_everywhere": (Mode.OBSERVE, ("UANA00001", AT)),
+    "may_not_switch_all": ("<@UANA00001>",),
     "mode_now": (Mode.STRICT, ("UANA00001", AT), "<@UANA00001>"),
     "mode_as_before": (Mode.ASK,),
     "mode_set": (Mode.OBSERVE,),

@@ -8,11 +8,14 @@ import pytest
 
 from storage import channels, modes
 from storage.models import Audit, ModeSwitch
+from storage.modes import EVERYWHERE
 from storage.states import CallStatus, Mode
 from tests.stories.fakes import FakeTools
+from tests.stories.forms import request
 from tests.stories.harness import GENERAL, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import arrived, ask, now_at, statuses, vote
+from tests.stories.steps import arrived, ask, cards_of, now_at, statuses, vote
+from tests.stories.test_commands import asked
 
 C = CallStatus
 POLICY = """
@@ -58,6 +61,8 @@ def mode(harness: Harness, line: str, who: str, part: str, channel: str = SUPPOR
 def _as_the_policy_says(harness: Harness) -> Iterator[None]:
     """Every story begins and ends in the mode ask."""
     yield
+    if harness.all(ModeSwitch, ModeSwitch.channel == EVERYWHERE):
+        mode(harness, "ask everywhere", "ana", "*ask* mode")
     for channel in (SUPPORT, GENERAL, PARTNERS):
         if harness.all(ModeSwitch, ModeSwitch.channel == channel):
             mode(harness, "ask", "ana", "*ask* mode", channel)
@@ -188,3 +193,48 @@ def test_nothing_is_remembered_in_strict(harness: Harness, fakes: FakeTools) -> 
     harness.card(SUPPORT, thread)
     assert statuses(harness, thread) == [C.PENDING]
     assert fakes.did("async_note", "asked once") == 2
+
+
+def test_everywhere_holds_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
+    """Who may loosen switches all conversations: none is a way around it, and a channel that is
+    stricter stays so.
+    """
+    mode(harness, "observe everywhere", "ben", "You cannot switch all conversations")
+    mode(harness, "strict everywhere", "cleo", "All conversations are in *strict* mode now")
+    ben = harness.person("ben")
+    thread = ask(harness, ("put", {"text": "around it"}), channel=ben.dm_channel)
+    [card] = harness.slack.wait(lambda: cards_of(harness, "ana", "around it"))
+    assert "strict mode" in words(card)
+    assert not fakes.did("put", "around it")
+    vote(harness, "ana", card, harness.person("ana").dm_channel, seen=card)
+    harness.said(ben.dm_channel, thread, "That is all.")
+    mode(harness, "observe", "ben", "*observe* mode now")
+    mode(harness, "", "ben", "All conversations are in *strict* mode")
+    thread = ask(harness, ("put", {"text": "stricter here"}))
+    harness.said(SUPPORT, thread, "observe mode")
+    mode(harness, "ask everywhere", "dan", "You cannot switch all conversations")
+    assert fakes.did("put", "around it") == 1
+
+
+def test_explain_knows_the_mode(harness: Harness) -> None:
+    """What the mode of the channel makes of the policy's word is said, and who is asked then."""
+    explain = "/approvals explain put text=hedge"
+    assert "Yet" not in asked(harness, explain, "ben")
+    mode(harness, "strict", "ben", "*strict* mode now")
+    told = asked(harness, explain, "ben")
+    assert "It runs without asking, by the rule put is free." in told
+    assert "Yet strict mode holds here: people are asked all the same" in told
+    assert '"usergroup_id": "S0LEADS"' in told
+    assert "nothing is remembered" in asked(harness, "/approvals explain note text=hedge", "ben")
+    mode(harness, "observe", "ben", "*observe* mode now")
+    told = asked(harness, explain, "ben")
+    assert "Yet observe mode holds here, and it is refused" in told
+    assert "Who decides" not in told
+
+
+def test_a_forms_request_names_the_mode(harness: Harness) -> None:
+    """The message that a request without the agent begins with says in which mode it is asked."""
+    mode(harness, "strict", "ben", "*strict* mode now")
+    thread = request(harness, "by a form", "put")
+    assert "strict mode" in words(now_at(harness, SUPPORT, thread, "ben"))
+    assert "strict mode" in words(harness.card(SUPPORT, thread))

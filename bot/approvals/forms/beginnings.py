@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bot.approvals.forms.entries import Declined, FilledForm
+from bot.approvals.modes.narrowing import strictest
 from bot.approvals.replies import Replies
 from bot.messages.actions.codec import Click, Subject
 from bot.messages.actions.targets import FormTarget
 from bot.messages.forms.layout import FieldErrors
 from bot.messages.requests.root import root_message
 from bot.messages.sentences import requests
-from storage import inbox, moves, outbox
+from storage import inbox, modes, moves, outbox
 from storage.models import Delivery, Run
 from storage.states import RunSource
 
@@ -61,10 +62,11 @@ class Beginnings:
             created_at=now,
             updated_at=now,
         )
-        text, blocks = root_message(delivery.user, entry.effect, target.setting.link)
         with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return
+            mode = strictest(modes.of_run(tx, run))
+            text, blocks = root_message(delivery.user, entry.effect, target.setting.link, mode)
             moves.started(tx, run, at=now)
             outbox.root(tx, run, text, blocks)
             inbox.hold(tx, delivery, run.id)

@@ -8,8 +8,8 @@ from bot.policy.gates import Allow, Ask, Deny
 from storage.states import Mode
 
 STRICTNESS: Mapping[Mode, int] = {Mode.ASK: 0, Mode.STRICT: 1, Mode.OBSERVE: 2}
-OBSERVED = "this channel is in observe mode, in which only look-ups run"
-NOBODY = "this channel is in strict mode, and the policy's defaults name nobody who decides"
+OBSERVED = "observe mode holds here, in which only look-ups run"
+NOBODY = "strict mode holds here, and the policy's defaults name nobody who decides"
 BY_MODE = "strict mode"  # the rule that asks where the policy would not
 
 

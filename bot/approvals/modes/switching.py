@@ -1,4 +1,5 @@
-"""Switches a channel's mode: anyone may tighten, whom the policy names may loosen.
+"""Switches a channel's mode: anyone may tighten, whom the policy names may loosen. These may switch
+all conversations as well.
 
 A channel and not a thread: Slack takes no slash command in a thread, and what is to be stopped is
 seldom one request. Looks people up.
@@ -7,6 +8,7 @@ seldom one request. Looks people up.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from bot.approvals.modes.narrowing import is_tighter
 from bot.clock import Clock
@@ -17,7 +19,7 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Approvers
 from bot.signals import Signal
 from storage import audit, calls, modes, outbox, runs
-from storage.models import Message
+from storage.models import Message, ModeSwitch
 from storage.states import MessageKind, Mode
 from storage.store import Store
 from storage.transaction import Transaction
@@ -34,46 +36,59 @@ class Modes:
     post: Signal
 
     def shown(self, channel: str) -> str:
-        """Return which mode the channel is in and who may loosen it, as mrkdwn."""
+        """Return which mode the channel is in and who may loosen it, as mrkdwn.
+
+        Beside it that of all conversations, where that is another one than the usual.
+        """
         with self.store.read() as tx:
-            found = modes.newest(tx, self.authority.team, channel)
-        mode = found.mode if found else Mode.ASK
-        by = (found.person, found.at) if found else None
-        return sentences.mode_now(mode, by, self._named())
+            own = modes.newest(tx, self.authority.team, channel)
+            every = modes.newest(tx, self.authority.team, modes.EVERYWHERE)
+        said = [sentences.mode_now(own.mode if own else Mode.ASK, _by(own), self._named())]
+        if every and every.mode is not Mode.ASK:
+            said.append(sentences.mode_everywhere(every.mode, _by(every)))
+        return "\n".join(said)
 
     def switch(self, channel: str, wanted: Mode, person: str) -> str:
         """Switch the channel for a colleague, and tell it; return what to tell them, as mrkdwn.
 
+        modes.EVERYWHERE stands for all conversations, which only those switch who may loosen.
         Raises LookupFailedError.
         """
-        team, now = self.authority.team, self.clock.now()
+        team, now, every = self.authority.team, self.clock.now(), channel == modes.EVERYWHERE
         may_loosen = person in self._loosening(channel)
         with self.store.write() as tx:
             before = modes.current(tx, team, channel)
             if before is wanted:
-                return sentences.mode_as_before(wanted)
-            if not (may_loosen or is_tighter(wanted, before)):
+                return sentences.mode_as_before(wanted, everywhere=every)
+            if not may_loosen and (every or not is_tighter(wanted, before)):
                 data = {"channel": channel, "from": before, "to": wanted, "why": "not_named"}
                 audit.record(tx, "mode.refused", at=now, actor=person, data=data)
-                return sentences.may_not_loosen(before, self._named())
+                refused = sentences.may_not_switch_all(self._named(members=False))
+                return refused if every else sentences.may_not_loosen(before, self._named())
             modes.switch(tx, team, channel, wanted, person, at=now)
-            found = modes.newest(tx, team, channel)
-            assert found is not None
-            row = Message(
-                key=f"mode:{team}:{channel}:{found.seq}",
-                kind=MessageKind.NOTICE,
-                channel=channel,
-                body=outbox.dump({"text": sentences.mode_switched(person, wanted), "mrkdwn": True}),
-            )
-            outbox.put(tx, row)
+            if not every:
+                self._tell(tx, channel, wanted, person)
             self._redraw(tx, channel)
         self.post.give()
-        return sentences.mode_set(wanted)
+        return sentences.mode_set(wanted, everywhere=every)
+
+    def _tell(self, tx: Transaction, channel: str, mode: Mode, person: str) -> None:
+        """Tell the channel in a line."""
+        found = modes.newest(tx, self.authority.team, channel)
+        assert found is not None
+        row = Message(
+            key=f"mode:{found.team}:{channel}:{found.seq}",
+            kind=MessageKind.NOTICE,
+            channel=channel,
+            body=outbox.dump({"text": sentences.mode_switched(person, mode), "mrkdwn": True}),
+        )
+        outbox.put(tx, row)
 
     def _redraw(self, tx: Transaction, channel: str) -> None:
         """Have the cards of the channel's requests say the new mode."""
         for run in runs.unfinished(tx):
-            plan = calls.open_plan(tx, run.id) if run.channel == channel else None
+            here = channel in (run.channel, modes.EVERYWHERE)
+            plan = calls.open_plan(tx, run.id) if here else None
             if plan is not None:
                 outbox.redraw(tx, plan.id)
 
@@ -84,13 +99,20 @@ class Modes:
 
     def _loosening(self, channel: str) -> frozenset[str]:
         who = self._who()
+        if who and channel == modes.EVERYWHERE:  # which has no members
+            who = who.model_copy(update={"channel": False})
         return self.authority.named(who, requester="", channel=channel) if who else frozenset()
 
-    def _named(self) -> str:
+    def _named(self, *, members: bool = True) -> str:
+        """Those who may loosen, as mrkdwn; `members`: of the channel, too, where they may."""
         who = self._who()
         if who is None:
             return ""
         found = [(each, self.authority.directory.group(each)) for each in who.groups]
         groups = [group_mention(group.id) if group else f"@{each}" for each, group in found]
-        members = ["members of this channel"] if who.channel else []
-        return ", ".join([*groups, *map(mention, who.users), *members])
+        here = ["members of this channel"] if who.channel and members else []
+        return ", ".join([*groups, *map(mention, who.users), *here])
+
+
+def _by(found: ModeSwitch | None) -> tuple[str, datetime] | None:
+    return (found.person, found.at) if found else None

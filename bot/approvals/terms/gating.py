@@ -53,12 +53,19 @@ def gate_within(
     `call`, `siblings`: see bot.approvals.facts.with_sums.
     """
     summed = with_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
-    policy, reads = sources.policy.policy, facts.effect == Effect.READ
-    mode = strictest(modes.of_run(tx, run))
-    default = policy.fallback(summed) if mode is Mode.STRICT else None
-    gate = narrowed(policy.gate(summed), mode, default, reads=reads)
+    gate, _ = in_mode(tx, sources, run, summed, sources.policy.policy.gate(summed))
     is_first = run.calls == (call is not None)  # it has proposed nothing that could be rejected
+    reads = facts.effect == Effect.READ
     return gate if reads or is_first else _after_rejection(tx, run, gate)
+
+
+def in_mode(
+    tx: Transaction, sources: Sources, run: Run, facts: Facts, gate: Allow | Deny | Ask
+) -> tuple[Allow | Deny | Ask, Mode]:
+    """Return what the request's mode makes of the policy's word on a call, and that mode."""
+    mode = strictest(modes.of_run(tx, run))
+    default = sources.policy.policy.fallback(facts) if mode is Mode.STRICT else None
+    return narrowed(gate, mode, default, reads=facts.effect == Effect.READ), mode
 
 
 def _after_rejection(tx: Transaction, run: Run, gate: Allow | Deny | Ask) -> Allow | Deny | Ask:

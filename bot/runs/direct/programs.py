@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent import outputs
+from bot.approvals.modes.narrowing import strictest
 from bot.clock import Clock
 from bot.messages.requests.root import root_message
 from bot.signals import Signals
 from bot.tools import Registry
-from storage import calls, inbox, moves, outbox, runs
+from storage import calls, inbox, modes, moves, outbox, runs
 from storage.masking import masked
 from storage.models import Delivery, Run, new_id
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
@@ -130,8 +131,9 @@ class Programs:
             body=asked,
             received_at=now,
         )
-        text, blocks = root_message(requester, effect, "")
         with self._store.write() as tx:
+            mode = strictest(modes.of_run(tx, run))
+            text, blocks = root_message(requester, effect, "", mode)
             inbox.store(tx, delivery)
             moves.started(tx, run, at=now)
             outbox.root(tx, run, text, blocks)

@@ -23,6 +23,7 @@ from bot.slack.commands.words import PlainNames, SlackWords
 from bot.tools import Registry
 from storage import reports
 from storage.models import Run
+from storage.modes import EVERYWHERE
 from storage.states import Mode
 
 if TYPE_CHECKING:  # the dialogs' own modules are many
@@ -179,12 +180,15 @@ def _mode(can: Answerer, asked: SlashCommand) -> str:
     words = [each.lower() for each in asked.words]
     if not words:
         return can.modes.shown(asked.channel)
-    if len(words) != 1 or words[0] not in frozenset(Mode):
-        raise MistypedError("The modes are observe, ask and strict.")
-    return can.modes.switch(asked.channel, Mode(words[0]), asked.person)
+    if words not in _MODES:
+        raise MistypedError(
+            "The modes are observe, ask and strict; add “everywhere” for all conversations."
+        )
+    channel = asked.channel if len(words) == 1 else EVERYWHERE
+    return can.modes.switch(channel, Mode(words[0]), asked.person)
 
 
-_MODES = [[str(mode)] for mode in Mode]
+_MODES = [[str(mode), *place] for mode in Mode for place in ([], ["everywhere"])]
 QUESTIONS: dict[str, Question] = {
     "list": Question("list", "what waits for you", _list),
     "requests": Question("requests", "what you have asked for, and how it stands", _requests),
@@ -231,7 +235,7 @@ QUESTIONS: dict[str, Question] = {
         "delegate", "have somebody decide for you until a day, and end it", _delegate
     ),
     "mode": Question(
-        "mode [observe | ask | strict]",
+        "mode [observe | ask | strict] [everywhere]",
         "what may happen in this channel, and a tighter or a looser way",
         _mode,
         lambda _can, words: not words or [each.lower() for each in words] in _MODES,
