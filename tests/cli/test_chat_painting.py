@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -81,6 +82,32 @@ def test_a_call_says_what_can_be_typed(capsys: pytest.CaptureFixture[str]) -> No
         assert "This cannot be undone." in seen
         assert "/approve 1   /edit 1   /reject 1 why   /all 1" in seen
         assert "22 Nov 2026, 16:25 UTC" in seen
+
+
+def test_no_word_of_a_call_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    """However long it is, and however narrow the terminal: people decide about what they read."""
+    long = [f"{part}{number:02}" for part in ("word", "label", "value") for number in range(60)]
+    shown = replace(
+        WAITS,
+        effect=" ".join(long[:60]),
+        values=((" ".join(long[60:120]), " ".join(long[120:]), ""),),
+    )
+    paper = StringIO()
+    RichPainter(Console(file=paper, width=40, markup=False)).call(1, shown)
+    PlainPainter().call(1, shown)
+    for seen in (paper.getvalue(), capsys.readouterr().out):
+        assert [each for each in long if each not in seen] == []
+
+
+def test_what_nobody_knows_has_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    """What became of it can be said where it is told."""
+    lost = replace(WAITS, status=CallStatus.UNKNOWN, may=(May.RESOLVE,))
+    paper = StringIO()
+    RichPainter(Console(file=paper, width=90, markup=False)).call(3, lost)
+    PlainPainter().call(3, lost)
+    for seen in (paper.getvalue(), capsys.readouterr().out):
+        assert "nobody knows whether it happened" in seen
+        assert "/done 3, /not-done 3, /again 3" in seen
 
 
 def test_without_rich_it_is_plain_and_says_so(

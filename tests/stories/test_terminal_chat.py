@@ -85,6 +85,7 @@ def test_the_chat_goes_on_in_its_thread(harness: Harness) -> None:
         again = say(harness, "which word was it?", Turn(text="Marmalade."), run=run)
         assert again != run
         chat.wait(Happens.ANSWER, "Marmalade.")
+        assert not [each for each in chat.told if each.kind is Happens.NOTICE]
         chat.wait(Happens.STATE, RunStatus.COMPLETED)
     sent = str(harness.planner.requests[-1]["input"])
     assert "remember the word marmalade" in sent

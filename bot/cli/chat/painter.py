@@ -79,6 +79,7 @@ def details(call: CallShown) -> Iterator[tuple[str, str]]:
     yield "To be answered by" if call.question else "Who decides", call.deciders
     yield "Approved by", call.approved_by
     yield "Until", call.deadline
+    yield "What came of it", call.note
     if call.covered:
         yield "In Slack only", ", ".join(call.covered)
 
@@ -120,15 +121,17 @@ class PlainPainter:
         """A head, what is to be known of it while it waits, and what can be typed."""
         note = f" ({harmless(call.note)})" if call.note else ""
         say(f"[{number}] {harmless(call.effect)}: {stands(call)}{note}")
-        if call.status is not CallStatus.PENDING:
-            return
+        if call.status is CallStatus.PENDING:
+            self._details(call)
+        if found := keys(number, call):
+            say(f"    {found}")
+
+    def _details(self, call: CallShown) -> None:
         if call.is_final:
             say("    This cannot be undone.")
         for label, text in details(call):
             for line in harmless(text).splitlines():
                 say(f"    {harmless(label)}: {line}")
-        if found := keys(number, call):
-            say(f"    {found}")
 
     def prompt(self, text: str) -> None:
         """Ask, where somebody sits there."""

@@ -19,6 +19,7 @@ from bot.terminal.shown import CallShown
 from storage.states import CallStatus
 
 WIDEST = 100  # columns: longer lines are hard to read
+MARGIN = 12  # columns of a frame's first line that are not its title's
 COLOURS = {
     CallStatus.PENDING: "yellow",
     CallStatus.APPROVED: "cyan",
@@ -78,21 +79,24 @@ class RichPainter:
         self._put(Text(harmless(line), style="dim"))
 
     def call(self, number: int, call: CallShown) -> None:
-        """A frame while it waits, else a line."""
-        colour = COLOURS.get(call.status, "white")
+        """A frame while something can be done or decided, else a line."""
+        colour, found = COLOURS.get(call.status, "white"), keys(number, call)
+        effect = Text(harmless(call.effect), style=f"bold {colour}")
         head = Text(f"{number} ", style="bold")
-        head.append(harmless(call.effect), style=f"bold {colour}")
-        if call.status is not CallStatus.PENDING:
-            head.append(f"  {stands(call)}", style=colour)
-            if call.note:
-                head.append(f"  {harmless(call.note)}", style="dim")
-            self._put(head)
+        if call.status is not CallStatus.PENDING and not found:
+            head.append_text(effect).append(f"  {stands(call)}", style=colour)
+            self._put(head.append(f"  {harmless(call.note)}" if call.note else "", style="dim"))
             return
         parts: list[RenderableType] = [self._table(call)]
-        if call.is_final:
+        if call.status is not CallStatus.PENDING:
+            parts.insert(0, Text(stands(call), style=colour))
+        elif call.is_final:
             parts.insert(0, Text("This cannot be undone.", style="bold red"))
-        if found := keys(number, call):
-            parts.append(Text(found, style="bold"))
+        if effect.cell_len + MARGIN > self._width:  # a title is one line
+            parts.insert(0, effect)
+        else:
+            head.append_text(effect)
+        parts += [Text(found, style="bold")] if found else []
         frame = "red" if call.is_final else colour
         self._put(Panel(Group(*parts), title=head, title_align="left", border_style=frame))
 
@@ -103,7 +107,7 @@ class RichPainter:
 
     def _table(self, call: CallShown) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(style="dim", no_wrap=True, max_width=24)
+        table.add_column(style="dim", max_width=24)
         table.add_column(overflow="fold")
         for label, text in details(call):
             if text:
