@@ -16,7 +16,7 @@ from bot.messages.help import greeting, help_text
 from bot.messages.sentences import notices, refusals
 from bot.messages.text import unescape
 from bot.policy.gates import Offer
-from storage.states import CallStatus, Mode
+from storage.states import CallStatus, Mode, Surface
 from tests.messages.cards_support import accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -115,7 +115,7 @@ SAID = {
     "no_longer_asked": (),
     "not_asked_of_you": ("<@UANA00001>",),
     "not_yours": ("UBEN00001",),
-    "typed_there": (EVIL,),
+    "typed_there": (Surface.ADDED, "UBEN00001", EVIL),
     "no_model_there": (),
     "members_only_there": (),
 }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from bot.messages.quoting import said
+from bot.messages.text import mention
+from storage.states import Surface
 
 
-def typed_there(words: str) -> str:
-    """Tell the thread what its person has typed at the terminal."""
-    return f"⌨️ From the terminal: {said(words, 2_000)}"
+def typed_there(surface: Surface, person: str, words: str) -> str:
+    """Tell the thread what somebody has typed, and where."""
+    where = "From the terminal" if surface is Surface.TERMINAL else f"{mention(person)}, elsewhere"
+    return f"⌨️ {where}: {said(words, 2_000)}"
 
 
 def no_model_there() -> str:

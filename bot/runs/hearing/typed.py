@@ -51,6 +51,8 @@ class TypedWords:
             if delivery.thread_ts:
                 place = (delivery.team, delivery.channel, delivery.thread_ts)
                 run = runs.in_thread(tx, *place)
+            if runs.is_form(run):
+                run = None  # it goes on by itself, beside what is said here
             refused = self._refused(delivery, run, is_colleague=colleague)
             if refused:
                 tell(tx, delivery, refused)
@@ -66,13 +68,13 @@ class TypedWords:
             return terminal.members_only_there()
         if not self.has_model:
             return terminal.no_model_there()
-        if run is not None and run.requester != delivery.user:
+        if run is not None and runs.is_open(run) and run.requester != delivery.user:
             return refusals.waits_for(run.requester)
         return ""
 
     def _hear(self, tx: Transaction, delivery: Delivery, run: Run | None, words: str) -> None:
         made = take_on(tx, delivery, run, at=self.clock.now(), in_private=not delivery.thread_ts)
-        text = terminal.typed_there(words)
+        text = terminal.typed_there(delivery.surface, delivery.user, words)
         if made and not made.thread_ts:
             outbox.root(tx, made, text, notice_blocks(text))
         elif about := made or run:
