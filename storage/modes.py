@@ -10,7 +10,7 @@ from sqlmodel import col
 from storage import audit
 from storage.columns import values
 from storage.models import Delivery, ModeSwitch, Run
-from storage.states import DeliveryKind, Mode
+from storage.states import Mode
 from storage.transaction import Transaction, first, insert_into
 
 EVERYWHERE = ""  # in the place of a channel: of all conversations with the bot
@@ -21,9 +21,7 @@ _NEWEST = (
     .order_by(col(ModeSwitch.seq).desc())
     .limit(1)
 )
-_ASKED_IN = select(col(Delivery.channel)).where(
-    col(Delivery.run_id) == bindparam("run_"), col(Delivery.kind) == DeliveryKind.MESSAGE
-)
+_ASKED_IN = select(col(Delivery.channel)).where(col(Delivery.run_id) == bindparam("run_"))
 _channel = col(ModeSwitch.channel)
 _OF_RUN = select(col(ModeSwitch.mode)).where(
     col(ModeSwitch.seq).in_(
@@ -49,8 +47,9 @@ def current(tx: Transaction, team: str, channel: str) -> Mode:
 def of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
     """The modes a request keeps to: that of its channel, of the one where it was asked, and of all.
 
-    The first two differ where it was asked in a shared channel and goes on in private. ASK is
-    always among them, for what nobody has switched.
+    The first two differ where it was asked in a shared channel and goes on in private, or asked
+    with a form or by a program where it could not begin. ASK is always among them, for what nobody
+    has switched.
     """
     place = {"team_": run.team, "channel_": run.channel, "run_": run.id}
     return frozenset((Mode.ASK, *tx.scalars(_OF_RUN, place)))

@@ -8,27 +8,12 @@ from datetime import datetime
 from bot.messages.answers import notice_blocks
 from bot.messages.sentences import shared
 from bot.policy.current import CurrentPolicy
-from bot.policy.directory import Directory
 from storage import channels, outbox
 from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.channels")
-
-
-class SharedChannels:
-    """Where people of another company read along, and whether requests are worked on there."""
-
-    def __init__(self, directory: Directory, policy: CurrentPolicy) -> None:
-        """The policy names the channels where they may read along."""
-        self._directory = directory
-        self._policy = policy
-
-    def is_closed(self, channel: str, *, is_shared: bool) -> bool:
-        """Return whether a request is not to be worked on in this channel. Looks channels up."""
-        named = self._policy.policy.shared_channels
-        return is_shared and channel not in {self._directory.channel(each) for each in named}
 
 
 def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.approvals.changed_requests import CHANGES, changed
 from bot.approvals.forms.invitation import invite
+from bot.approvals.forms.places import StartingPlaces
 from bot.clock import Clock
 from bot.messages.help import greeting, help_text
 from bot.messages.incoming import WRITTEN, message_text, takes_back
@@ -20,7 +21,7 @@ from bot.messages.sentences import refusals
 from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
-from bot.runs.channels import SharedChannels, follow, say_where
+from bot.runs.channels import follow, say_where
 from bot.runs.hearing.taking_on import take_on
 from bot.runs.ports import Attentive, Questions
 from bot.tools import Registry
@@ -62,7 +63,7 @@ class Intake:
         self._authority = authority
         self._bot_user = bot_user
         self._policy = policy
-        self._shared = SharedChannels(authority.directory, policy)
+        self._places = StartingPlaces(authority.directory, policy, bot_user)
         self._known = known
         self._prompts = prompts
         self._ended = ended
@@ -115,7 +116,7 @@ class Intake:
             self._tell(delivery, "I take requests from full members of this workspace only.")
             return "not a colleague"
         text = message_text(event, self._bot_user)
-        closed = self._shared.is_closed(delivery.channel, is_shared=is_shared)
+        closed = self._places.is_closed(delivery.channel, is_shared=is_shared)
         with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return None  # another process on this database was faster

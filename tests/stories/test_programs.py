@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.runs.direct.programs import AskedFor, Programs
-from storage.states import CallStatus
+from bot.runs.direct.programs import AskedFor, Programs, StrangerError
+from storage import modes
+from storage.models import Run
+from storage.states import CallStatus, Mode
 from tests.stories.fakes import FakeTools
-from tests.stories.harness import SUPPORT, Harness
+from tests.stories.harness import FINANCE, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import arrived, open_modal, reject, typed
 
@@ -31,14 +33,15 @@ reason = "nothing is wiped here"
 
 def programs(harness: Harness) -> Programs:
     """What a program asks."""
-    core = harness.app.core
-    return Programs(core.store, core.clock, core.tools, core.signals, core.identity.team)
+    return Programs(harness.app.core.forms(), harness.app.core.signals)
 
 
-def asked(harness: Harness, text: str, tool: str = "note") -> AskedFor:
+def asked(
+    harness: Harness, text: str, tool: str = "note", channel: str = SUPPORT, who: str = BEN
+) -> AskedFor:
     """A program asks for this, in Ben's name, in #support."""
     return programs(harness).ask(
-        tool, {"text": text}, requester=BEN, channel=SUPPORT, why="The nightly job found it."
+        tool, {"text": text}, requester=who, channel=channel, why="The nightly job found it."
     )
 
 
@@ -123,6 +126,50 @@ def test_it_outlives_a_restart(harness: Harness, fakes: FakeTools) -> None:
     again = AskedFor(harness.app.core.store, found.run_id)
     assert again.wait(10).status is C.SUCCEEDED
     assert fakes.did("note", "after a restart") == 1
+
+
+def test_where_another_company_reads_it_is_asked_in_private(harness: Harness) -> None:
+    """In a shared channel nothing is posted, nor in one where the requester is not."""
+    ben = harness.person("ben")
+    for text, channel in (("our discounts", PARTNERS), ("none of your ledgers", FINANCE)):
+        found = asked(harness, text, channel=channel)
+        root = harness.slack.wait(lambda text=text: showing_in(harness, ben.dm_channel, text))
+        harness.settle()
+        run = harness.run_of(found.run_id)
+        assert (run.channel, run.thread_ts) == (ben.dm_channel, root["ts"])
+    everywhere = [
+        *harness.person("eve").everything(PARTNERS),
+        *harness.person("cleo").everything(FINANCE),
+    ]
+    assert not [m for m in everywhere if "discounts" in words(m) or "ledgers" in words(m)]
+
+
+def test_in_private_it_keeps_to_the_channels_mode(harness: Harness) -> None:
+    """What was to be asked in a shared channel keeps to that channel's mode where it goes on."""
+    core = harness.app.core
+    for mode in (Mode.OBSERVE, Mode.ASK):
+        with core.store.write() as tx:
+            at = core.clock.now()
+            modes.switch(tx, core.identity.team, PARTNERS, mode, "system", at=at)
+        if mode is Mode.OBSERVE:
+            ended = asked(harness, "seen from outside", channel=PARTNERS).wait(10)
+            assert ended.status is C.REFUSED
+            assert "observe mode" in ended.result
+
+
+def showing_in(harness: Harness, channel: str, text: str) -> Any:
+    """Ben's first message there with this text; None while there is none."""
+    seen = harness.person("ben").messages(channel)
+    return next((m for m in seen if text in words(m)), None)
+
+
+def test_nobody_asks_in_a_strangers_name(harness: Harness) -> None:
+    """A guest, somebody of another company, a bot and nobody at all answer for nothing."""
+    before = len(harness.all(Run))
+    for who in ("UGUS00001", "UEVE00001", "UNOBODY01", ""):
+        with pytest.raises(StrangerError):
+            asked(harness, "for a stranger", who=who)
+    assert len(harness.all(Run)) == before
 
 
 def test_the_example_of_the_page(harness: Harness) -> None:

@@ -1,4 +1,4 @@
-"""Where a request that is made with a form begins. Looks people and channels up."""
+"""Where a request begins, and in which channels none is worked on. Looks people and channels up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bot.policy.directory import Directory
 
 @dataclass(frozen=True, slots=True)
 class StartingPlaces:
-    """One for all forms; any thread."""
+    """One door for messages, forms and programs; any thread."""
 
     directory: Directory
     policy: CurrentPolicy
@@ -27,10 +27,13 @@ class StartingPlaces:
             return ""
         if not {person, self.bot_user} <= self.directory.members(channel):
             return ""
-        return (
-            "" if self.directory.outsiders_read(channel) and not self._is_open(channel) else channel
-        )
+        is_shared = self.directory.outsiders_read(channel)
+        return "" if self.is_closed(channel, is_shared=is_shared) else channel
 
-    def _is_open(self, channel: str) -> bool:
+    def is_closed(self, channel: str, *, is_shared: bool) -> bool:
+        """Return whether requests are not worked on in this channel, but in private.
+
+        `is_shared`: another company reads along there. Raises LookupFailedError.
+        """
         named = self.policy.policy.shared_channels
-        return channel in {self.directory.channel(each) for each in named}
+        return is_shared and channel not in {self.directory.channel(each) for each in named}

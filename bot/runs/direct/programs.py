@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent import outputs
+from bot.approvals.forms.parts import FormParts
 from bot.approvals.modes.narrowing import strictest
-from bot.clock import Clock
 from bot.messages.requests.root import root_message
 from bot.signals import Signals
-from bot.tools import Registry
 from storage import calls, inbox, modes, moves, outbox, runs
 from storage.masking import masked
 from storage.models import Delivery, Run, new_id
@@ -26,6 +25,10 @@ from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunS
 from storage.store import Store
 
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
+
+
+class StrangerError(ValueError):
+    """Nobody asks in the name of somebody who may not ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +76,14 @@ class AskedFor:
 class Programs:
     """One per process; any thread may ask."""
 
-    def __init__(
-        self, store: Store, clock: Clock, tools: Registry, signals: Signals, team: str
-    ) -> None:
-        """`team`: the workspace of the people who are asked."""
-        self._store = store
-        self._clock = clock
-        self._tools = tools
+    def __init__(self, parts: FormParts, signals: Signals) -> None:
+        """`parts`: what forms are made with, for a request begins as theirs do."""
+        self._store = parts.sources.store
+        self._clock = parts.sources.clock
+        self._tools = parts.tools
+        self._authority = parts.authority
+        self._places = parts.places()
         self._signals = signals
-        self._team = team
 
     def ask(
         self,
@@ -95,9 +97,13 @@ class Programs:
         """Put a call before people, and return at once; nothing has been decided by then.
 
         `requester`: the Slack user id of whoever answers for it, and does not approve it.
-        `channel`: the id of the channel where it is asked, "" for the requester's direct messages.
-        `why` is for the approver. Raises KeyError for a tool that is not there, and
-        pydantic.ValidationError for arguments that it does not take.
+        `channel`: the id of the channel where it is asked, "" for the requester's direct messages;
+        there it begins as well where a form would: where the two of you are not both in the
+        channel, or another company reads along. `why` is for the approver. Looks people up.
+
+        Raises KeyError for a tool that is not there, pydantic.ValidationError for arguments that
+        it does not take, StrangerError for a requester who is no colleague, and LookupFailedError
+        where Slack cannot be asked.
         """
         known = self._tools.get(tool)
         if known is None:
@@ -105,17 +111,23 @@ class Programs:
         args = known.arguments.model_validate(dict(arguments))
         asked = {"tool": tool, "arguments": args.model_dump(mode="json"), "why": why}
         effect = masked(known.effect_sentence(args))
-        run = self._begin(json.dumps(asked), effect, requester, channel)
+        if not requester or not self._authority.colleague(requester):
+            raise StrangerError(f"{requester!r} is not a full member of this workspace")
+        place = self._places.of(channel, requester)
+        run = self._begin(json.dumps(asked), effect, requester, channel, place)
         self._signals.post.give()
         self._signals.work.give()
         return AskedFor(self._store, run.id)
 
-    def _begin(self, asked: str, effect: str, requester: str, channel: str) -> Run:
-        """Store the request, with the message it begins with and what is asked."""
+    def _begin(self, asked: str, effect: str, requester: str, channel: str, place: str) -> Run:
+        """Store the request, with the message it begins with and what is asked.
+
+        It was to be asked in `channel`, whose mode it keeps to, and is in `place`.
+        """
         now = self._clock.now()
         run = Run(
-            team=self._team,
-            channel=channel or requester,
+            team=self._authority.team,
+            channel=place or requester,
             thread_ts="",
             requester=requester,
             source=RunSource.PROGRAM,
@@ -125,19 +137,19 @@ class Programs:
         delivery = Delivery(
             key=f"program:{new_id()}",
             kind=DeliveryKind.PROGRAM,
-            team=self._team,
+            team=self._authority.team,
             user=requester,
             channel=channel,
             body=asked,
             received_at=now,
         )
         with self._store.write() as tx:
-            mode = strictest(modes.of_run(tx, run))
-            text, blocks = root_message(requester, effect, "", mode)
             inbox.store(tx, delivery)
             moves.started(tx, run, at=now)
-            outbox.root(tx, run, text, blocks)
             stored = inbox.find(tx, delivery.key)
             assert stored is not None
             inbox.hold(tx, stored, run.id)
+            mode = strictest(modes.of_run(tx, run))
+            text, blocks = root_message(requester, effect, "", mode)
+            outbox.root(tx, run, text, blocks)
         return run
