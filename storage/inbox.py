@@ -6,19 +6,16 @@ from sqlalchemy import bindparam, select, update
 from sqlmodel import col
 
 from storage import moves
-from storage.models import Delivery
+from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
 from storage.transaction import Transaction, first, readable, rows
 
 CLICKS = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION)
+_UNREAD = (DeliveryStatus.NEW, DeliveryStatus.HELD)
 _NEW = (
     select(Delivery).where(col(Delivery.status) == DeliveryStatus.NEW).order_by(col(Delivery.seq))
 )
-_UNSETTLED = (
-    select(Delivery)
-    .where(col(Delivery.status).in_((DeliveryStatus.NEW, DeliveryStatus.HELD)))
-    .order_by(col(Delivery.seq))
-)
+_UNSETTLED = select(Delivery).where(col(Delivery.status).in_(_UNREAD)).order_by(col(Delivery.seq))
 _HELD = (
     select(Delivery)
     .where(
@@ -40,7 +37,7 @@ _FAILED = (
 )
 _REWORDED = (
     update(Delivery)
-    .where(col(Delivery.seq) == bindparam("seq_"), col(Delivery.status) == DeliveryStatus.NEW)
+    .where(col(Delivery.seq) == bindparam("seq_"), col(Delivery.status).in_(_UNREAD))
     .values(body=bindparam("body_"))
 )
 _ANSWERED = (
@@ -51,16 +48,18 @@ _ANSWERED = (
 _BY_KEY = select(Delivery).where(col(Delivery.key) == bindparam("key_"))
 _NEWEST_TAKEN = (
     select(col(Delivery.key))
+    .join(Run, col(Run.id) == col(Delivery.run_id))
     .where(
         *(
             col(getattr(Delivery, name)) == bindparam(f"{name}_")
             for name in ("team", "channel", "thread_ts")
-        )
+        ),
+        col(Run.channel) == bindparam("run_channel_"),
+        col(Run.thread_ts) == bindparam("run_thread_"),
     )
     .where(
         col(Delivery.kind) == DeliveryKind.MESSAGE,
         col(Delivery.status) == DeliveryStatus.DONE,
-        col(Delivery.run_id).is_not(None),
     )
     .order_by(col(Delivery.seq).desc())
     .limit(1)
@@ -97,6 +96,12 @@ def settle(tx: Transaction, delivery: Delivery, note: str) -> None:
     moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note)
 
 
+def heard(tx: Transaction, delivery: Delivery) -> bool:
+    """It is in the transcript as it was read; False where its author has changed it since."""
+    note = "taken into the transcript"
+    return moves.unchanged(tx, delivery, DeliveryStatus.DONE, note=note)
+
+
 def answer(tx: Transaction, delivery: Delivery, text: str) -> None:
     """Keep what its person is told for the surface that it came by, which is not Slack."""
     tx.execute(_ANSWERED, {"seq_": delivery.seq, "answer": text})
@@ -108,7 +113,7 @@ def forget(tx: Transaction, delivery: Delivery, note: str) -> None:
 
 
 def reword(tx: Transaction, delivery: Delivery, body: str) -> None:
-    """It reads otherwise by now, and nobody has taken it in yet."""
+    """It reads otherwise by now, and nobody has read it yet."""
     tx.execute(_REWORDED, {"seq_": delivery.seq, "body_": body})
 
 
@@ -130,11 +135,14 @@ def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> b
     return False
 
 
-def newest_taken(tx: Transaction, team: str, channel: str, thread_ts: str) -> str:
-    """The Slack ts of the newest message of a thread that is in its transcript, or ""."""
-    key: str | None = tx.scalar(
-        _NEWEST_TAKEN, {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
-    )
+def newest_taken(tx: Transaction, run: Run, delivery: Delivery) -> str:
+    """The Slack ts of the newest message that is in the run's transcript, or "".
+
+    Of the messages in the `delivery`'s thread, which is not the run's where it goes on in private.
+    """
+    at = {"team_": delivery.team, "channel_": delivery.channel, "thread_ts_": delivery.thread_ts}
+    run_at = {"run_channel_": run.channel, "run_thread_": run.thread_ts}
+    key: str | None = tx.scalar(_NEWEST_TAKEN, {**at, **run_at})
     return key.rsplit(":", 1)[1] if key else ""
 
 

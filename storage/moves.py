@@ -264,12 +264,19 @@ def delivery(tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: 
     return _moved(tx, row, target, columns)
 
 
+def unchanged(tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any) -> bool:
+    """The same, only while it says what it said when `row` was read."""
+    check(DELIVERY_MOVES, row.status, target)
+    return _moved(tx, row, target, columns, body_=row.body)
+
+
 def _moved(
     tx: Transaction,
     row: Message | Delivery,
     target: MessageStatus | DeliveryStatus,
     columns: dict[str, Any],
+    **also: Any,
 ) -> bool:
-    held = {"seq_": row.seq, "status_": row.status}
+    held = {"seq_": row.seq, "status_": row.status, **also}
     swap = _swap(type(row), tuple(held), ("status", *columns))
     return tx.execute(swap, {**held, "status": target, **columns}).rowcount == 1

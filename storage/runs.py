@@ -16,7 +16,7 @@ from sqlmodel import col
 
 from storage import calls, moves
 from storage.columns import values
-from storage.models import PURGED, Call, Item, Plan, Run
+from storage.models import PURGED, Call, Delivery, Item, Plan, Run
 from storage.states import RUN_OPEN, CallStatus, RunSource, RunStatus
 from storage.transaction import Transaction, first, insert_into, readable, rows
 
@@ -43,6 +43,19 @@ _IN_THREAD = (
         )
     )
     .order_by(col(Run.created_at).desc(), col(Run.id))
+    .limit(1)
+)
+_BEGUN_IN = (
+    select(Run)
+    .join(Delivery, col(Delivery.run_id) == col(Run.id))
+    .where(
+        *(
+            col(getattr(Delivery, name)) == bindparam(f"{name}_")
+            for name in ("team", "channel", "thread_ts")
+        ),
+        col(Run.requester) == bindparam("requester_"),
+    )
+    .order_by(col(Delivery.seq).desc())
     .limit(1)
 )
 _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
@@ -137,6 +150,14 @@ def rooted(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
 def in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> Run | None:
     """The newest run of a thread, whatever its status."""
     return first(tx, Run, _IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts)
+
+
+def begun_in(
+    tx: Transaction, team: str, channel: str, thread_ts: str, requester: str
+) -> Run | None:
+    """The newest run that this person's messages in a thread are of, wherever it goes on."""
+    given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
+    return first(tx, Run, _BEGUN_IN, **given, requester_=requester)
 
 
 def is_open(run: Run | None) -> bool:

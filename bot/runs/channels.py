@@ -8,7 +8,7 @@ from datetime import datetime
 from bot.messages.answers import notice_blocks
 from bot.messages.sentences import shared
 from bot.policy.current import CurrentPolicy
-from storage import channels, outbox
+from storage import channels, outbox, runs
 from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
@@ -16,16 +16,35 @@ from storage.transaction import Transaction
 log = logging.getLogger("countersign.channels")
 
 
+def run_of(tx: Transaction, delivery: Delivery, *, is_shared: bool) -> Run | None:
+    """Return the newest request of the thread that a message is in.
+
+    In a shared channel that of the private thread in which its author's requests go on.
+    """
+    team, channel, thread = delivery.team, delivery.channel, delivery.thread_ts
+    found = runs.in_thread(tx, team, channel, thread)
+    if found is not None or not is_shared:
+        return found
+    begun = runs.begun_in(tx, team, channel, thread, delivery.user)
+    if begun is None or not begun.thread_ts:
+        return begun
+    return runs.in_thread(tx, team, begun.channel, begun.thread_ts)
+
+
 def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None:
     """Say in a shared channel where a request in these `words` goes on, or that outsiders read it.
 
-    Where it goes on in private its thread is begun there.
+    Where it goes on in private its thread is begun there, unless it stands already.
     """
     if run.channel == delivery.channel:
         _say(tx, delivery, f"shared:{run.id}", shared.outsiders_read_along())
         return
     text = shared.goes_on_here(delivery.channel, words)
-    outbox.root(tx, run, text, notice_blocks(text))
+    blocks = notice_blocks(text)
+    if run.thread_ts:
+        outbox.notice(tx, run, f"goes_on:{run.id}", {"text": text, "blocks": blocks})
+    else:
+        outbox.root(tx, run, text, blocks)
     _say(tx, delivery, f"private:{run.id}", shared.goes_on_in_private(delivery.user))
 
 

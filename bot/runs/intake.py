@@ -21,7 +21,7 @@ from bot.messages.sentences import refusals
 from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
-from bot.runs.channels import follow, say_where
+from bot.runs.channels import follow, run_of, say_where
 from bot.runs.hearing.taking_on import take_on
 from bot.runs.ports import Attentive, Questions
 from bot.tools import Registry
@@ -110,7 +110,7 @@ class Intake:
             return "not a person's message"
         is_dm = event.get("channel_type") == "im"
         addressed = is_dm or f"<@{self._bot_user}" in (event.get("text") or "")
-        if not addressed and not self._continues(delivery, event):
+        if not addressed and not self._continues(delivery, event, is_shared=is_shared):
             return "not addressed to the bot"
         if not self._authority.colleague(delivery.user):
             self._tell(delivery, "I take requests from full members of this workspace only.")
@@ -120,7 +120,7 @@ class Intake:
         with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return None  # another process on this database was faster
-            run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
+            run = run_of(tx, delivery, is_shared=is_shared)
             heard = addressed or takes_back(text)
             # else words in a request's thread are its agent's
             if (run is None or "<@" in (event.get("text") or "")) and self._asks(delivery, text):
@@ -136,14 +136,15 @@ class Intake:
                     say_where(tx, made, delivery, text)
         return None
 
-    def _continues(self, delivery: Delivery, event: dict[str, Any]) -> bool:
+    def _continues(self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool) -> bool:
         """Return whether a message without a mention is the requester's next in their thread."""
-        team, channel, thread = delivery.team, delivery.channel, delivery.thread_ts
         with self._store.read() as tx:
-            run = runs.in_thread(tx, team, channel, thread)
-            rooted = inbox.has(tx, f"msg:{team}:{channel}:{thread}")
+            run = run_of(tx, delivery, is_shared=is_shared)
+            rooted = inbox.has(tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}")
         if run is None or run.requester != delivery.user:
             return False
+        if run.channel != delivery.channel:  # here they talk to the people of the other company
+            return takes_back(message_text(event, self._bot_user))
         if runs.is_open(run):
             return True
         return rooted and "<@" not in (event.get("text") or "")

@@ -22,6 +22,10 @@ MOST_CHARACTERS = 8_000
 LONGEST = 20_000  # characters of one message that the model is given
 
 
+class _ChangedError(Exception):
+    """A message does not say any more what it said when it was read."""
+
+
 class SlackThread:
     """Reads a run's thread for the worker."""
 
@@ -40,14 +44,23 @@ class SlackThread:
 
         Raises moves.FencedError when the run was taken away.
         """
+        while waiting := self._held(run):
+            try:
+                self._append(run, waiting, self._items(run, waiting))
+                return
+            except _ChangedError:  # by its author, while the rest was looked up
+                continue
+
+    def _held(self, run: Run) -> list[Delivery]:
         with self._store.read() as tx:
-            waiting = inbox.held(tx, run.id)
-        if not waiting:
-            return
+            return inbox.held(tx, run.id)
+
+    def _items(self, run: Run, waiting: list[Delivery]) -> list[dict[str, object]]:
+        """Return what the model is told of these messages, and of what was said before them."""
         events = [json.loads(each.body)["event"] for each in waiting]
         items: list[dict[str, object]] = []
         ours = {event["ts"] for event in events}
-        if overheard := self._overheard(run, ours, events[0]["ts"]):
+        if overheard := self._overheard(run, waiting[0], ours, events[0]["ts"]):
             items.append(overheard)
         for each, event in zip(waiting, events, strict=True):
             text = message_text(event, self._bot_user)
@@ -55,15 +68,16 @@ class SlackThread:
                 text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
             name = self._name(each.user)
             items.append(prompt.request(each.user, name, text, each.received_at))
-        self._append(run, waiting, items)
+        return items
 
     def _append(self, run: Run, waiting: list[Delivery], items: list[dict[str, object]]) -> None:
+        """Store them; raises _ChangedError where one of the messages has been changed meanwhile."""
         with self._store.write(durable=False) as tx:  # lost, it would be taken in again
             held = runs.held_by(tx, run.id, run.fence)
             for item in items:
                 runs.append(tx, held, item, at=self._clock.now())
-            for each in waiting:
-                inbox.settle(tx, each, "taken into the transcript")
+            if not all(inbox.heard(tx, each) for each in waiting):
+                raise _ChangedError
 
     def _name(self, user: str) -> str:
         try:
@@ -72,15 +86,22 @@ class SlackThread:
             person = None
         return person.name if person else user
 
-    def _overheard(self, run: Run, ours: set[str], until: str) -> dict[str, object] | None:
-        """Return the messages before `until` that the transcript does not have; None for none."""
-        if run.thread_ts >= until:
+    def _overheard(
+        self, run: Run, first: Delivery, ours: set[str], until: str
+    ) -> dict[str, object] | None:
+        """Return the messages before `until` that the transcript does not have; None for none.
+
+        They are those of the thread in which the `first` was written, also where the request goes
+        on elsewhere.
+        """
+        thread = first.thread_ts
+        if not thread or thread >= until:
             return None  # the request is the thread's first message, or was typed elsewhere before
         with self._store.read() as tx:
-            since = inbox.newest_taken(tx, run.team, run.channel, run.thread_ts)
+            since = inbox.newest_taken(tx, run, first)
         try:
             found = self._client.conversations_replies(
-                channel=run.channel, ts=run.thread_ts, oldest=since or "0", latest=until, limit=200
+                channel=first.channel, ts=thread, oldest=since or "0", latest=until, limit=200
             )["messages"]
         except Exception as error:  # noqa: BLE001 - the request goes on without context
             log.warning("run %s: the thread could not be read: %s", run.id, error)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from storage import contacts, inbox, outbox
-from storage.models import Delivery, Message
+from storage import contacts, inbox, moves, outbox
+from storage.models import Delivery, Message, Run
 from storage.store import Store
 from tests.storage.builders import AT, TEAM, delivery, seed, set_message
 
@@ -83,16 +83,30 @@ def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
 
 
 def test_the_newest_taken_message(store: Store) -> None:
-    """What a thread's transcript has is known by the Slack time of its newest message."""
+    """What a thread's transcript has is known by the Slack time of its newest message.
+
+    A request that goes on elsewhere has a transcript of its own.
+    """
+    here = seed(store).run()
+    elsewhere = Run(
+        team=TEAM,
+        channel="D0BEN",
+        thread_ts="9.0",
+        requester=here.requester,
+        created_at=here.created_at,
+        updated_at=here.created_at,
+    )
     with store.write() as tx:
-        assert inbox.newest_taken(tx, TEAM, "C0SUPPORT", "1.0") == ""
-        for ts, run in (("1.0", "r"), ("2.0", "r"), ("3.0", None)):
+        moves.started(tx, elsewhere, at=here.created_at)
+        for ts, run_id in (("1.0", here.id), ("2.0", here.id), ("3.0", None)):
             row = delivery(f"msg:{TEAM}:C0SUPPORT:{ts}")
-            row.thread_ts, row.run_id = "1.0", run
+            row.channel, row.thread_ts, row.run_id = "C0SUPPORT", "1.0", run_id
             inbox.store(tx, row)
             inbox.settle(tx, inbox.new(tx)[0], "taken")
-        assert inbox.newest_taken(tx, TEAM, "C0SUPPORT", "1.0") == "2.0"
-        assert inbox.newest_taken(tx, "T0OTHERCO", "C0SUPPORT", "1.0") == ""
+        assert inbox.newest_taken(tx, here, row) == "2.0"
+        assert inbox.newest_taken(tx, elsewhere, row) == ""
+        row.team = "T0OTHERCO"
+        assert inbox.newest_taken(tx, here, row) == ""
 
 
 def test_said_once_is_said(store: Store) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bot.sandbox.openai.server import Turn
-from storage.states import CallStatus
+from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import PARTNERS, Harness
-from tests.stories.messages import words
-from tests.stories.steps import told
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import all_sent, arrived, cards_of, now_at, told
 
 C = CallStatus
 POLICY = """
@@ -41,6 +43,111 @@ def test_the_request_goes_on_in_private(harness: Harness, fakes: FakeTools) -> N
     seen = " ".join(words(m) for m in eve.everything(PARTNERS) if m["ts"] > asked)
     assert "margin" not in seen
     assert "approve" not in seen.lower()
+
+
+def private_card(harness: Harness, text: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Ben asks in the shared channel; returns what he wrote, his private thread, and Ana's card."""
+    harness.planner.clear()
+    harness.planner.script(Turn(calls=[("note", {"text": text})]), Turn(text=f"Done: {text}."))
+    ben = harness.person("ben")
+    asked: str = ben.say(PARTNERS, f"@bot note {text}")
+    return asked, private_root(harness, text), private_copy(harness, text)
+
+
+def private_root(harness: Harness, text: str) -> dict[str, Any]:
+    """The message that begins Ben's private thread about this, waited for."""
+    ben = harness.person("ben")
+    found: dict[str, Any] = harness.slack.wait(
+        lambda: next(
+            (
+                m
+                for m in ben.messages(ben.dm_channel)
+                if "You asked in <#C0PARTNER>" in words(m) and text in words(m)
+            ),
+            None,
+        )
+    )
+    return found
+
+
+def private_copy(harness: Harness, text: str) -> dict[str, Any]:
+    """Ana's card about this, waited for."""
+    found: list[dict[str, Any]] = harness.slack.wait(lambda: cards_of(harness, "ana", text))
+    return found[-1]
+
+
+def test_deleting_the_message_withdraws_the_private_request(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """As anywhere: its card closes, nothing runs, and the private thread says why."""
+    asked, root, card = private_card(harness, "a slip of the tongue")
+    harness.settle()
+    ben, ana = harness.person("ben"), harness.person("ana")
+    ben.delete(PARTNERS, asked)
+    harness.said(ben.dm_channel, root["ts"], "The message was deleted, so the request is withdrawn")
+    arrived(harness)
+    assert harness.run_in(root["ts"]).status is RunStatus.CANCELLED
+    assert "approve" not in action_ids(now_at(harness, ana.dm_channel, card["ts"]))
+    assert not fakes.ran
+
+
+def test_editing_the_message_is_told_in_private(harness: Harness) -> None:
+    """The card and the private thread say what it reads now; the shared channel hears nothing."""
+    asked, root, card = private_card(harness, "forty crates")
+    harness.settle()
+    ben, ana = harness.person("ben"), harness.person("ana")
+    ben.edit(PARTNERS, asked, "@bot note fifty crates")
+    harness.said(ben.dm_channel, root["ts"], "It now reads: “note fifty crates”")
+    harness.said(ana.dm_channel, card["ts"], "It now reads: “note fifty crates”", "ana")
+    all_sent(harness)
+    assert "fifty crates" in words(now_at(harness, ana.dm_channel, card["ts"]))
+    assert len(harness.calls_in(root["ts"])) == 1
+    told_there = [m for m in harness.person("eve").messages(PARTNERS, asked) if m["ts"] != asked]
+    assert not any("crates" in words(m) for m in told_there)
+
+
+def test_cancel_in_the_shared_thread_ends_it(harness: Harness, fakes: FakeTools) -> None:
+    """The requester takes it back where they asked, with or without a mention; nobody else does."""
+    for cancel in ("cancel", "@bot never mind"):
+        text = f"taken back by {cancel[-6:]}"
+        asked, root, card = private_card(harness, text)
+        harness.settle()
+        harness.person("ana").say(PARTNERS, "@bot cancel", asked)
+        arrived(harness)
+        assert harness.run_in(root["ts"]).status is RunStatus.WAITING
+        harness.person("ben").say(PARTNERS, cancel, asked)
+        harness.said(harness.person("ben").dm_channel, root["ts"], "cancelled the request")
+        arrived(harness)
+        assert harness.run_in(root["ts"]).status is RunStatus.CANCELLED
+        ana = harness.person("ana").dm_channel
+        assert "approve" not in action_ids(now_at(harness, ana, card["ts"]))
+    assert not fakes.ran
+
+
+def test_what_is_said_in_the_shared_thread_is_heard_in_private(harness: Harness) -> None:
+    """What stood in the thread before, and what the requester says there after, reaches the agent.
+
+    It answers in the one private thread.
+    """
+    ben, dm = harness.person("ben"), harness.person("ben").dm_channel
+    began = harness.person("eve").say(PARTNERS, "the pallets are mouldy")
+    harness.planner.script(Turn(text="I am sorry to hear that."), Turn(text="Seven of them."))
+    ben.say(PARTNERS, "@bot what shall we do about these?", began)
+    root = private_root(harness, "what shall we do")
+    harness.said(dm, root["ts"], "I am sorry to hear that.")
+    assert "the pallets are mouldy" in str(harness.planner.requests[-1]["input"])
+    harness.settle()
+    ben.say(PARTNERS, "@bot and how many were there?", began)
+    harness.said(dm, root["ts"], "Seven of them.")
+    harness.said(dm, root["ts"], "and how many were there?")
+    arrived(harness)
+    assert "I am sorry to hear that." in str(harness.planner.requests[-1]["input"])
+    turns = len(harness.planner.requests)
+    ben.say(PARTNERS, "sorry, Eve, we are on it", began)
+    arrived(harness)
+    assert len(harness.planner.requests) == turns
+    seen = [m for m in harness.person("eve").messages(PARTNERS, began) if m.get("bot_id")]
+    assert not any("sorry" in words(m) or "Seven" in words(m) for m in seen)
 
 
 def test_help_is_private_there(harness: Harness) -> None:

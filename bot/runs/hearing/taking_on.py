@@ -19,16 +19,21 @@ def take_on(
     """Have the model hear a message, in the open request or in a new one, which is returned.
 
     `run`: the newest of the thread. `in_private`: a new one waits for the message in its person's
-    direct messages that it is to begin with.
+    direct messages that it is to begin with, or goes on in the thread that stands there.
     """
     made = None
     if run is None or not runs.is_open(run):
         if run is not None and run.status is R.FAILED:
             endings.leave_behind(tx, run, at=at, words=outputs)
+        channel, thread = delivery.channel, delivery.thread_ts
+        if in_private and run is not None and run.thread_ts and run.channel != channel:
+            channel, thread = run.channel, run.thread_ts  # which stands there already
+        elif in_private:
+            channel, thread = delivery.user, ""
         run = made = Run(
             team=delivery.team,
-            channel=delivery.user if in_private else delivery.channel,
-            thread_ts="" if in_private else delivery.thread_ts,
+            channel=channel,
+            thread_ts=thread,
             requester=delivery.user,
             created_at=at,
             updated_at=at,
