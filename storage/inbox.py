@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlmodel import col
 
 from storage import moves
@@ -30,6 +30,7 @@ _REQUEST = (
     .order_by(col(Delivery.seq))
     .limit(1)
 )
+_FIRST = select(func.min(col(Delivery.seq))).where(col(Delivery.run_id) == bindparam("run_id_"))
 _FAILED = (
     update(Delivery)
     .where(col(Delivery.seq) == bindparam("seq_"))
@@ -150,6 +151,11 @@ def request_of(tx: Transaction, run_id: str) -> str:
     """The Slack ts of the message that a run began with, or ""."""
     key: str | None = tx.scalar(_REQUEST, {"run_id_": run_id})
     return key.rsplit(":", 1)[1] if key else ""
+
+
+def begins(tx: Transaction, delivery: Delivery) -> bool:
+    """Whether it is what its run began with."""
+    return bool(tx.scalar(_FIRST, {"run_id_": delivery.run_id}) == delivery.seq)
 
 
 def has(tx: Transaction, key: str) -> bool:

@@ -48,7 +48,11 @@ def changed(
     if run is None or not runs.is_open(run):
         return Heeded("no open request's message changed")
     if gone:
-        return _withdraw(tx, run, ts, at)
+        if inbox.begins(tx, asked):
+            return _withdraw(tx, run, ts, at)
+        return _take_back(tx, run, asked, ts, at)
+    if asked.status is DeliveryStatus.HELD:
+        return Heeded(_before_it_was_read(tx, asked, after))
     read = message_text(json.loads(asked.body)["event"], bot_user)
     old = message_text(before, bot_user) if before else read
     text = message_text(after, bot_user)
@@ -61,14 +65,14 @@ def changed(
 
 
 def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None) -> str:
-    """Take a message that was not taken in yet as it reads now, or not at all."""
+    """Take a message that nobody has read yet as it reads now, or not at all."""
     if after is None:
-        inbox.forget(tx, asked, "deleted before it was taken in")
-        return "deleted before it was taken in"
+        inbox.forget(tx, asked, "deleted before it was read")
+        return "deleted before it was read"
     body = json.loads(asked.body)
-    body["event"]["text"] = after.get("text") or ""
+    body["event"] |= {"text": after.get("text") or "", "blocks": after.get("blocks") or []}
     inbox.reword(tx, asked, json.dumps(body))
-    return "edited before it was taken in"
+    return "edited before it was read"
 
 
 def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> Heeded:
@@ -77,6 +81,18 @@ def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> Heeded:
     endings.cancel(tx, run, at=at, actor="system", words=outputs)
     outbox.notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted()})
     return Heeded("request withdrawn", run)
+
+
+def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime) -> Heeded:
+    """A message is gone that was said in the request's thread later: the request itself stands.
+
+    Where the model has not read it yet, it never will.
+    """
+    if asked.status is DeliveryStatus.HELD:
+        inbox.forget(tx, asked, "deleted before it was read")
+    data = {"message": ts, "read": asked.status is DeliveryStatus.DONE}
+    audit.record(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
+    return Heeded("a later message of the request was deleted")
 
 
 def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:

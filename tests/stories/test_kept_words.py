@@ -6,7 +6,8 @@ from typing import Any
 
 from bot.sandbox.openai.server import Turn
 from storage.models import Audit, Delivery, Run
-from storage.states import CallStatus, DeliveryKind, RunStatus
+from storage.states import CallStatus, DeliveryKind, DeliveryStatus, RunStatus
+from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, SUPPORT, Harness
 from tests.stories.messages import action_ids
 from tests.stories.steps import all_sent, arrived, ask, forget_people, now_at, session, statuses
@@ -110,6 +111,52 @@ def test_a_message_that_changes_before_it_is_read(harness: Harness) -> None:
     arrived(harness)
     assert "second words" in str(harness.planner.requests[-1]["input"][-1])
     assert not harness.all(Run, Run.thread_ts == gone)
+
+
+def test_a_later_message_that_is_deleted_withdraws_nothing(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """Only the message that the request began with takes it along; the card can still be decided.
+
+    What was deleted before the model read it, it never hears.
+    """
+    thread = ask(harness, ("note", {"text": "stays"}), answer="")
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.planner.clear()
+    harness.planner.script(Turn(text="Until tonight."))
+    ben = harness.person("ben")
+    later = ben.say(SUPPORT, "@bot until when can they decide?", thread)
+    harness.said(SUPPORT, thread, "Until tonight.")
+    arrived(harness)
+    ben.delete(SUPPORT, later)
+    arrived(harness)
+    assert statuses(harness, thread) == [CallStatus.PENDING]
+    run = harness.run_in(thread)
+    assert harness.all(Audit, Audit.run_id == run.id, Audit.event == "request.unsaid")
+
+    harness.planner.script(Turn(text="Yes."), Turn(text="Ana has it."))
+    hold = harness.planner.hold()
+    ben.say(SUPPORT, "@bot is anybody there?", thread)
+    assert hold.arrived.wait(20)
+    unsaid = ben.say(SUPPORT, "@bot my secret diary", thread)
+    put_right = ben.say(SUPPORT, "@bot who hass it?", thread)
+    for said in ("secret diary", "who hass it"):
+        harness.slack.wait(
+            lambda said=said: [row.status for row in kept(harness, said)] == [DeliveryStatus.HELD]
+        )
+    ben.delete(SUPPORT, unsaid)
+    ben.edit(SUPPORT, put_right, "@bot who has it?")
+    harness.slack.wait(lambda: not kept(harness, "secret diary"))
+    harness.slack.wait(lambda: not kept(harness, "who hass it"))
+    hold.release()
+    harness.said(SUPPORT, thread, "Ana has it.")
+    heard = str(harness.planner.requests[-1]["input"])
+    assert "who has it?" in heard
+    assert "secret diary" not in heard
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    arrived(harness)
+    assert fakes.did("note", "stays") == 1
 
 
 def test_a_deleted_request_is_withdrawn(harness: Harness) -> None:
