@@ -135,7 +135,7 @@ class Call(Row, table=True):
     schema_digest: str = ""
     status: CallStatus = columns.status(CallStatus, index=False)  # ix_call_due begins with it
     revision: int = 1
-    digest: str = ""  # of the current revision: exactly what would run
+    digest: str = Field(default="", index=True)  # of the current revision: exactly what would run
     key_id: str = ""  # of the key the digest was made with
     gate: str = columns.text("{}")  # JSON of the gate that was shown
     deadline: datetime | None = columns.time(nullable=True)
@@ -268,7 +268,7 @@ class Message(Row, table=True):
     wanted: int = 1
     shown: int = 0
     showing: str = columns.text("")  # JSON: the revision of each call that a card shows, by call id
-    ts: str = ""
+    ts: str = Field(default="", index=True)  # by it a link finds its request
     attempts: int = 0
     due_at: datetime | None = columns.time(nullable=True)
     error: str = ""

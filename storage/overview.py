@@ -41,10 +41,11 @@ _VOTES = select(Vote).where(col(Vote.call_id) == bindparam("call_")).order_by(co
 _AT = select(Message).where(
     col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
 )
+_TEAM = col(Run.team).concat("")  # alone, SQLite would look through everybody's requests
 _BY_DIGEST = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(col(Run.team) == bindparam("team_"))
+    .where(bindparam("team_") == _TEAM)
     .where(col(Call.digest) >= bindparam("low_"), col(Call.digest) < bindparam("high_"))
     .limit(2)
 )

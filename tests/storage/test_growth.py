@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from storage import calls, outbox, runs
+from storage import calls, outbox, overview, runs
 from storage.store import Store
-from storage.transaction import Trace
+from storage.transaction import Trace, Transaction
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness
-from tests.storage.builders import TEAM, C, click, seed
+from tests.storage.builders import TEAM, C, click, seed, set_message
 
 
 @pytest.fixture
@@ -25,19 +25,35 @@ def harness(tmp_path: Path) -> Iterator[LoopHarness]:
     made.stop()
 
 
+class Seen(Trace):
+    """What the database was asked, with values."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+
+    def running(self, sql: str, values: Any) -> None:
+        """Keep the newest values of each statement."""
+        if sql.startswith(("SELECT", "UPDATE", "DELETE")):
+            self.found[sql] = values
+
+
+def scans(tx: Transaction, found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the statements that look through a whole table, and how they do."""
+    return [
+        (statement, step)
+        for statement, values in found.items()
+        for (*_, step) in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+        if step.startswith("SCAN") and "INDEX" not in step
+    ]
+
+
 def statements(harness: LoopHarness) -> dict[str, Any]:
     """Return what a whole request asks of the database, with values.
 
     That is from its message to the answer in the outbox.
     """
-    found: dict[str, Any] = {}
-
-    class Seen(Trace):
-        def running(self, sql: str, values: Any) -> None:
-            if sql.startswith(("SELECT", "UPDATE", "DELETE")):
-                found[sql] = values
-
-    harness.store.trace = Seen()
+    harness.store.trace = seen = Seen()
+    found = seen.found
     harness.model.script = [[("note", "a"), ("peek", "b")], "answer", [("note", "c")]]
     for words in ("please", "and again"):
         harness.say(words)
@@ -66,21 +82,13 @@ def test_nothing_looks_through_a_table(harness: LoopHarness) -> None:
     """Every statement of a request finds its rows by an index."""
     found = statements(harness)
     assert len(found) > 30
-    scans = []
     with harness.store.read() as tx:
+        # that one begins at the end
+        assert [each for each in scans(tx, found) if "ORDER BY audit.seq DESC" not in each[0]] == []
         for statement, values in found.items():
-            steps = [
-                row[3] for row in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
-            ]
-            scans += [
-                (statement, step)
-                for step in steps
-                if step.startswith("SCAN") and "INDEX" not in step
-            ]
+            steps = str(list(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)))
             # that would be all calls of a tool, by whomever
-            scans += [(statement, step) for step in steps if "ix_call_tool" in step]
-    # that one begins at the end
-    assert [scan for scan in scans if "ORDER BY audit.seq DESC" not in scan[0]] == []
+            assert "ix_call_tool" not in steps, statement
     [counting] = [statement for statement in found if "count(*) FILTER" in statement]
     with harness.store.read() as tx:
         steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting}", found[counting]))
@@ -92,6 +100,32 @@ def test_nothing_looks_through_a_table(harness: LoopHarness) -> None:
         steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}", found[asked]))
     # not one call is read for it, and of a long request only those that asked lately are met
     assert "COVERING INDEX ix_call_asked (run_id=? AND asked_at>?)" in steps
+
+
+def test_one_request_is_found_by_an_index(store: Store) -> None:
+    """By its card's address, its thread's, and the fingerprint or the id of a call."""
+    mine = seed(store, C.PENDING)
+    digest, card = "1a2b3c4d" * 8, mine.card()
+    with store.write() as tx:
+        tx.exec_driver_sql("UPDATE call SET digest = ?", (digest,))
+        set_message(tx, card, ts="7.5")
+    store.trace = seen = Seen()
+    with store.read() as tx:
+        found = [
+            overview.at(tx, TEAM, card.channel, "7.5", "7.5"),
+            overview.at(tx, TEAM, "C0SUPPORT", "1.0", "1.0"),
+            overview.by_id(tx, TEAM, f"#{digest[:8]}"),
+            overview.by_id(tx, TEAM, mine.ids[0]),
+        ]
+        assert outbox.knows(tx, "7.5")
+    store.trace = None
+    assert [run.id for run in found if run] == [mine.run_id] * 4
+    with store.read() as tx:
+        assert scans(tx, seen.found) == []
+        [by_digest] = [each for each in seen.found if "call.digest >=" in each]
+        planned = tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {by_digest}", seen.found[by_digest])
+        steps = str(list(planned))
+    assert "ix_call_digest" in steps  # and not by everybody's runs
 
 
 def test_pending_calls_are_counted_by_requester(store: Store) -> None:

@@ -137,6 +137,7 @@ def _call() -> None:
     op.create_index("ix_call_next", "call", ["status", "next_at"], unique=False)
     op.create_index("ix_call_tool", "call", ["tool", "finished_at"], unique=False)
     op.create_index("ix_call_plan_id", "call", ["plan_id"], unique=False)
+    op.create_index("ix_call_digest", "call", ["digest"], unique=False)
 
 
 def _revision() -> None:
@@ -222,6 +223,7 @@ def _message() -> None:
     op.create_index("ix_message_plan_id", "message", ["plan_id"], unique=False)
     op.create_index("ix_message_run_id", "message", ["run_id"], unique=False)
     op.create_index("ix_message_status", "message", ["status"], unique=False)
+    op.create_index("ix_message_ts", "message", ["ts"], unique=False)
 
 
 def _audit() -> None:
