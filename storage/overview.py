@@ -1,4 +1,4 @@
-"""Queries for what people may look up: what was decided of late, and one request's whole life."""
+"""Queries for what people may look up: what was decided of late, and one request by its link."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select
 from sqlmodel import col
 
 from storage import calls, runs
-from storage.models import Call, Message, Revision, Run, Vote
+from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, first, readable, rows
 
@@ -32,12 +32,6 @@ _VOTED = select(col(Vote.call_id)).where(
     col(Vote.person) == bindparam("person_"), col(Vote.created_at) >= bindparam("since_")
 )
 _BY_PERSON = _DECIDED.where(col(Call.id).in_(_VOTED))
-_REVISIONS = (
-    select(Revision)
-    .where(col(Revision.call_id) == bindparam("call_"))
-    .order_by(col(Revision.number))
-)
-_VOTES = select(Vote).where(col(Vote.call_id) == bindparam("call_")).order_by(col(Vote.seq))
 _AT = select(Message).where(
     col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
 )
@@ -61,16 +55,6 @@ def decided(tx: Transaction, team: str, person: str, since: datetime, most: int)
     }
     newest = sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)
     return newest[:most]
-
-
-def revisions(tx: Transaction, call_id: str) -> list[Revision]:
-    """All that a call ever was, in order."""
-    return rows(tx, Revision, _REVISIONS, call_=call_id)
-
-
-def votes(tx: Transaction, call_id: str) -> list[Vote]:
-    """All votes on any revision of a call, oldest first."""
-    return rows(tx, Vote, _VOTES, call_=call_id)
 
 
 def by_id(tx: Transaction, team: str, text: str) -> Run | None:

@@ -24,7 +24,7 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, load_gate
 from bot.tools.arguments import readable_arguments
-from storage import audit, calls, overview
+from storage import audit, calls, life, overview
 from storage.masking import masked
 from storage.models import Call, Revision, Run
 from storage.states import CallStatus, Verb
@@ -56,7 +56,7 @@ class Lives:
         with self.store.read() as tx:
             run = overview.at(tx, team, *place) if place else overview.by_id(tx, team, reference)
             found = calls.of_run(tx, run.id) if run else []
-            votes = [vote for call in found for vote in overview.votes(tx, call.id)]
+            votes = [vote for call in found for vote in life.votes(tx, call.id)]
             voted = {who for vote in votes for who in (vote.person, vote.counts_for)}
         if run is None or not self._may_read(person, run, found, voted):
             return None
@@ -114,7 +114,7 @@ class Lives:
                     at=each.created_at,
                     values=self._values(call, each),
                 )
-                for each in overview.revisions(tx, call.id)
+                for each in life.revisions(tx, call.id)
             ),
             votes=tuple(
                 PastVote(
@@ -125,7 +125,7 @@ class Lives:
                     at=each.created_at,
                     words=each.reason,
                 )
-                for each in overview.votes(tx, call.id)
+                for each in life.votes(tx, call.id)
             ),
             deadline=call.deadline,
             decided_at=call.decided_at,
