@@ -6,12 +6,13 @@ import argparse
 import os
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from bot.approvals.terms.facts import needed
 from bot.cli.console import DOTENV, complain, say
 from bot.cli.readonly.core import BAD_INPUT, ReadOnlyCore, read_only_core
+from bot.cli.readonly.moments import moment
 from bot.cli.readonly.plain_words import PlainWords
 from bot.clock import SystemClock
 from bot.explain.explain import explain
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--at",
-        type=_moment,
+        type=moment,
         metavar="TIME",
         help="as if it were then: 2026-11-24T22:00, in UTC unless it says otherwise",
     )
@@ -101,17 +102,6 @@ class _Stopped:
     def now(self) -> datetime:
         """That time."""
         return self.at
-
-
-def _moment(text: str) -> datetime:
-    """The time that was typed, in UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time; write it as 2026-11-24T22:00"
-        ) from None
 
 
 def _person(directory: Names, person: str) -> str:

@@ -214,10 +214,12 @@ def test_only_what_is_recent(happened: Harness) -> None:
 def test_a_bad_duration_is_refused(
     replay: Replayed, since: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is no duration ends with exit code 2 and one line."""
+    """What is no duration ends with exit code 2 and the usage, as in every command."""
     assert callable(replay)
-    assert main(["policy", "replay", f"--since={since}"]) == 2
-    assert "--since takes a duration such as 12h or 30d" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["policy", "replay", f"--since={since}"])
+    assert ended.value.code == 2
+    assert "is no duration; write it as 12h or 30d" in capsys.readouterr().err
 
 
 def test_without_a_record_nothing_is_replayed(

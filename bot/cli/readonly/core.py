@@ -7,7 +7,8 @@ says so and never guesses.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.limits import Allowance
 from bot.cli.readonly.directory import NotLookedUp
 from bot.cli.readonly.slack_client import UNREACHABLE, make_client, reason
-from bot.clock import Clock
+from bot.clock import Clock, SystemClock
 from bot.config.mistakes import SettingsError
 from bot.config.settings import Settings
 from bot.config.startup import read_policy
@@ -61,6 +62,21 @@ class ReadOnlyCore:
         """What an explanation is made from."""
         limits = Allowance(self.settings, self.clock)
         return Grounds(self.sources, self.authority, limits)
+
+
+def opened(
+    what: str, dotenv_path: Path, complain: Callable[[object], int], policy: Path | None = None
+) -> ReadOnlyCore | int:
+    """Make one that can read the record, from where a command is given.
+
+    Without a record `what` cannot be done: has `complain` say so, and returns the exit code.
+    """
+    try:
+        found = read_only_core(os.environ, dotenv_path, policy, SystemClock())
+    except MistypedError as error:
+        complain(error)
+        return BAD_INPUT
+    return complain(f"{what}: {found.no_record}.") if found.no_record else found
 
 
 def read_only_core(

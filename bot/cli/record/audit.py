@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.cli.console import DOTENV, UsageError, complain, say
-from bot.cli.record.moments import moment
+from bot.cli.readonly.moments import moment
 from bot.config.settings import Settings
 from bot.messages.text import visible
 from storage import audit

@@ -7,7 +7,7 @@ import os
 from datetime import timedelta
 
 from bot.cli.console import DOTENV, UsageError, complain, say
-from bot.cli.record.moments import duration
+from bot.cli.readonly.moments import duration
 from bot.clock import SystemClock
 from bot.config.keeping import LEAST
 from bot.config.settings import Settings

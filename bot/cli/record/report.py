@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
 from bot.cli.console import DOTENV, complain, say
 from bot.cli.extras import REPORT, complain_of_missing
-from bot.cli.readonly.core import BAD_INPUT, read_only_core
+from bot.cli.readonly.core import opened
+from bot.cli.readonly.moments import duration
 from bot.cli.readonly.plain_words import PlainWords
-from bot.cli.record.moments import duration
-from bot.clock import SystemClock
 from bot.explain.report import Report, report
 from bot.explain.report_lines import report_lines
-from bot.explain.typed_call import MistypedError
 from storage import reports
 
 
@@ -44,13 +41,9 @@ def _png(text: str) -> Path:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report; returns the exit code."""
-    try:
-        found = read_only_core(os.environ, DOTENV, None, SystemClock())
-    except MistypedError as error:
-        complain(error)
-        return BAD_INPUT
-    if found.no_record:
-        return complain(f"There is nothing to report: {found.no_record}.")
+    found = opened("There is nothing to report", DOTENV, complain)
+    if isinstance(found, int):
+        return found
     team = found.authority.team
     if not team:
         return complain(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
@@ -12,10 +11,8 @@ from functools import cache, partial
 from typing import Any
 
 from bot.cli.console import DOTENV, complain
-from bot.cli.readonly.core import BAD_INPUT, ReadOnlyCore, read_only_core
+from bot.cli.readonly.core import ReadOnlyCore, opened
 from bot.cli.readonly.plain_words import PlainWords
-from bot.clock import SystemClock
-from bot.explain.typed_call import MistypedError
 from bot.messages.text import visible
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers
@@ -55,14 +52,8 @@ def look(see: Callable[[ReadOnlyCore, PlainWords], int]) -> int:
 
     Works beside the bot, and without Slack: then people are told by their ids.
     """
-    try:
-        found = read_only_core(os.environ, DOTENV, None, SystemClock())
-    except MistypedError as error:
-        complain(error)
-        return BAD_INPUT
-    if found.no_record:
-        return complain(f"The record cannot be read: {found.no_record}.")
-    return see(found, NamedPlaces(found.directory))
+    found = opened("The record cannot be read", DOTENV, complain)
+    return found if isinstance(found, int) else see(found, NamedPlaces(found.directory))
 
 
 def as_json(told: Any) -> str:
