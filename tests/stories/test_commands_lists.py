@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from bot.sandbox.openai.server import Turn
 from storage.models import Audit, Delivery
 from tests.missing import missing
 from tests.stories.asked_people import question
-from tests.stories.harness import GENERAL, SUPPORT, Harness
+from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask, chat, open_modal, press, statuses, typed, vote
+from tests.stories.steps import arrived, ask, open_modal, press, statuses, typed, vote
 from tests.stories.test_commands import asked
 
 POLICY = """
@@ -129,50 +127,6 @@ def test_show_is_for_those_whom_it_concerns(harness: Harness) -> None:
     assert "There is no such request that you may read." in text
     events = harness.all(Audit, Audit.event == "request.read", Audit.run_id == call.run_id)
     assert [row.actor for row in events] == ["UCLEO0001", "UDAN00001"]
-
-
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        ("list", "Nothing waits for you"),
-        ("history 3 days", "last 3 days"),
-        ("Requests", "You have asked"),
-    ],
-)
-def test_asked_by_mention(harness: Harness, text: str, part: str) -> None:
-    """The same words in a mention are answered privately, and no model hears them."""
-    turns = len(harness.planner.requests)
-    harness.person("dan").say(GENERAL, f"@bot {text}")
-    harness.slack.wait(lambda: part in words(newest(harness, "dan", GENERAL)))
-    assert part not in json.dumps(harness.person("ana").everything(GENERAL))
-    assert len(harness.planner.requests) == turns
-
-
-def test_asked_in_a_direct_message(harness: Harness) -> None:
-    """In a direct message the answer stands there, buttons and all."""
-    ask(harness, ("note", {"text": "wild garlic"}))
-    arrived(harness)
-    ana = harness.person("ana")
-    root = ana.say(ana.dm_channel, "list")
-    answer = harness.said(ana.dm_channel, root, "wild garlic", "ana")
-    ana.click(ana.dm_channel, answer["ts"], "look_requests", seen=answer)
-    harness.said(ana.dm_channel, root, "You have asked for nothing yet.", "ana")
-
-
-def test_words_in_a_request_are_the_agents(harness: Harness) -> None:
-    """In the thread of a request, the same word without a mention is the agent's, as a reply."""
-    thread = chat(harness, "a list, or a table?")
-    harness.said(SUPPORT, thread, "a list, or a table?")
-    harness.planner.script(Turn(text="here is the list"))
-    harness.person("ben").say(SUPPORT, "list", thread_ts=thread)
-    harness.said(SUPPORT, thread, "here is the list")
-
-
-def test_a_reading_request_is_the_agents(harness: Harness) -> None:
-    """What only begins like a question is for the agent: "show me …" names no request."""
-    harness.planner.script(Turn(text="the beds are dry"))
-    thread = harness.person("ben").say(SUPPORT, "@bot show me the beds")
-    harness.said(SUPPORT, thread, "the beds are dry")
 
 
 def test_what_waits_is_pressed_by_its_card(harness: Harness) -> None:

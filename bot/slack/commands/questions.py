@@ -16,12 +16,12 @@ from bot.explain.report_lines import report_lines
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages.delegation import listing
 from bot.messages.overview import draw
-from bot.messages.overview.link import is_reference
+from bot.messages.overview.link import is_reference, place_of
 from bot.messages.overview.view import Answered, Attached
 from bot.messages.text import escape
 from bot.slack.commands.words import PlainNames, SlackWords
 from bot.tools import Registry
-from storage import reports
+from storage import grants, overview, reports
 from storage.models import Run
 from storage.modes import EVERYWHERE
 from storage.states import Mode
@@ -141,13 +141,13 @@ def _report(can: Answerer, asked: SlashCommand) -> str | Answered:
     days = _days(asked.words, usual=REPORTED)
     if days is None:
         raise MistypedError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
-    overview = can.desk.overview()
-    if not overview.lives.is_reader(asked.person):
+    lists = can.desk.overview()
+    if not lists.lives.is_reader(asked.person):
         return "The report is for those whom the policy names as `readers`."
-    until = overview.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
+    until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
-    with overview.store.read() as tx:
-        found = report(reports.asked(tx, overview.team, since, until), since, until)
+    with lists.store.read() as tx:
+        found = report(reports.asked(tx, lists.team, since, until), since, until)
     words = PlainNames(can.grounds.sources.directory)
     lines = list(report_lines(found, words))
     file = _picture(can.tools, found, " ".join(lines[:2]))
@@ -188,6 +188,30 @@ def _mode(can: Answerer, asked: SlashCommand) -> str:
     return can.modes.switch(channel, Mode(words[0]), asked.person)
 
 
+def _names_a_request(can: Answerer, words: Sequence[str]) -> bool:
+    """Return whether this is a message's address, or what the record knows a request by.
+
+    An order's number may look like a fingerprint, and any word of 22 letters like an id.
+    """
+    if len(words) != 1 or not is_reference(words[0]):
+        return False
+    if place_of(words[0]):
+        return True
+    with can.grants.store.read() as tx:
+        return overview.by_id(tx, can.grants.team, words[0].strip("`")) is not None
+
+
+def _names_a_grant(can: Answerer, words: Sequence[str]) -> bool:
+    if len(words) != 1:
+        return False
+    with can.grants.store.read() as tx:
+        return grants.get(tx, words[0].strip("`")) is not None
+
+
+def _types_a_call(can: Answerer, words: Sequence[str]) -> bool:
+    return bool(words) and words[0] in can.tools.tools and all("=" in each for each in words[1:])
+
+
 _MODES = [[str(mode), *place] for mode in Mode for place in ([], ["everywhere"])]
 QUESTIONS: dict[str, Question] = {
     "list": Question("list", "what waits for you", _list),
@@ -202,7 +226,7 @@ QUESTIONS: dict[str, Question] = {
         "show <link or id>",
         "all of one request: what was asked, changed and decided, by whom",
         _show,
-        lambda _can, words: len(words) == 1 and is_reference(words[0]),
+        _names_a_request,
     ),
     "history": Question(
         "history [days]",
@@ -220,7 +244,7 @@ QUESTIONS: dict[str, Question] = {
         "explain <tool> key=value …",
         "what would become of this call if you asked for it here, and why",
         _explain,
-        lambda can, words: bool(words) and words[0] in can.tools.tools,
+        _types_a_call,
     ),
     "grants": Question(
         "grants", "what is remembered for you, and what you had remembered", _grants
@@ -229,7 +253,7 @@ QUESTIONS: dict[str, Question] = {
         "revoke <id>",
         "end a remembered approval: the next such call is asked again",
         _revoke,
-        lambda _can, words: len(words) == 1 and is_reference(words[0]),
+        _names_a_grant,
     ),
     "delegate": Question(
         "delegate", "have somebody decide for you until a day, and end it", _delegate
