@@ -15,7 +15,6 @@ from bot.messages.questions.message import question_message
 from bot.messages.questions.said import in_words
 from bot.messages.questions.view import QuestionView
 from bot.tools.people.answer_form import suggested
-from bot.tools.people.approval_words import seeks_approval
 from bot.tools.people.question import AskPerson
 from storage.states import CallStatus
 from tests.messages.cards_support import NOW, accept_message, accept_view, inside
@@ -101,30 +100,3 @@ def test_a_suggestion_of_another_kind_is_refused() -> None:
     """A date that is none is found before anybody is asked."""
     with pytest.raises(ValueError, match="suggestion"):
         suggested(question_of(question="When was it?", kind="date", suggestion="soon"))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Do you approve the refund?",
-        "May I cancel order 1042?",
-        "Is it ok to run this?",
-        "Should I go ahead?",
-        "Darf ich die Bestellung stornieren?",
-        "Puis-je rembourser la commande ?",
-        "¿Apruebas el reembolso?",
-        "Mag ik dit verwijderen?",
-    ],
-)
-def test_words_of_approval_are_found(text: str) -> None:
-    """In each of the languages, whatever the case."""
-    assert seeks_approval([text])
-    assert seeks_approval(["fine", text.upper()])
-
-
-@pytest.mark.parametrize(
-    "text", ["Which order is it?", "Is the okapi fed?", "How many parcels came?", "Wann kam es an?"]
-)
-def test_plain_questions_ask_for_no_approval(text: str) -> None:
-    """Questions for facts pass."""
-    assert not seeks_approval([text])

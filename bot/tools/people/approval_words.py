@@ -1,7 +1,9 @@
 """Whether a text asks for an approval: by its words, in a few languages. Pure.
 
-A filter and no guarantee: one can ask without any of these words. What makes it safe is that an
-answer decides nothing (`storage.questions`).
+A filter and no guarantee, on both sides. One can ask without any of these words; what makes that
+safe is that an answer decides nothing (`storage.questions`). So it would rather let one through
+than eat a question for facts: what an approval number is, who approved, when somebody may be
+called, which of two is meant.
 """
 
 from __future__ import annotations
@@ -9,45 +11,125 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_WORDS = (
-    # English
-    r"(dis)?approv\w*",
-    r"authori[sz]\w*",
-    r"countersign\w*",
-    r"sign(ed|ing)?[ -]off",
-    r"permi(t|ts|tted|ssion|ssions)",
-    r"consent\w*",
-    r"(may|can|could|should|shall) (i|we) (now |please )?"
-    r"(go ahead|proceed|continue|run|execute|do (it|this|that)|refund|cancel|delete|send|change)",
-    r"go ahead",
-    r"ok(ay)? (to|if (i|we)|for me to|with (me|us) \w+ing)",
-    r"may (i|we)",
-    r"green light",
-    # German
-    r"genehmig\w*",
-    r"freigeb\w*|freigabe\w*",
-    r"zustimm\w*",
-    r"erlaub\w*",
-    r"darf ich|dürfen wir",
-    r"bewillig\w*",
-    # French
-    r"approuv\w*|approbation\w*",
-    r"autoris\w*",
-    r"puis-je|pouvons-nous",
-    # Spanish, Portuguese, Italian
-    r"apr(ob|ueb|ov)\w*|approva\w*",
-    r"autori[zc]\w*",
-    r"permiso|permissão|permesso",
-    # Dutch
-    r"goedkeur\w*|toestemming",
-    r"mag ik|mogen we",
+# where a clause begins; the pattern behind it is what somebody asks, not what they ask about
+_OPENS = (
+    r"(?:^|[.?!;:,(¿¡\"“„«–—]|\b(?:and|so|then|but|und|dann|also|et|alors|y|entonces|então|e|allora"
+    r"|en|dus))\s*(?:(?:please|bitte|ok|okay|so|well|yes|now|ja|oui|sí|sim|sì)[ ,]+)*"
 )
-_SEEKS = re.compile(rf"(?<!\w)(?:{'|'.join(_WORDS)})(?!\w)", re.IGNORECASE)
+_SAY = r"(?:approve|authori[sz]e|countersign|permit|green-?light|sign (?:(?:this|it|that) )?off)"
+_YES = (
+    r"(?:approval|permission|consent|ok|okay|go[- ]ahead|green light|blessing|sign-off"
+    r"|authori[sz]ation)"
+)
+_OPENING = (  # what is asked of the reader, and what would be a button's label
+    # English
+    rf"(?:(?:do|can|could|will|would|won't|can't) you )?(?:please |kindly |now |also )*{_SAY}\b",
+    r"(?:(?:do|can|could|will|would) you )?(?:please )?allow (?:me|us|this|it|that)\b",
+    r"allow$",
+    r"(?:(?:do|can|could|will|would) you )(?:please )?(?:consent|agree) (?:to|(?:that|if) (?:i|we))"
+    r"\b",
+    r"(?:(?:do|can|could|will|would) you )?(?:please )?give (?:me |us )?(?:your|the|a) (?:quick )?"
+    rf"{_YES}\b",
+    rf"(?:i|we) need your {_YES}\b|(?:does|has) (?:\w+ ){{1,4}}(?:have )?your {_YES}$",
+    rf"(?:do|did|have) (?:i|we) (?:have|get|got) (?:your|the|a) {_YES}\b",
+    r"(?:is|would) (?:it|this|that)(?: be)? (?:ok|okay|fine|alright|all right|acceptable)"
+    r"(?: with you| for you)? (?:to|if (?:i|we)|for (?:me|us) to)\b",
+    r"(?:are|would) you (?:be )?(?:ok|okay|fine|happy|comfortable) (?:with|if) (?:me|us|i|we|this"
+    r"|that|it|(?:the|a) (?:\w+ ){0,2}(?:refund|payment|transfer|cancellation|deletion|change))\b",
+    r"(?:ok|okay|fine) (?:to|if (?:i|we)|for me to|with (?:me|us) \w+ing)\b",
+    r"(?:go ahead|proceed)(?: (?:with|and|now)\b|$)",
+    r"i (?:hereby )?(?:approve|authori[sz]e|consent|allow (?:it|this|that))\b",
+    r"(?:is|are) (?:\w+ ){1,4}approved(?: (?:by you|now|yet))?$",
+    # German
+    r"(?:genehmig|erlaub|bewillig|autorisier)(?:e?st|en|t) (?:du|sie|ihr)\b",
+    r"(?:stimmst du|stimmen sie) .*zu$",
+    r"(?:gibst du|geben sie) .*frei$",
+    r"(?:(?:kannst du|könntest du|können sie|könnten sie|würden sie|würdest du) .*)?"
+    r"(?:genehmigen|freigeben|zustimmen|erlauben|autorisieren)$",
+    r"(?:bist du|sind sie|seid ihr) (?:damit |mit \w+ \w+ )?einverstanden\b",
+    r"(?:habe ich|haben wir) (?:deine|ihre|eure|die|dein|ihr) (?:zustimmung|erlaubnis|genehmigung"
+    r"|freigabe|einwilligung|ok|okay)\b",
+    r"(?:ist|sind) (?:\w+ ){1,4}(?:genehmigt|freigegeben|bewilligt)$",
+    r"ich (?:genehmige|erlaube|bewillige|stimme zu)\b",
+    # French
+    r"(?:approuve[sz]?|autorise[sz]?|permettez|permets|valide[sz]?)-(?:tu|vous)\b",
+    r"(?:peux-tu|pouvez-vous|pourriez-vous|pourrais-tu|veuillez) (?:m'|nous )?"
+    r"(?:approuver|autoriser|valider|permettre|donner (?:votre|ton) accord)\b",
+    r"(?:ai-je|avons-nous) (?:votre|ton|l'|le|la) ?(?:accord|autorisation|permission|feu vert)\b",
+    r"(?:es-tu|êtes-vous) d'accord (?:pour|que|avec)\b",
+    r"j'(?:approuve|autorise)\b|(?:approuver|autoriser)$",
+    # Spanish, Portuguese, Italian
+    r"(?:usted |você |me |mi |ci )?(?:apruebas?|autori[zc]as?|aprovas?|approv[ai]|autorizz[ai]"
+    r"|permetti|permites?)\b",
+    r"(?:puede[s]?|podrías?|pode[s]?|poderia|puoi|può|potresti) (?:usted |você )?(?:aprobar|aprovar"
+    r"|approvare|autori[zc]ar|autorizzare|permitir)\b",
+    r"(?:tengo|tenho|ho) (?:a |il |la )?(?:tu|su|sua|tua|tuo|suo|vuestro) (?:permiso|aprobación"
+    r"|consentimiento|autorización|permissão|aprovação|autorização|permesso|consenso"
+    r"|approvazione|autorizzazione)\b",
+    r"(?:apruebo|aprovo|approvo|autorizo|autorizzo)\b|(?:aprobar|aprovar|approvare)$",
+    # Dutch
+    r"keurt? (?:je|jij|u) .*goed$",
+    r"(?:kun|kunt|wil|wilt) (?:je|jij|u) .*(?:goedkeuren|toestaan|autoriseren)$",
+    r"(?:heb ik|hebben we|hebben wij) (?:je|jouw|uw|de) (?:toestemming|goedkeuring|akkoord)\b",
+    r"(?:ga je|gaat u) akkoord\b|goedkeuren$",
+)
+_ACT = (
+    r"(?:go ahead|proceed|continue|run|execute|do (?:it|this|that|so)|refund|cancel|delete|remove"
+    r"|drop|send|post|publish|pay|transfer|charge|change|update|book|order|buy|issue|grant|close"
+    r"|block|reset|restart|deploy|merge|void|revoke)"
+)
+_TUN = (
+    r"(?:stornieren|erstatten|löschen|senden|schicken|überweisen|zahlen|ändern|ausführen|bestellen"
+    r"|kündigen|fortfahren|weitermachen|tun|machen)"
+)
+# what somebody asks to be let do, and the word of the language that makes it a choice of two things
+_MAY = {
+    r"may (?:i|we)\b": "or",
+    rf"(?:can|could|should|shall) (?:i|we) (?:now |please )*{_ACT}\b": "or",
+    rf"(?:(?:do you|would you) (?:want|like)|want) me to {_ACT}\b": "or",
+    r"(?:am i|are we) allowed to\b": "or",
+    r"(?:darf ich|dürfen wir)\b": "oder",
+    rf"(?:soll|kann|sollen|können) (?:ich|wir) .*{_TUN}$": "oder",
+    r"(?:puis-je|pouvons-nous|dois-je|devons-nous|est-ce que je (?:peux|dois))\b": "ou",
+    r"(?:puedo|podemos|debo)\b": "o",
+    r"(?:posso|possiamo|devo)\b": "ou",
+    r"(?:mag|zal|kan|moet) ik\b|(?:mogen|zullen|kunnen|moeten) (?:we|wij)\b": "of",
+}
+_TO_BE_TOLD = (  # or to be given something: that is no more than a question
+    r"(?:please |also |just |bitte |mal |te |vous |dich |sie |je |u )*(?:ask|know|have|get|see"
+    r"|reach|meet|call|find|hear|expect|assume|help|fragen|wissen|haben|erfahren|savoir|avoir"
+    r"|demander|connaître|saber|preguntar|perguntar|tener|ter|ver|sapere|chiedere|avere|vragen"
+    r"|weten|hebben)\b"
+)
+_TOLD_LAST = r".*\b(?:haben|wissen|erfahren|sehen|bekommen|erreichen|anrufen|hebben|weten|krijgen)$"
+_TELL = r"(?:say|reply|answer|type|respond|write)(?: with)? [\"'“]?"
+_ANYWHERE = (  # what a yes would do, whatever stands before it
+    r"confirm (?:that )?(?:i|we) (?:may|can|should|am allowed|are allowed)\b",
+    rf"{_TELL}(?:approved?|authori[sz]e|go ahead)\b",
+    rf"{_TELL}(?:yes|ok|okay|y)[\"'”]?,? (?:and|to|so|if)\b",
+    rf"with your {_YES}\b",
+)
+_SENTENCE = re.compile(r"(?<=[.?!;])\s+")
+_SEEKS = re.compile(
+    rf"{_OPENS}(?P<opening>{'|'.join(_OPENING)})|(?P<anywhere>{'|'.join(_ANYWHERE)})"
+)
+_LET = [
+    re.compile(
+        rf"{_OPENS}(?P<may>{may})(?! {_TO_BE_TOLD})(?!{_TOLD_LAST})"
+        rf"(?!.* {either} (?!not?\b|nicht\b|non\b|pas\b|niet\b|nein\b))"
+    )
+    for may, either in _MAY.items()
+]
 
 
 def seeks_approval(texts: Iterable[str]) -> str:
     """Return the first words that ask for an approval; "" where none do."""
     for text in texts:
-        if found := _SEEKS.search(" ".join(text.split())):
-            return found[0]
+        for sentence in _SENTENCE.split(" ".join(text.split()).casefold().replace("’", "'")):
+            plain = sentence.strip(" .?!;)\"'”“»")
+            if found := _SEEKS.search(plain):
+                return found["opening"] or found["anywhere"]
+            for let in _LET:
+                if found := let.search(plain):
+                    return found["may"]
     return ""
