@@ -31,6 +31,7 @@ def test_the_request_goes_on_in_private(harness: Harness, fakes: FakeTools) -> N
         lambda: next((m for m in ben.messages(dm) if "You asked in <#C0PARTNER>" in words(m)), None)
     )
     card = harness.card(ana.dm_channel, None)
+    assert "see it" not in words(card)  # what stands between Ben and the bot she cannot open
     ana.click(ana.dm_channel, card["ts"], "approve")
     harness.said(dm, root["ts"], "The margin is noted.")
     harness.settle()

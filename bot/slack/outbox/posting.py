@@ -27,12 +27,12 @@ class Posting:
         self.client = client
 
     def link_back(self, row: Message) -> None:
-        """A card elsewhere learns where its request stands."""
+        """A card elsewhere learns where its request stands, unless that is between two."""
         body = outbox.body(row)
         if body.get("elsewhere") and not body.get("origin"):
             with self._store.read() as tx:
                 run = runs.get(tx, row.run_id)
-            if run is not None:
+            if run is not None and not run.channel.startswith("D"):
                 link = self._permalink(run.channel, run.thread_ts)
                 with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
                     now = outbox.body(outbox.by_key(tx, row.key) or row)
