@@ -6,6 +6,8 @@ import html
 import re
 from typing import Any
 
+from bot.tools.unseen import is_hidden, is_plain
+
 # the subtypes of what a person writes; the others say what became of a message, or of a channel
 WRITTEN = (None, "file_share", "thread_broadcast")
 CANCEL = frozenset(
@@ -16,7 +18,10 @@ CANCEL = frozenset(
 
 
 def message_text(event: dict[str, Any], bot_user: str) -> str:
-    """Return a message event's words: without the bot's mention, links as typed, files named."""
+    """Return a message event's words: without the bot's mention, links as typed, files named.
+
+    "" where there is nothing to be seen.
+    """
     text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", event.get("text") or "")
     text = re.sub(r"<#[CG][A-Z0-9]+\|([^>]+)>", r"#\1", text)
     text = re.sub(
@@ -25,7 +30,13 @@ def message_text(event: dict[str, Any], bot_user: str) -> str:
     # half a surrogate pair cannot be sent on
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
     files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
-    return "\n".join([text, *files]).strip()
+    found = "\n".join([text, *files]).strip()
+    return found if _seen(found).strip() else ""
+
+
+def _seen(text: str) -> str:
+    """The text without the characters that nobody can see."""
+    return text if is_plain(text) else "".join(each for each in text if not is_hidden(each))
 
 
 def may_be_for_us(event: dict[str, Any]) -> bool:
@@ -57,5 +68,5 @@ def team_of(body: dict[str, Any]) -> str:
 
 def takes_back(text: str) -> bool:
     """Return whether these are the words of somebody who takes a request back, and no others."""
-    words = " ".join(text.lower().strip(" .!").removeprefix("please ").split())
+    words = " ".join(_seen(text).lower().strip(" .!").removeprefix("please ").split())
     return words.removesuffix(" please").rstrip(" ,") in CANCEL

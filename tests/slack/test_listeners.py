@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.messages.actions.names import Action
-from bot.messages.incoming import message_text
+from bot.messages.incoming import message_text, takes_back
 from bot.slack.listeners import read
 from storage.models import Delivery
 
@@ -91,6 +91,16 @@ def test_half_a_surrogate_pair() -> None:
     found = row(event(text="broken \ud83d heart"))
     assert json.loads(found.body.encode())["event"]["text"] == "broken \ud83d heart"
     assert message_text(json.loads(found.body)["event"], "UBOT00001") == "broken ? heart"
+
+
+def test_what_nobody_can_see_says_nothing() -> None:
+    """A message of hidden characters is empty, and they hide no "cancel"; seen ones stay as is."""
+    assert message_text({"text": "<@UBOT00001> \u200b\u2060\u202e"}, "UBOT00001") == ""
+    assert (
+        message_text({"text": "<@UBOT00001> 👩\u200d👧\ufe0f"}, "UBOT00001") == "👩\u200d👧\ufe0f"
+    )
+    assert takes_back("\u200bcan\u00adcel\u2060 this!")
+    assert not takes_back("\u200b")
 
 
 @pytest.mark.parametrize("subtype", [None, "file_share", "thread_broadcast"])
