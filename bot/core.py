@@ -16,6 +16,7 @@ from bot.agent.turn import ModelTurns
 from bot.approvals.answers.answering import QuestionAnswers
 from bot.approvals.answers.plain_replies import PlainReplies
 from bot.approvals.clicks import Clicks
+from bot.approvals.delegation.handover import Handover
 from bot.approvals.dialog_access import AllRows, DialogAccess
 from bot.approvals.edits import Edits
 from bot.approvals.expiry import Expiry
@@ -270,7 +271,6 @@ class Core:
 
         `ended` is told of runs that a click cancelled.
         """
-        path = self.settings.policy_path
         acts = Acts(
             intake=intake,
             typed=TypedWords(
@@ -280,8 +280,9 @@ class Core:
             clicks=self.clicks(ended),
             expiry=Expiry(self.store, self.clock, self.tools),
             reminders=Reminders(self.store, self.clock, self.tools, self.authority),
+            handover=Handover(self.store, self.clock, self.tools, self.authority),
             reload=PolicyReload(
-                path,
+                self.settings.policy_path,
                 self.policy,
                 self.store,
                 self.clock,

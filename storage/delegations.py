@@ -34,6 +34,7 @@ class Delegation(Row, table=True):
     until: datetime = columns.time()
     revoked_at: datetime | None = columns.time(nullable=True)
     revoked_by: str = ""
+    shown_at: datetime | None = columns.time(nullable=True)  # what waited then
 
 
 _HOLDS = (
@@ -59,6 +60,7 @@ _ABOUT = (
     )
     .order_by(col(Delegation.until))
 )
+_UNSHOWN = _ALL.where(col(Delegation.shown_at).is_(None))
 _GET = select(Delegation).where(col(Delegation.id) == bindparam("id_"))
 
 
@@ -87,6 +89,22 @@ def of(tx: Transaction, team: str, people: Collection[str], at: datetime) -> lis
 def about(tx: Transaction, team: str, person: str, at: datetime) -> list[Delegation]:
     """What this person has given or been given that holds at that moment, soonest end first."""
     return rows(tx, Delegation, _ABOUT, team_=team, person_=person, at_=at)
+
+
+def unshown(tx: Transaction, team: str, at: datetime) -> list[Delegation]:
+    """What holds at that moment and whose delegates have not been shown what waits already."""
+    return rows(tx, Delegation, _UNSHOWN, team_=team, at_=at)
+
+
+def shown(tx: Transaction, delegation_id: str, at: datetime) -> bool:
+    """What waits is shown to the delegate; False where it was before, or it has ended."""
+    where = (
+        col(Delegation.id) == delegation_id,
+        col(Delegation.shown_at).is_(None),
+        col(Delegation.revoked_at).is_(None),
+        col(Delegation.until) > at,
+    )
+    return tx.execute(update(Delegation).where(*where).values(shown_at=at)).rowcount == 1
 
 
 def get(tx: Transaction, delegation_id: str) -> Delegation | None:

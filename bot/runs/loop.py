@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from bot.agent import outputs
 from bot.alarm import Alarm
+from bot.approvals.delegation.handover import Handover
 from bot.approvals.expiry import Expiry
 from bot.approvals.reminders import Reminders
 from bot.clock import Clock
@@ -53,6 +54,7 @@ class Acts:
     clicks: Clicks
     expiry: Expiry
     reminders: Reminders
+    handover: Handover
     reload: PolicyReload
 
 
@@ -150,7 +152,7 @@ class Loop:
         self._arrivals.wait()
         self._take_in()
         self._expire()
-        if self._acts.reminders.tell():
+        if self._acts.reminders.tell() | self._acts.handover.show():
             self._post.give()
         self._reclaim()
         self._hand_out()

@@ -44,6 +44,7 @@ def delegation() -> None:
         sa.Column("until", sa.BigInteger(), nullable=False),
         sa.Column("revoked_at", sa.BigInteger(), nullable=True),
         sa.Column("revoked_by", sa.String(), nullable=False),
+        sa.Column("shown_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(

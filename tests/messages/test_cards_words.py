@@ -34,6 +34,7 @@ SAID = {
     "said_for_you": ("UANA00001", "approve"),
     "delegated": ("UANA00001", AT),
     "asked_to_decide": ("UANA00001", AT, EVIL),
+    "waits_for_you": ("UCLEO0001", "UANA00001", [EVIL], AT),
     "decides_for": ("UANA00001", "UCLEO0001", AT, EVIL),
     "no_longer_decides": ("UANA00001",),
     "over_already": (),

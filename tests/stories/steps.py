@@ -32,6 +32,18 @@ def ask(
     return thread
 
 
+def waiting(
+    harness: Harness, *calls: tuple[str, Any], who: str = "ben", channel: str = SUPPORT
+) -> str:
+    """Someone asks for something that people decide about, and the model has no more to say.
+
+    Returns the thread.
+    """
+    harness.planner.script(Turn(calls=calls))
+    thread: str = harness.person(who).say(channel, "@bot please")
+    return thread
+
+
 def ask_for(harness: Harness, text: str, tool: str = "note") -> tuple[str, dict[str, Any]]:
     """Ben asks for this text, the model proposes one call; returns the thread and the card."""
     harness.planner.script(Turn(calls=[(tool, {"text": text})]))

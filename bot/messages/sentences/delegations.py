@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from bot.messages.quoting import said
-from bot.messages.text import mention, when
+from bot.messages.quoting import effect_list, said
+from bot.messages.text import due, mention, when
 
 
 def delegated(delegate: str, until: datetime) -> str:
@@ -21,9 +22,18 @@ def asked_to_decide(giver: str, until: datetime, words: str) -> str:
     why = f" They say: “{said(words)}”." if words.strip() else ""
     return (
         f"🤝 {mention(giver)} has you decide for them until {when(until)}.{why} What needs their "
-        "decision comes to you as well, and what waits already is on my Home tab. What you asked "
-        "for or changed yourself you cannot decide for them."
+        "decision comes to you as well, also what waits already; my Home tab has all of it. What "
+        "you asked for or changed yourself you cannot decide for them."
     )
+
+
+def waits_for_you(
+    delegate: str, giver: str, effects: Sequence[str], deadline: datetime | None
+) -> str:
+    """Tell who decides for another, where its card stands, what waits already."""
+    by = f" by {due(deadline)}" if deadline else ""
+    what = effect_list(effects)
+    return f"🤝 {mention(delegate)}, for {mention(giver)}: this waits for a decision{by}: {what}"
 
 
 def decides_for(giver: str, delegate: str, until: datetime, words: str) -> str:
