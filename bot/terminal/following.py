@@ -17,7 +17,7 @@ from bot.terminal.seen import Seen
 from bot.terminal.wire import Happening, Happens
 from storage import calls, life, outbox, runs
 from storage.models import Message, Run
-from storage.states import MessageKind
+from storage.states import CallStatus, MessageKind
 from storage.transaction import Transaction
 
 GLANCE = 0.25  # seconds between two looks at the rows
@@ -78,7 +78,7 @@ class Following:
                 found = self._heard.get_nowait()
 
     def _news(self) -> Iterator[Happening]:
-        """What the rows say that was not told yet: calls, lines, and how the request stands."""
+        """What the rows say that was not told yet: what ended, lines, what waits, how it stands."""
         with self._host.store.read() as tx:
             run = self._newest(tx)
             if run is None:
@@ -86,12 +86,12 @@ class Following:
             self._run_id, self._place = run.id, (run.channel, run.thread_ts)
             unsaid = self._unsaid(tx, run)
             changed = list(self._changed(tx, run))
-        for call_id in changed:
-            if found := self._seen.call(call_id):
-                yield Happening(Happens.CALL, run.id, call=found)
-        for row in unsaid:
-            if (line := self._line(row)).text.strip():
-                yield line
+        found = map(self._seen.call, changed)
+        told = [Happening(Happens.CALL, run.id, call=each) for each in found if each]
+        # an answer stands between what it tells of and what it asks for
+        yield from (each for each in told if not _waits(each))
+        yield from (line for line in map(self._line, unsaid) if line.text.strip())
+        yield from filter(_waits, told)
         state = f"{run.id}:{run.status}:{run.fence}"  # each time somebody has worked on it
         if state != self._state:
             self._state = state
@@ -124,3 +124,7 @@ class Following:
         if row.kind is MessageKind.ANSWER:
             return Happening(Happens.ANSWER, row.run_id, neutral_markdown(text))
         return Happening(Happens.NOTICE, row.run_id, plainly(text))
+
+
+def _waits(told: Happening) -> bool:
+    return told.call is not None and told.call.status is CallStatus.PENDING

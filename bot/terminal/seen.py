@@ -5,7 +5,7 @@ Looks people up, on the terminal's own threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic import ValidationError
 
@@ -80,7 +80,7 @@ class Seen:
             status=call.status,
             effect=effect,
             requester=asker,
-            values=tuple(_values(view)),
+            values=tuple(_asked(question, fields) if question else _values(view)),
             is_final=view.does == "destructive",
             preview=view.preview,
             reason=visible(masked(view.agent_reason)),
@@ -170,3 +170,11 @@ def _values(view: CallView) -> Iterator[tuple[str, str, str]]:
     for each in view.values:
         if each.says_something:
             yield visible(each.label), each.text, each.before or ""
+
+
+def _asked(question: AskedQuestion, fields: Sequence[FieldShown]) -> Iterator[tuple[str, str, str]]:
+    yield "Question", visible(masked(question.asked.question)), ""
+    if len(fields) > 1:
+        yield "Asks for", ", ".join(each.label for each in fields), ""
+    elif fields and fields[0].options:
+        yield "One of", ", ".join(fields[0].options), ""

@@ -127,9 +127,12 @@ def test_an_answer_is_told_while_it_comes(harness: Harness) -> None:
 def test_others_decide_about_what_the_operator_asks_for(harness: Harness, fakes: FakeTools) -> None:
     """The call is told with what may be done about it: nobody approves their own request."""
     calls = [("note", {"text": "typed by its requester"})]
-    run = say(harness, "note it down", Turn(calls=calls), Turn(text="Noted, then."))
+    asks = Turn(text="I ask the leads.", calls=calls)
+    run = say(harness, "note it down", asks, Turn(text="Noted, then."))
     with followed(harness, run) as chat:
         waiting = chat.call(C.PENDING)
+        kinds = [each.kind for each in chat.told]
+        assert kinds.index(Happens.ANSWER) < kinds.index(Happens.CALL)
         assert waiting.effect == "Write “typed by its requester”"
         assert May.APPROVE not in waiting.may
         assert "@shop-leads" in waiting.deciders
@@ -154,6 +157,7 @@ def test_a_question_is_answered_in_the_chat(harness: Harness) -> None:
         asked = chat.call(C.PENDING)
         assert (asked.question, asked.may) == (True, (May.ANSWER,))
         assert [each.options for each in asked.fields] == [("pale", "dark")]
+        assert asked.values == (("Question", "Which shade?", ""), ("One of", "pale, dark", ""))
         path = socket_path(harness.app.core.store.path)
         assert heard(path, Asking(Wish.ANSWER, asked.id, "dark")).counted
         chat.wait(Happens.ANSWER, "Dark it is.")

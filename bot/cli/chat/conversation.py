@@ -13,6 +13,7 @@ from pathlib import Path
 from bot.cli.chat.filling_in import fill_in
 from bot.cli.chat.lines import Lines, wait
 from bot.cli.chat.painter import Painter
+from bot.cli.chat.words import HELP, LIKE_THIS, PROMPT, SHORT, is_told
 from bot.cli.terminal.asking import NoBotError, connected, heard
 from bot.terminal.shown import CallShown
 from bot.terminal.wire import (
@@ -26,22 +27,9 @@ from bot.terminal.wire import (
     read_happening,
     write_line,
 )
-from storage.states import RUN_OPEN, CallStatus, RunStatus
+from storage.states import RUN_OPEN, RunStatus
 
-PROMPT = "you> "
-HELP = """\
-Type what you want; the agent hears it, and your direct messages in Slack keep it.
-/pending           what waits for you: then /approve 1, /edit 1, /reject 1 why, /answer 1 words
-/all 1             approve all of the plan that 1 is part of
-/show 1            how 1 stands now
-/decline 1         say that you cannot answer 1
-/done 1, /not-done 1, /again 1   what became of a call that nobody knows the end of
-/cancel, /retry    stop your request; try again what could not go on
-/quit              end the chat; the request goes on in Slack"""
-LOUD = frozenset({CallStatus.PENDING, CallStatus.UNKNOWN})
-QUIET = frozenset({CallStatus.APPROVED, CallStatus.RUNNING})  # steps and lines tell as much
-LIKE_THIS = "Say which one, by its number: {example}"
-SHORT = {"/a": "/approve", "/e": "/edit", "/r": "/reject", "/p": "/pending", "/q": "/quit"}
+PAUSE = 0.4  # seconds for what comes of what was typed, before there is a prompt again
 
 
 class Conversation:
@@ -95,6 +83,10 @@ class Conversation:
         if waits and (self._typed.has_line or not self._typed.is_over):
             sides.append(self._typed)
         if not self._works and not self._prompted and waits:
+            if self._news:
+                wait([self._news], PAUSE)
+                if self._news.has_line:
+                    return
             self._painter.prompt(PROMPT)
             self._prompted = True
         if not self._works and self._typed.is_over and not self._typed.has_line:
@@ -112,14 +104,17 @@ class Conversation:
         line = news.take()
         if line is None:
             if news.is_over:
-                raise NoBotError("The bot has ended the chat; it may be starting anew.")
+                again = f"`countersign chat --go-on {self._run}` goes on with it"
+                raise NoBotError(f"The bot has ended the chat; once it is there again, {again}.")
             return False
         self._draw(_understood(line))
         return True
 
     def _draw(self, found: Happening) -> None:
         """Draw one thing; above the prompt, which is asked for again."""
-        painter = self._painter
+        painter, number = self._painter, self._number(found.call) if found.call else 0
+        if found.call and not is_told(found.call):
+            return
         if self._prompted and found.kind is not Happens.STATE:
             self._prompted = False
             painter.say("")
@@ -135,9 +130,7 @@ class Conversation:
             case Happening(Happens.NOTICE, text=text):
                 painter.notice(text)
             case Happening(Happens.CALL, call=call) if call is not None:
-                number = self._number(call)
-                if call.status in LOUD or not (call.deciders or call.status in QUIET):
-                    painter.call(number, call)
+                painter.call(number, call)
             case Happening(Happens.STATE, run=run, text=text):
                 self._run, self._state = run, RunStatus(text)
                 if self._state is RunStatus.FAILED:

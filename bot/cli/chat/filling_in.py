@@ -39,4 +39,5 @@ def question(field: FieldShown) -> str:
     """What is asked: the label, what may be chosen, what stands there."""
     one_of = f" ({' / '.join(field.options)})" if field.options else ""
     several = " (\\n between lines)" if field.lines else ""
-    return f"{field.label}{one_of}{several} [{field.text}]: "
+    there = f" [{field.text}]" if field.text else ""
+    return f"{field.label}{one_of}{several}{there}: "

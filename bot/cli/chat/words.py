@@ -1,0 +1,29 @@
+"""What a chat says of its own, and which of what happens is worth a word. Pure."""
+
+from __future__ import annotations
+
+from bot.terminal.shown import CallShown
+from storage.states import CallStatus
+
+PROMPT = "you> "
+HELP = """\
+Type what you want; the agent hears it, and your direct messages in Slack keep it.
+/pending           what waits for you, with numbers
+/approve 1 [note]  /edit 1   /reject 1 why   decide about 1 as it is shown
+/all 1             approve all of the plan that 1 is part of
+/answer 1 words    /decline 1   answer a question, or say that you cannot
+/done 1   /not-done 1   /again 1   say what became of 1, where nobody knows
+/show 1            how 1 stands now
+/cancel   /retry   stop your request; try again what could not go on
+/quit              end the chat; the request goes on in Slack"""
+LOUD = frozenset({CallStatus.PENDING, CallStatus.UNKNOWN})
+QUIET = frozenset({CallStatus.APPROVED, CallStatus.RUNNING})  # steps and lines tell as much
+LIKE_THIS = "Say which one, by its number: {example}"
+SHORT = {"/a": "/approve", "/e": "/edit", "/r": "/reject", "/p": "/pending", "/q": "/quit"}
+
+
+def is_told(call: CallShown) -> bool:
+    """Return whether it is drawn how the call stands: where people decide, the thread's lines tell
+    what became of it, and steps tell that it runs.
+    """
+    return call.status in LOUD or not (call.deciders or call.status in QUIET)
