@@ -25,6 +25,7 @@ _OF_LATE = (
     .order_by(col(Run.created_at).desc())
     .limit(bindparam("most_"))
 )
+_OF_LATE_IN = _OF_LATE.where(col(Run.channel) == bindparam("channel_"))
 
 
 def waiting(
@@ -39,6 +40,9 @@ def waiting(
     return readable(tx, Call, col(Call.id), _WAITING, **given)
 
 
-def of_late(tx: Transaction, team: str, person: str, most: int) -> list[Run]:
-    """The newest requests of a person, at most so many."""
-    return readable(tx, Run, col(Run.id), _OF_LATE, team_=team, person_=person, most_=most)
+def of_late(tx: Transaction, team: str, person: str, most: int, channel: str = "") -> list[Run]:
+    """The newest requests of a person, at most so many; `channel`: of that one only."""
+    given = {"team_": team, "person_": person, "most_": most}
+    if channel:
+        return readable(tx, Run, col(Run.id), _OF_LATE_IN, **given, channel_=channel)
+    return readable(tx, Run, col(Run.id), _OF_LATE, **given)

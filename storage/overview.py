@@ -45,12 +45,21 @@ _BY_DIGEST = (
 )
 
 
-def decided(tx: Transaction, team: str, person: str, since: datetime, most: int) -> list[Call]:
-    """The calls decided since then by this person or on their requests, the newest first."""
+def decided(
+    tx: Transaction, team: str, person: str, since: datetime, most: int, channel: str = ""
+) -> list[Call]:
+    """The calls decided since then by this person or on their requests, the newest first;
+    `channel`: of that one only.
+    """
     given = {"team_": team, "person_": person, "since_": since, "most_": most}
+    statements = (_ON_REQUESTS, _BY_PERSON)
+    if channel:
+        given["channel_"] = channel
+        here = col(Run.channel) == bindparam("channel_")
+        statements = (_ON_REQUESTS.where(here), _BY_PERSON.where(here))
     found = {
         call.id: call
-        for statement in (_ON_REQUESTS, _BY_PERSON)
+        for statement in statements
         for call in readable(tx, Call, col(Call.id), statement, **given)
     }
     newest = sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)

@@ -82,6 +82,17 @@ def button(
     return element
 
 
+def channel_select(action: Action, asks: str, channel: str) -> Json:
+    """A list of the reader's channels to choose one from; `channel`: the one that is chosen."""
+    return {
+        "type": "conversations_select",
+        "action_id": action,
+        "placeholder": plain_text(asks),
+        "filter": {"include": ["public", "private"]},
+        **({"initial_conversation": channel} if channel else {}),
+    }
+
+
 def menu(choices: Sequence[tuple[str, Click]]) -> Json:
     """An overflow menu of at most five choices, each with its label."""
     options = [{"text": plain_text(label), "value": encode(click)} for label, click in choices]

@@ -75,7 +75,8 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
     if action in LOOKS or action is Action.DELEGATE:
         return st.just(Nothing())
     if action in TURNS_HOME:
-        return st.builds(HomeTarget, st.sampled_from(HomePart), st.integers(0, 999))
+        channels = st.sampled_from(["", "C0SUPPORT"])
+        return st.builds(HomeTarget, st.sampled_from(HomePart), st.integers(0, 999), channels)
     if action is Action.END_DELEGATION:
         return st.builds(DelegationTarget, IDS)
     return OTHERS.get(action, CALLS)

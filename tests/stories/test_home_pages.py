@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,8 @@ from bot.messages.home.draw import WAITING_PAGE
 from bot.sandbox.openai.server import Turn
 from storage.delegations import Delegation
 from tests.stories.fakes import FakeTools
-from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import arrived, ask, vote
+from tests.stories.harness import GENERAL, SUPPORT, Harness
+from tests.stories.steps import arrived, ask, vote, waiting
 from tests.stories.test_delegation import CLEO, DAY, fill
 from tests.stories.test_home import offered, opened, wait
 
@@ -98,3 +99,35 @@ def test_a_page_that_is_gone_is_the_last(own: Harness) -> None:
     opened(own, "ana", "only one")
     shown = pressed(own, "ana", "home_waiting", "only one")
     assert "home_next" not in str(shown)
+
+
+def test_home_shows_one_channel(own: Harness) -> None:
+    """Narrowed to a channel, only what was asked there stands in each list, on all its pages."""
+    for number in range(0, WAITING_PAGE + 4, 4):
+        some = [("note", {"text": f"shrub {each}."}) for each in range(number, number + 4)]
+        own.planner.script(Turn(calls=some))
+        own.person("ben").say(SUPPORT, "@bot please")
+        arrived(own)
+    waiting(own, ("note", {"text": "in general"}), channel=GENERAL)
+    arrived(own)
+    decided = ask(own, ("note", {"text": "decided there"}), channel=GENERAL)
+    vote(own, "ana", own.card(GENERAL, decided), GENERAL)
+    opened(own, "ana", "shrub 0.", "Decided of late", "decided there")
+    ana, ben = own.person("ana"), own.person("ben")
+    ana.click_home("home_channel", selected=GENERAL)
+    blocks = wait(own, "ana", "in general", "decided there", without="shrub")
+    assert offered(blocks) == ["review", "reject"]
+    pressed(own, "ana", "home_mine", f"You have asked for nothing in <#{GENERAL}>.")
+    pressed(own, "ana", "home_waiting", "in general")
+    ana.click_home("home_channel", selected=SUPPORT)
+    first = wait(own, "ana", "shrub 0.", "home_next", without="in general")
+    assert offered(first).count("review") == WAITING_PAGE
+    second = pressed(own, "ana", "home_next", "home_before")
+    assert offered(second).count("review") == 4
+    assert f'"initial_conversation": "{SUPPORT}"' in json.dumps(second)
+    ana.click_home("home_anywhere")
+    wait(own, "ana", "shrub 0.", "home_next", without="initial_conversation")
+    opened(own, "ben", "Your requests", "shrub 0.", "in general")
+    ben.click_home("home_channel", selected=GENERAL)
+    mine = wait(own, "ben", "Your requests", "in general", without="shrub")
+    assert "decided there" in str(mine)

@@ -52,16 +52,18 @@ class HomeViews:
             case HomePart.MINE:
                 return self._requests(HomeView(self.bot, shows), person, draw.REQUESTS_PAGE)
             case HomePart.ALL:
-                view = self._waiting(HomeView(self.bot), person, draw.WAITING)
+                first = HomeView(self.bot, replace(shows, page=0))
+                view = self._waiting(first, person, draw.WAITING)
                 view = self._requests(view, person, draw.REQUESTS)
                 return self._rest(replace(view, pages=1), person)
 
     def _waiting(self, view: HomeView, person: str, most: int) -> HomeView:
         now = self.grants.clock.now()
-        say = self.decidable.of(person, now)
-        pages = -(-len(say.calls) // most)
+        say, channel = self.decidable.of(person, now), view.shows.channel
+        found = [(call, run) for call, run in say.calls if channel in ("", run.channel)]
+        pages = -(-len(found) // most)
         page = min(view.shows.page, max(0, pages - 1))
-        here = say.calls[page * most : (page + 1) * most]
+        here = found[page * most : (page + 1) * most]
         with self.grants.store.read() as tx:
             waiting = tuple(self._call(tx, call, run) for call, run in here)
         return replace(
@@ -69,14 +71,15 @@ class HomeViews:
             shows=replace(view.shows, page=page),
             pages=pages,
             waiting=waiting,
-            questions=self._questions(person, now) if page == 0 else (),
-            more_waiting=len(say.calls) - page * most - len(here),
+            questions=self._questions(person, now, channel) if page == 0 else (),
+            more_waiting=len(found) - page * most - len(here),
             unread=say.unread,
             unsure=say.unsure,
         )
 
-    def _questions(self, person: str, now: datetime) -> tuple[WaitingQuestion, ...]:
-        mine = waiting_for(self.grants.store, self.authority, person, now)[: draw.QUESTIONS]
+    def _questions(self, person: str, now: datetime, channel: str) -> tuple[WaitingQuestion, ...]:
+        asked = waiting_for(self.grants.store, self.authority, person, now)
+        mine = [each for each in asked if channel in ("", each.run.channel)][: draw.QUESTIONS]
         with self.grants.store.read() as tx:
             return tuple(
                 WaitingQuestion(
@@ -104,24 +107,29 @@ class HomeViews:
     def _requests(self, view: HomeView, person: str, most: int) -> HomeView:
         team, now, page = self.authority.team, self.grants.clock.now(), view.shows.page
         with self.grants.store.read() as tx:
-            late = home.of_late(tx, team, person, (page + 1) * most + 1)
+            late = home.of_late(tx, team, person, (page + 1) * most + 1, view.shows.channel)
             here = late[page * most : (page + 1) * most]
             requests = tuple(self.lister.run(tx, run, now) for run in here)
         more = len(late) > (page + 1) * most
         return replace(view, requests=requests, more_requests=more, pages=page + 1 + more)
 
     def _rest(self, view: HomeView, person: str) -> HomeView:
-        """Add what was decided, who decides for whom, and what is remembered."""
+        """Add what was decided, who decides for whom, and what is remembered.
+
+        The last two are of no channel, and left out where only one is shown.
+        """
         team, since = self.authority.team, self.grants.clock.now() - OF_LATE
+        channel = view.shows.channel
         with self.grants.store.read() as tx:
-            found = overview.decided(tx, team, person, since, draw.DECIDED + 1)
+            found = overview.decided(tx, team, person, since, draw.DECIDED + 1, channel)
             pairs = [(call, runs.get(tx, call.run_id)) for call in found[: draw.DECIDED]]
             decided = tuple(self.lister.call(tx, call, run) for call, run in pairs if run)
+        view = replace(view, decided=decided, more_decided=len(found) > draw.DECIDED)
+        if channel:
+            return view
         remembered = self.grants.each(person)
         return replace(
             view,
-            decided=decided,
-            more_decided=len(found) > draw.DECIDED,
             delegations=tuple(self.delegations.about(person)),
             remembered=tuple(
                 Remembered(grant.call_id, text) for grant, text in remembered[: draw.REMEMBERED]

@@ -85,6 +85,8 @@ TURNS_HOME = frozenset(  # what only has the Home tab show something else; not s
         Action.HOME_MINE,
         Action.HOME_BEFORE,
         Action.HOME_NEXT,
+        Action.HOME_CHANNEL,
+        Action.HOME_ANYWHERE,
     }
 )
 _ABOUT: Mapping[Action, type[Target]] = {
@@ -125,8 +127,8 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
     ),
     DelegationTarget: (_ID, DelegationTarget),
     HomeTarget: (
-        f"({'|'.join(HomePart)}):(0|[1-9][0-9]{{0,2}})",
-        lambda part, page: HomeTarget(HomePart(part), int(page)),
+        f"({'|'.join(HomePart)}):(0|[1-9][0-9]{{0,2}})(?::([A-Z0-9]{{1,40}}))?",
+        lambda part, page, channel: HomeTarget(HomePart(part), int(page), channel or ""),
     ),
     Nothing: (_NOTHING, Nothing),
     Rating: (f"({_GOOD}|{_BAD}):{_ID}", lambda word, run: Rating(run, good=word == _GOOD)),
@@ -152,8 +154,8 @@ def encode(about: Target | Click) -> str:
             return f"{_GOOD if good else _BAD}:{run}"
         case DelegationTarget(delegation):
             return delegation
-        case HomeTarget(part, page):
-            return f"{part}:{page}"
+        case HomeTarget(part, page, channel):
+            return f"{part}:{page}:{channel}" if channel else f"{part}:{page}"
         case Nothing():
             return _NOTHING
 
@@ -179,7 +181,13 @@ def decode_action(action: Mapping[str, Any]) -> Click | Malformed:
 
 
 def value_of(action: Mapping[str, Any]) -> str:
-    """Return the value of the clicked button, or of the option that was chosen."""
+    """Return the value of the clicked button, or of what was chosen: of a channel on the Home tab,
+    the page that shows only what was asked there.
+    """
+    if channel := action.get("selected_conversation"):
+        shows = _target(HomeTarget, str(action.get("block_id")).partition(":")[2])
+        at = replace(shows, page=0, channel=channel) if isinstance(shows, HomeTarget) else None
+        return encode(at) if at else ""
     chosen = action.get("selected_option")
     option = chosen if isinstance(chosen, Mapping) else {}
     return str(action.get("value") or option.get("value") or "")

@@ -36,6 +36,8 @@ class Action(StrEnum):
     HOME_MINE = "home_mine"  # all that they asked for
     HOME_BEFORE = "home_before"  # the page before
     HOME_NEXT = "home_next"  # the next page
+    HOME_CHANNEL = "home_channel"  # only what was asked in the channel that was chosen
+    HOME_ANYWHERE = "home_anywhere"  # what was asked in any channel again
     DELEGATE = "delegate"  # open the dialog in which somebody has another decide for them
     END_DELEGATION = "end_delegation"  # nobody decides for them any more
     FEEDBACK = "feedback"  # thumbs up or down for an answer
@@ -108,6 +110,7 @@ class Block(StrEnum):
     ANSWERS = "ks"  # the buttons that answer a question
     OVERVIEW = "ov"  # the parts of what `/approvals` shows
     DELEGATION = "del"  # that somebody decides for another
+    HOME_CHANNEL = "homec"  # where Home is narrowed to a channel: the page that it shows
     HOME = "home"  # the parts of the Home tab; its calls and requests are named as on cards
 
 

@@ -85,6 +85,7 @@ class HomeTarget:
 
     part: HomePart = HomePart.ALL
     page: int = 0
+    channel: str = ""  # only what was asked there; "": anywhere
 
 
 HOME = HomeTarget()  # what is shown to who opens it

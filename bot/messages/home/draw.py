@@ -6,6 +6,8 @@ is, it stays below Slack's 100 blocks, and what is left out is said.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bot.messages.actions.codec import block_id
 from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import HOME, CallTarget, HomePart, HomeTarget, RunTarget, Setting
@@ -17,6 +19,7 @@ from bot.messages.parts import (
     Json,
     actions,
     button,
+    channel_select,
     confirm,
     context,
     divider,
@@ -34,7 +37,7 @@ from bot.messages.pieces import shown
 from bot.messages.text import channel_mention, due, mention, plain, when
 from storage.states import RunStatus
 
-# of each that are shown first, and on a page of their own: with these, all of it is 90 blocks
+# of each that are shown first, and on a page of their own: with these, all of it is 91 blocks
 WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
 WAITING_PAGE, REQUESTS_PAGE = 20, 20
 QUESTIONS = 3  # two blocks each
@@ -62,10 +65,8 @@ def _blocks(view: HomeView) -> list[Json]:
     if is_new and not view.delegations and view.shows == HOME:
         return [*(block for part in filled for block in part), _empty(view)]
     if not parts[0]:
-        mine = view.shows.part is HomePart.MINE
-        nothing = "You have asked for nothing yet." if mine else "☕ Nothing waits for you."
-        filled.insert(0, [context(_id("nothing"), [mrkdwn(nothing)])])
-    blocks = [_tabs(view.shows.part)]
+        filled.insert(0, [context(_id("nothing"), [mrkdwn(_nothing(view.shows))])])
+    blocks = [_tabs(view.shows), _filter(view.shows)]
     for number, part in enumerate(filled):
         blocks += [*([divider(_id("divider", number))] if number else []), *part]
     return [*blocks, *_turns(view)]
@@ -87,24 +88,44 @@ def _parts(view: HomeView) -> list[list[Json]]:
             ]
 
 
-def _tabs(shows: HomePart) -> Json:
+def _nothing(shows: HomeTarget) -> str:
+    where = f" in {channel_mention(shows.channel)}" if shows.channel else ""
+    if shows.part is HomePart.MINE:
+        return f"You have asked for nothing{where or ' yet'}."
+    return f"☕ Nothing waits for you{where}."
+
+
+def _tabs(shows: HomeTarget) -> Json:
     """Build the row of buttons that choose what is shown."""
     tabs = [
-        button(action, label, HomeTarget(part), style="primary" if part is shows else "")
+        button(
+            action,
+            label,
+            HomeTarget(part, channel=shows.channel),
+            style="primary" if part is shows.part else "",
+        )
         for action, part, label in TABS
     ]
     ask = button(Action.REQUEST, "Ask for something…", Setting())
     return actions(_id("tabs"), [*tabs, ask, begin_button()])
 
 
+def _filter(shows: HomeTarget) -> Json:
+    """Build the list of channels, of which one narrows what is shown, and the way back."""
+    found = [channel_select(Action.HOME_CHANNEL, "Only one channel…", shows.channel)]
+    if shows.channel:
+        found.append(button(Action.HOME_ANYWHERE, "All channels", HomeTarget(shows.part)))
+    return actions(block_id(Block.HOME_CHANNEL, replace(shows, page=0)), found)
+
+
 def _turns(view: HomeView) -> list[Json]:
     """Build the buttons that turn pages, where there are several."""
-    part, page = view.shows.part, view.shows.page
+    shows, page = view.shows, view.shows.page
     turns = []
     if page > 0:
-        turns.append(button(Action.HOME_BEFORE, "← Back", HomeTarget(part, page - 1)))
+        turns.append(button(Action.HOME_BEFORE, "← Back", replace(shows, page=page - 1)))
     if page + 1 < view.pages:
-        turns.append(button(Action.HOME_NEXT, "More →", HomeTarget(part, page + 1)))
+        turns.append(button(Action.HOME_NEXT, "More →", replace(shows, page=page + 1)))
     return [actions(_id("turns"), turns)] if turns else []
 
 

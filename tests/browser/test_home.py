@@ -1,0 +1,38 @@
+"""Home on the page: narrowed to one channel and back, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.sandbox.page.page import Page
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import GENERAL, SUPPORT, Harness
+from tests.stories.steps import waiting
+
+pytestmark = pytest.mark.browser
+HOME = "[data-testid=home-view]"
+POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """The real bot, with something waiting in two channels."""
+    world = Harness(tmp_path_factory.mktemp("home"), FakeTools().tools, POLICY)
+    for channel, text in ((SUPPORT, "a rose bed"), (GENERAL, "a bench")):
+        world.card(channel, waiting(world, ("note", {"text": text}), channel=channel))
+    yield world
+    world.close()
+
+
+def test_home_is_narrowed_to_a_channel(page: Page, world: Harness) -> None:
+    """The list of channels narrows what stands there, and a button brings all of it back."""
+    page.driver.get(f"{world.slack.url}/?as=ana&theme=light#/DANA00001/home")
+    page.wait(lambda: "a rose bed" in page.text(HOME) and "a bench" in page.text(HOME))
+    page.choose(f"{HOME} [data-block-id^=homec]", GENERAL)
+    page.one(f"{HOME} [data-action-id=home_anywhere]")
+    page.wait(lambda: "a bench" in page.text(HOME) and "a rose bed" not in page.text(HOME))
+    page.press(f"{HOME} [data-action-id=home_anywhere]")
+    page.gone(f"{HOME} [data-action-id=home_anywhere]")
+    page.wait(lambda: "a rose bed" in page.text(HOME))
