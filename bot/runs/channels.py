@@ -16,17 +16,22 @@ from storage.transaction import Transaction
 log = logging.getLogger("countersign.channels")
 
 
-def run_of(tx: Transaction, delivery: Delivery, *, is_shared: bool) -> Run | None:
+def run_of(
+    tx: Transaction, delivery: Delivery, *, is_shared: bool, closed: bool = False
+) -> Run | None:
     """Return the newest request of the thread that a message is in.
 
-    In a shared channel that of the private thread in which its author's requests go on.
+    In a shared channel that of the private thread in which its author's requests go on. `closed`:
+    not one that was begun in the channel itself, before that was shared.
     """
     team, channel, thread = delivery.team, delivery.channel, delivery.thread_ts
     found = runs.in_thread(tx, team, channel, thread)
-    if found is not None or not is_shared:
+    if (found is not None and not closed) or not is_shared:
         return found
     begun = runs.begun_in(tx, team, channel, thread, delivery.user)
-    if begun is None or not begun.thread_ts:
+    if begun is None or begun.channel == channel:
+        return None
+    if not begun.thread_ts:
         return begun
     return runs.in_thread(tx, team, begun.channel, begun.thread_ts)
 

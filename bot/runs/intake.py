@@ -120,8 +120,9 @@ class Intake:
         with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return None  # another process on this database was faster
-            run = run_of(tx, delivery, is_shared=is_shared)
             heard = addressed or takes_back(text)
+            aside = closed and not takes_back(text)
+            run = run_of(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
             if (run is None or "<@" in (event.get("text") or "")) and self._asks(delivery, text):
                 inbox.forget(tx, delivery, "a question about approvals")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bot.sandbox.openai.server import Turn
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
-from tests.stories.harness import PARTNERS, Harness
+from tests.stories.harness import GENERAL, PARTNERS, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import all_sent, arrived, cards_of, now_at, told
+from tests.stories.steps import all_sent, arrived, ask, cards_of, now_at, told
 
 C = CallStatus
 POLICY = """
@@ -149,6 +150,28 @@ def test_what_is_said_in_the_shared_thread_is_heard_in_private(harness: Harness)
     assert len(harness.planner.requests) == turns
     seen = [m for m in harness.person("eve").messages(PARTNERS, began) if m.get("bot_id")]
     assert not any("sorry" in words(m) or "Seven" in words(m) for m in seen)
+
+
+def test_in_a_channel_that_is_shared_meanwhile(own_harness: Callable[..., Harness]) -> None:
+    """What is said in a thread from before goes on in private; "cancel" still ends what waits."""
+    harness = own_harness(FakeTools().tools, POLICY)
+    thread = ask(harness, ("note", {"text": "from before"}), channel=GENERAL)
+    harness.card(GENERAL, thread)
+    harness.settle()
+    with harness.slack.world.lock:
+        harness.slack.world.channel(GENERAL).is_ext_shared = True
+    harness.planner.clear()
+    harness.planner.script(Turn(text="Our secret price is 5."))
+    ben = harness.person("ben")
+    ben.say(GENERAL, "@bot and the price?", thread)
+    harness.slack.wait(
+        lambda: next((m for m in ben.everything(ben.dm_channel) if "secret" in words(m)), None)
+    )
+    assert not any("secret" in words(m) for m in harness.thread(GENERAL, thread))
+    ben.say(GENERAL, "cancel", thread)
+    harness.said(GENERAL, thread, "cancelled the request")
+    arrived(harness)
+    assert harness.run_in(thread).status is RunStatus.CANCELLED
 
 
 def test_help_is_private_there(harness: Harness) -> None:
