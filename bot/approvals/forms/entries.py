@@ -96,7 +96,7 @@ class Entries:
         """Return the same for somebody who was a colleague when they sent it."""
         form = self._offers.form(target, person)
         if form is None:
-            return Declined(requests.not_there(target.name))
+            return Declined(requests.not_there(self._offers.title(target)))
         names = Naming(self._sources.directory, person)
         filled = read_form(form, state, names)
         if isinstance(filled, FieldErrors):

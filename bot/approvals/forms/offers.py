@@ -46,6 +46,11 @@ class Offers:
         named = (each for each in found if meant in (each.name.casefold(), each.title.casefold()))
         return next(named, None)
 
+    def title(self, target: FormTarget) -> str:
+        """Return what people call it, whether or not they may ask for it."""
+        tool = self.tools.get(target.name) if target.kind is FormKind.TOOL else None
+        return tool.title if tool else target.name
+
     def form(self, target: FormTarget, person: str) -> Form | None:
         """Return the form, as this person gets it; None where they may not ask for that.
 

@@ -48,7 +48,7 @@ def policy_forbids(reason: str) -> str:
 
 def not_there(name: str) -> str:
     """Tell somebody that there is no such thing to ask for."""
-    return f"There is nothing called “{said(name, 80)}” that you can ask for. See `{COMMAND}`."
+    return f"There is nothing called “{said(name, 80)}” that you can ask for. See {COMMAND}."
 
 
 def nothing_to_ask() -> str:

@@ -102,7 +102,7 @@ class RequestDialogs:
     def _form(self, person: str, target: FormTarget) -> Opening | TurnedAway:
         form = self._offers.form(target, person)
         if form is None:
-            return TurnedAway(requests.not_there(target.name))
+            return TurnedAway(requests.not_there(self._offers.title(target)))
         return Opening(form_modal(form, target))
 
     def _again(self, person: str, team: str, call_id: str) -> Opening | TurnedAway:
