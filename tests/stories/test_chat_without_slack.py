@@ -1,0 +1,68 @@
+"""A chat while Slack takes nothing, and one too many of them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from bot.cli.terminal.asking import heard
+from bot.sandbox.openai.server import Turn
+from bot.terminal.door import CHATS
+from bot.terminal.wire import Asking, Happens, Wish, read_answering, socket_path, write_line
+from storage.states import RunStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.follower import followed
+from tests.stories.harness import Harness
+from tests.stories.operator_steps import ANA, POLICY, spoken
+from tests.stories.steps import all_sent
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
+    """A bot whose operator is Ana."""
+    fakes = FakeTools()
+    folder = tmp_path_factory.mktemp("t")
+    harness = Harness(folder, fakes.tools, POLICY, COUNTERSIGN_OPERATOR=ANA)
+    yield harness, fakes
+    harness.close()
+
+
+def test_what_is_typed_waits_until_slack_has_its_beginning(harness: Harness) -> None:
+    """It is stored and told so; nothing is worked on unseen, it can be cancelled, and goes on."""
+    path = socket_path(harness.app.core.store.path)
+    harness.slack.faults.status("chat.postMessage", 503, times=50)
+    harness.planner.script(Turn(text="Here, at last."))
+    asked = [heard(path, Asking(Wish.SAY, "", words)) for words in ("a first wish", "a second")]
+    harness.settle()
+    for each in asked:
+        found = harness.run_of(each.run)
+        assert (each.counted, found.status, found.thread_ts) == (True, RunStatus.READY, "")
+    assert harness.planner.requests == []
+    more = heard(path, Asking(Wish.SAY, asked[0].run, "and more"))
+    assert (more.counted, "does not have the beginning" in more.sentence) == (False, True)
+    assert heard(path, Asking(Wish.CANCEL, asked[1].run)).counted
+    harness.slack.faults.clear()
+    with followed(harness, asked[0].run) as chat:
+        all_sent(harness)
+        chat.wait(Happens.ANSWER, "Here, at last.")
+    assert harness.run_of(asked[1].run).status is RunStatus.CANCELLED
+
+
+def test_so_many_chats_and_no_more(harness: Harness) -> None:
+    """One too many is told so; one that is closed makes room."""
+    path = socket_path(harness.app.core.store.path)
+    harness.planner.script(Turn(text="Yes."))
+    run = heard(path, Asking(Wish.SAY, "", "who is there?")).run
+    line = write_line(Asking(Wish.FOLLOW, run))
+    with ExitStack() as open_:
+        for _ in range(CHATS):
+            chat = open_.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            chat.connect(str(path))
+            chat.sendall(line)
+            assert chat.recv(1)  # it is followed
+        answer = read_answering(spoken(harness, line))
+        assert (answer.counted, "Too many chats" in answer.sentence) == (False, True)
+    harness.slack.wait(lambda: b"Too many chats" not in spoken(harness, line))
