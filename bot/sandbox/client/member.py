@@ -6,6 +6,7 @@ The half of `Actor` that has nothing to do with apps. Every method may be called
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 
 from bot.sandbox.blockkit.text import typed
@@ -16,6 +17,9 @@ from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import Channel
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
+
+MOST_OF_STATUS = 100  # characters
+_EMOJI = re.compile(r":[a-z0-9_+'-]{1,100}(::skin-tone-[2-6])?:")
 
 
 class Member:
@@ -136,6 +140,28 @@ class Member:
                 change(self._world, message, self.id, name)
             except SlackError as error:
                 raise ValueError(error.code) from None
+
+    def set_status(self, emoji: str = "", text: str = "", until: int = 0) -> None:
+        """Show an emoji (":palm_tree:") and a text beside one's name; neither clears the status.
+
+        `until`: Unix seconds, 0 for good. Apps get user_change. ValueError for what Slack's client
+        does not take.
+        """
+        with self._world.lock:
+            if emoji and not _EMOJI.fullmatch(emoji):
+                raise ValueError(f"{emoji!r} is no emoji; write it as :palm_tree:")
+            if len(text) > MOST_OF_STATUS:
+                raise ValueError(f"a status has at most {MOST_OF_STATUS} characters")
+            if until and until <= self._world.now():
+                raise ValueError("a status ends in the future")
+            if self.person.deleted:
+                raise ValueError(f"{self.name} is deactivated")
+            self.person.status_emoji = emoji or (":speech_balloon:" if text else "")
+            self.person.status_text = text
+            self.person.status_expiration = until if emoji or text else 0
+            self.person.updated = int(self._world.now())
+            events.user_changed(self._world, self.id)
+            self._world.touch()
 
     # being somewhere
 

@@ -200,6 +200,10 @@ ACTIONS: Mapping[str, tuple[Fields, Action]] = {
     "edit": ({**MESSAGE, "text": str}, _plainly(lambda actor: actor.edit)),
     "delete": (MESSAGE, _plainly(lambda actor: actor.delete)),
     "react": ({**MESSAGE, "name": str, "remove?": bool}, _react),
+    "status": (
+        {"emoji?": str, "text?": str, "until?": int},
+        _plainly(lambda actor: actor.set_status),
+    ),
     "click": ({**MESSAGE, **ELEMENT, **CHOSEN}, _click),
     "view/click": ({**_VIEW, **ELEMENT, **CHOSEN}, _view_click),
     "view/submit": ({**_VIEW, "state?": dict}, _view_submit),

@@ -39,6 +39,7 @@ def auth_revoke(world: World, args: Args) -> Json:
 def _user(world: World, args: Args, user: str) -> Json:
     if app := world.app_of_bot(user):
         return bot_user_json(app, world.url)
+    world.by_id[user].lapse(world.now())
     return user_json(world.by_id[user], email="users:read.email" in args.app.scopes, url=world.url)
 
 
@@ -82,6 +83,7 @@ def users_by_email(world: World, args: Args) -> Json:
     wanted = args.text("email").strip().lower()
     for person in world.people.values():
         if person.team_id == TEAM and not person.deleted:
+            person.lapse(world.now())
             found = user_json(person, email=True, url=world.url)
             if found["profile"]["email"] == wanted:
                 return {"user": found}

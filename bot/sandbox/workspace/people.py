@@ -36,6 +36,14 @@ class Person:
     email: str = ""
     # of an Enterprise Grid: the workspaces they are in, which their user object names instead
     grid_teams: tuple[str, ...] = ()
+    status_emoji: str = ""  # with its colons
+    status_text: str = ""
+    status_expiration: int = 0  # Unix seconds; 0 for never
+
+    def lapse(self, now: float) -> None:
+        """End a status whose time is over."""
+        if 0 < self.status_expiration <= now:
+            self.status_emoji, self.status_text, self.status_expiration = "", "", 0
 
 
 @dataclass(slots=True)

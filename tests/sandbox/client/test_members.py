@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,46 @@ def running() -> Iterator[BoltHarness]:
 def harness(running: BoltHarness) -> BoltHarness:
     """The same, with nothing heard yet."""
     return running.fresh()
+
+
+# statuses
+
+
+def test_a_status_is_seen_until_it_ends(harness: BoltHarness) -> None:
+    """Apps are told of a status and read it, until its time is over or its person clears it."""
+    sandbox, ana = harness.sandbox, harness.ana
+    until = int(sandbox.world.now()) + 600
+    ana.set_status(":palm_tree:", "Vacationing", until)
+    told = harness.heard("user_change")["event"]["user"]["profile"]
+    read = harness.client.users_info(user=ana.id)["user"]["profile"]
+    for profile in (told, read):
+        assert profile["status_emoji"] == ":palm_tree:"
+        assert profile["status_text"] == "Vacationing"
+        assert profile["status_expiration"] == until
+    sandbox.clock.advance(601)
+    assert harness.client.users_info(user=ana.id)["user"]["profile"]["status_emoji"] == ""
+    ana.set_status(text="busy")
+    assert harness.heard("user_change")["event"]["user"]["profile"]["status_emoji"] == (
+        ":speech_balloon:"
+    )
+    ana.set_status()
+    assert harness.heard("user_change")["event"]["user"]["profile"]["status_text"] == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"emoji": "palm_tree"}, "write it as :palm_tree:"),
+        ({"text": "x" * 101}, "at most 100 characters"),
+        ({"emoji": ":bus:", "until": 1}, "ends in the future"),
+    ],
+)
+def test_a_status_that_slack_does_not_take(
+    harness: BoltHarness, given: dict[str, Any], why: str
+) -> None:
+    """An emoji without colons, a long text and a time that is over are refused."""
+    with pytest.raises(ValueError, match=why):
+        harness.ana.set_status(**given)
 
 
 # reactions
