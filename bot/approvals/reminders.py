@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from bot.approvals.cards.absence import Away, away_of, still_away
 from bot.approvals.cards.placement import Place, group_ids, place_for
 from bot.approvals.cards.routing import Asked, card_row
 from bot.approvals.questions.rows import is_question
@@ -23,6 +24,7 @@ from bot.messages.text import channel_mention, group_mention, mention
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Approvers, Ask, load_gate
+from bot.policy.votes.tally import Tally
 from bot.tools import Registry
 from storage import audit, calls, outbox, runs, schedule
 from storage.models import Call, Message, Run
@@ -78,15 +80,11 @@ class Reminders:
         passed = [
             each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
         ]
-        escalated = [step for step in gate.escalation if step.after in passed]
         voted = {who for vote in votes for who in (vote.person, vote.counts_for)}
-        news: list[tuple[Sentence, Approvers]] = []
-        if stage > call.told_stage:
-            news.append((notices.next_step, gate.approvers_of(stage, waiting)))
-        elif passed and set(passed) & set(gate.reminders):
-            news.append((notices.reminder, gate.approvers_in(seen.open, waiting)))
-        news += [(notices.escalated, step.approvers) for step in escalated]
-        found = [(sentence, *self._people(run, gate, who, voted)) for sentence, who in news]
+        news = _news(gate, seen, stage > call.told_stage, passed, waiting)
+        away = self._away(run, gate, gate.approvers_in(seen.open, waiting))
+        gone = frozenset(user for user, _ in still_away(away, now))
+        found = [(sentence, *self._people(run, gate, who, voted, gone)) for sentence, who in news]
         groups = group_ids(self._authority, gate)
         told = call.told_moments + len(passed)
         with self._store.write() as tx:
@@ -98,7 +96,8 @@ class Reminders:
                 return
             for number, (sentence, who, place) in enumerate(found):
                 key = f"{call.id}:{call.revision}:{told}:{stage}:{number}"
-                self._say(tx, run, call, gate, replace(place, groups=groups), key, sentence, who)
+                place = replace(place, groups=groups, away=away)
+                self._say(tx, run, call, gate, place, key, sentence, who)
             what = [sentence.__name__ for sentence, _ in news]
             audit.record(
                 tx,
@@ -109,18 +108,27 @@ class Reminders:
                 call_id=call.id,
                 data={"what": ", ".join(what)},
             )
+            _note_away(tx, call, away)
             outbox.redraw(tx, call.plan_id)
 
-    def _people(self, run: Run, gate: Ask, who: Approvers, voted: set[str]) -> tuple[str, Place]:
+    def _away(self, run: Run, gate: Ask, who: Approvers) -> Away:
+        """Who of those that may decide now is away. Looks them up."""
+        named = self._authority.candidates(gate, who, requester=run.requester, channel=run.channel)
+        return away_of(self._authority, named)
+
+    def _people(
+        self, run: Run, gate: Ask, who: Approvers, voted: set[str], away: frozenset[str]
+    ) -> tuple[str, Place]:
         """Those of `who` that can still vote, in words, and where they will see the card.
 
-        Looks them up.
+        Who is away is not called, unless all are. Looks them up.
         """
         authority = self._authority
         everybody = authority.candidates(gate, who, requester=run.requester, channel=run.channel)
         by_name = who.model_copy(update={"channel": False})  # of a channel nobody is named
         able = authority.able(gate, by_name, requester=run.requester, channel=run.channel)
-        people = sorted(able - voted)
+        people = sorted(able - voted - away) or sorted(able - voted)
+        silent = (voted | away) - set(people)
         ids = dict(group_ids(authority, gate))
         groups = [
             (ids[handle], authority.directory.group(handle))
@@ -132,13 +140,12 @@ class Reminders:
         names = [
             group_mention(group_id)
             for group_id, group in groups
-            if group and not group.members & voted
+            if group and not group.members & silent
         ]
-        for _, group in groups:  # of a group in which some have voted, only the others are called
-            named += [
-                user for user in people if group and group.members & voted and user in group.members
-            ]
-        named += sorted(authority.stand_ins(people) - voted - {run.requester})
+        for _, group in groups:  # where some have voted or are away, only the others are called
+            some = group is not None and bool(group.members & silent)
+            named += [user for user in people if group and some and user in group.members]
+        named += sorted(authority.stand_ins(able - voted) - voted - {run.requester})
         names += [mention(user) for user in dict.fromkeys(named)]
         if who.channel:
             names.append(f"members of {channel_mention(run.channel)}")
@@ -178,3 +185,24 @@ class Reminders:
                     body=body,
                 )
                 outbox.put(tx, line)
+
+
+def _news(
+    gate: Ask, seen: Tally, is_next: bool, passed: Sequence[int], waiting: timedelta
+) -> list[tuple[Sentence, Approvers]]:
+    """What is to be said, and of whom; `is_next`: another stage has opened, `passed`: moments."""
+    news: list[tuple[Sentence, Approvers]] = []
+    if is_next:
+        news.append((notices.next_step, gate.approvers_of(seen.stage, waiting)))
+    elif set(passed) & set(gate.reminders):
+        news.append((notices.reminder, gate.approvers_in(seen.open, waiting)))
+    steps = (step for step in gate.escalation if step.after in passed)
+    return [*news, *((notices.escalated, step.approvers) for step in steps)]
+
+
+def _note_away(tx: Transaction, call: Call, away: Away) -> None:
+    """Have the call's cards say who of those that may decide now is away."""
+    for card in outbox.cards(tx, call.plan_id):
+        body = outbox.body(card)
+        if call.id in body["calls"] and body.get("away", {}) != dict(away):
+            outbox.change(tx, card, body=outbox.dump({**body, "away": dict(away)}))

@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
+
+# statuses by which somebody says that they are away, not just busy: their emoji, without colons
+AWAY = frozenset(
+    {
+        "palm_tree",  # Slack's own for vacationing
+        "face_with_thermometer",  # and for out sick
+        "beach_with_umbrella",
+        "umbrella_on_ground",
+        "desert_island",
+        "face_with_head_bandage",
+        "mask",
+        "hospital",
+    }
+)
 
 
 class LookupFailedError(Exception):
@@ -36,6 +51,8 @@ class Person:
     deleted: bool = False
     # on Enterprise Grid, the workspaces they are members of: `team` may be none, or another one
     teams: frozenset[str] = frozenset()
+    status: str = ""  # the emoji of their status, without colons
+    status_until: datetime | None = None  # when it ends; None: nobody knows
 
 
 @dataclass(frozen=True, slots=True)

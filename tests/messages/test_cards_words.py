@@ -97,6 +97,7 @@ SAID = {
     "not_begun": (EVIL,),
     "nobody_plans": (),
     "no_model": ("UBEN00001",),
+    "away_note": ([("UANA00001", AT), ("UCLEO0001", None)],),
     "mode_everywhere": (Mode.OBSERVE, ("UANA00001", AT)),
     "may_not_switch_all": ("<@UANA00001>",),
     "mode_now": (Mode.STRICT, ("UANA00001", AT), "<@UANA00001>"),

@@ -222,21 +222,18 @@ def _asks(
     run: Run,
     plan: Plan,
     waiting: CallView,
-    ids: Mapping[str, str],
+    body: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What was asked, and who may decide about `waiting`, the first call that does."""
     words = {"asked": _asked(tx, run, plan), "reworded": _reworded(run)}
-    return {**words, **_approvers(tx, now, run, waiting, ids)}
+    return {**words, **_approvers(tx, now, run, waiting, body)}
 
 
 def _approvers(
-    tx: Transaction, now: datetime, run: Run, waiting: CallView, ids: Mapping[str, str]
+    tx: Transaction, now: datetime, run: Run, waiting: CallView, body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Who may decide about a call that waits.
-
-    `ids`: of user groups, by handle.
-    """
-    call = calls.get(tx, waiting.id)
+    """Who may decide about a call that waits; `body`: of the card's row."""
+    call, ids = calls.get(tx, waiting.id), body["groups"]
     gate = load_gate(call.gate) if call else None
     if call is None or not isinstance(gate, Ask):
         return {}
@@ -249,7 +246,7 @@ def _approvers(
         "approver_groups": tuple(ids[handle] for handle in who.groups if handle in ids),
         "approver_channel": run.channel if who.channel else "",
         "self_approval": own,
-        "notes": notes_of(tx, run, call.plan_id),
+        "notes": notes_of(tx, run, call.plan_id, body.get("away", {}), now),
     }
 
 
@@ -282,7 +279,7 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
         return None
     waiting = next((view for view in views if view.status is CallStatus.PENDING), None)
     # who is asked, and for what, stands only on cards that ask
-    asks = _asks(tx, now, run, plan, waiting, body["groups"]) if waiting else {}
+    asks = _asks(tx, now, run, plan, waiting, body) if waiting else {}
     return CardView(
         **asks,
         undecided=_undecided(tx, plan, views),

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+
+from bot.approvals.cards.absence import still_away
 from bot.approvals.modes.narrowing import strictest
+from bot.messages.sentences.absence import away_note
 from bot.messages.sentences.modes import mode_note
 from bot.messages.sentences.questions import WAITS_FOR_ANSWER
 from bot.tools.people.question import ASK_PERSON
@@ -12,10 +17,16 @@ from storage.states import CallStatus, Mode
 from storage.transaction import Transaction
 
 
-def notes_of(tx: Transaction, run: Run, plan_id: str) -> tuple[str, ...]:
-    """Return the mode of the channel, where that matters, and whether a question waits beside."""
+def notes_of(
+    tx: Transaction, run: Run, plan_id: str, away: Mapping[str, str], now: datetime
+) -> tuple[str, ...]:
+    """Return the mode of the channel, where that matters, who of the approvers is away, and whether
+    a question waits beside. `away`: as it was noted with the card.
+    """
     mode = strictest(modes.of_run(tx, run))
     asking = (each for each in calls.of_plan(tx, plan_id) if each.tool == ASK_PERSON.name)
     waits = any(each.status is CallStatus.PENDING for each in asking)
     notes = [mode_note(mode)] if mode is not Mode.ASK else []
+    if gone := still_away(away, now):
+        notes.append(away_note(gone))
     return (*notes, WAITS_FOR_ANSWER) if waits else tuple(notes)

@@ -9,9 +9,10 @@ from datetime import timedelta
 from enum import StrEnum
 
 from bot.agent import outputs
+from bot.approvals.cards.absence import Away, away_of
 from bot.approvals.terms.refusals import RefusedError
 from bot.policy.authority import Authority
-from bot.policy.directory import LookupFailedError
+from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Ask
 from storage.models import Run
 
@@ -36,6 +37,7 @@ class Place:
     targets: tuple[str, ...]  # channel id, or user ids
     # handle and id of the user groups among the approvers, to name them
     groups: tuple[tuple[str, str], ...] = ()
+    away: Away = ()  # who of the approvers is away, for the card to say
 
 
 def find_place(
@@ -63,7 +65,12 @@ def find_place(
                 short = f"{f'only {able}' if able > 0 else 'nobody'} can be reached"
                 note = f"it needs {gate.people} people to approve it, and {short}"
             raise RefusedError(outputs.no_approvers(note), note, tell=True)
-        return replace(place_for(authority, run, gate, named), groups=group_ids(authority, gate))
+        place = place_for(authority, run, gate, named)
+        place = replace(place, groups=group_ids(authority, gate))
+        try:
+            return replace(place, away=away_of(authority, named - editors))
+        except NotYetKnownError:  # nobody waits for that; the next reminder knows
+            return place
     except LookupFailedError as error:
         log.warning("run %s: look-up of approvers failed: %s", run.id, error)
         raise RefusedError(

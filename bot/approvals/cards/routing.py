@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.approvals.cards.placement import Place, PlaceKind
 from bot.messages.sentences import notices
@@ -57,7 +57,7 @@ def _tell_where(tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequenc
         key = f"elsewhere:{first.call.id}:{first.call.revision}"
         outbox.notice(tx, run, key, {"text": notices.card_elsewhere(where)})
         return
-    here = Place(PlaceKind.THREAD, (run.channel,), first.place.groups)
+    here = replace(first.place, kind=PlaceKind.THREAD, targets=(run.channel,))
     for number, part in enumerate(parts, 1):
         shown = [each.call for each in part]
         row = _row(run, plan_id, shown, here, run.channel, (number, len(parts)))
@@ -95,6 +95,7 @@ def _row(
     body = {
         "calls": [each.id for each in shown],
         "groups": dict(place.groups),
+        "away": dict(place.away),
         "elsewhere": not thread,
         "part": part[0],
         "parts": part[1],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -101,6 +102,16 @@ def names_of(found: Json) -> frozenset[str]:
     return frozenset(str(each).casefold() for each in names if each)
 
 
+def _moment(seconds: object) -> datetime | None:
+    """Return when a status ends; None where it does not say, in whatever way."""
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def person_of(found: Json) -> Person:
     """Return what matters of a Slack user."""
     profile = found.get("profile") or {}
@@ -116,4 +127,6 @@ def person_of(found: Json) -> Person:
         ),
         deleted=bool(found.get("deleted")),
         teams=frozenset((found.get("enterprise_user") or {}).get("teams") or ()),
+        status=str(profile.get("status_emoji") or "").strip(":"),
+        status_until=_moment(profile.get("status_expiration")),
     )
