@@ -10,7 +10,8 @@ from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import arrived, ask, later, now_at, showing, statuses, told, vote
+from tests.stories.steps import arrived, ask, later, now_at, showing, statuses, told, vote, waiting
+from tests.stories.test_home import opened, wait
 
 C = CallStatus
 ANA, CLEO = "<@UANA00001>", "<@UCLEO0001>"
@@ -56,11 +57,21 @@ def test_the_card_says_who_is_away(harness: Harness, fakes: FakeTools) -> None:
     assert fakes.did("note", "hammock") == 1
 
 
+def test_home_says_who_is_away(harness: Harness) -> None:
+    """Below the requests of whoever waits, as long as they wait for somebody who is away."""
+    status(harness, "cleo", ":palm_tree:")
+    thread = ask(harness, ("note", {"text": "sun hat"}))
+    card = harness.card(SUPPORT, thread)
+    opened(harness, "ben", "Your requests", "sun hat", f"🌴 {CLEO} is away")
+    vote(harness, "ana", card)
+    wait(harness, "ben", "✅ Done: ", "sun hat", without="is away")
+
+
 def test_a_reminder_calls_those_who_are_there(harness: Harness) -> None:
     """Of people who are named and of a group only who is there is called, and who is back again."""
     status(harness, "ana", ":face_with_thermometer:")
     for tool in ("note", "wipe"):
-        thread = ask(harness, (tool, {"text": f"tea for {tool}"}))
+        thread = waiting(harness, (tool, {"text": f"tea for {tool}"}))
         card = harness.card(SUPPORT, thread)
         assert f"🌴 {ANA} is away  " in words(card)
         later(harness, 660)
@@ -69,7 +80,7 @@ def test_a_reminder_calls_those_who_are_there(harness: Harness) -> None:
         assert ANA not in line
         assert "S0LEADS" not in line
     status(harness, "ana")
-    thread = ask(harness, ("note", {"text": "well again"}))
+    thread = waiting(harness, ("note", {"text": "well again"}))
     assert "is away" not in words(harness.card(SUPPORT, thread))
     later(harness, 660)
     assert ANA in words(harness.said(SUPPORT, thread, REMINDED))
@@ -100,7 +111,7 @@ def test_a_status_that_ends_is_over(harness: Harness) -> None:
     """Who said until when is back then, and a status of somebody who is just busy means nothing."""
     status(harness, "ana", ":palm_tree:", 300)
     status(harness, "cleo", ":bus:")
-    thread = ask(harness, ("note", {"text": "short holiday"}))
+    thread = waiting(harness, ("note", {"text": "short holiday"}))
     card = harness.card(SUPPORT, thread)
     assert f"🌴 {ANA} is away until" in words(card)
     later(harness, 660)
@@ -112,7 +123,7 @@ def test_a_status_that_ends_is_over(harness: Harness) -> None:
 
 def test_the_card_is_told_who_has_left_since(harness: Harness) -> None:
     """With a reminder the card says who is away by then."""
-    thread = ask(harness, ("note", {"text": "left early"}))
+    thread = waiting(harness, ("note", {"text": "left early"}))
     card = harness.card(SUPPORT, thread)
     assert "away" not in words(card)
     status(harness, "cleo", ":palm_tree:")

@@ -6,9 +6,11 @@ Looks people up, so it belongs on a thread that may wait; no transaction is open
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from bot.approvals.cards.absence import still_away
 from bot.approvals.delegation.delegations import Delegations
 from bot.approvals.overview.decidable import Decidable
 from bot.approvals.overview.rows import Lister
@@ -19,10 +21,10 @@ from bot.messages.actions.targets import CallTarget, HomePart, HomeTarget
 from bot.messages.home import draw
 from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQuestion
 from bot.policy.authority import Authority
-from storage import home, overview, runs
+from storage import calls, home, outbox, overview, runs
 from storage.masking import masked
 from storage.models import Call, Run
-from storage.states import CallStatus
+from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
 
 OF_LATE = timedelta(days=30)  # that decisions are shown of
@@ -110,8 +112,12 @@ class HomeViews:
             late = home.of_late(tx, team, person, (page + 1) * most + 1, view.shows.channel)
             here = late[page * most : (page + 1) * most]
             requests = tuple(self.lister.run(tx, run, now) for run in here)
+            noted = [each for run in here for each in _noted_away(tx, run)]
         more = len(late) > (page + 1) * most
-        return replace(view, requests=requests, more_requests=more, pages=page + 1 + more)
+        away = tuple(still_away(dict(noted), now))
+        return replace(
+            view, requests=requests, away=away, more_requests=more, pages=page + 1 + more
+        )
 
     def _rest(self, view: HomeView, person: str) -> HomeView:
         """Add what was decided, who decides for whom, and what is remembered.
@@ -136,3 +142,10 @@ class HomeViews:
             ),
             more_remembered=max(0, len(remembered) - draw.REMEMBERED),
         )
+
+
+def _noted_away(tx: Transaction, run: Run) -> Iterator[tuple[str, str]]:
+    """Who of those that decide about a request was away, as its cards have it."""
+    plan = calls.open_plan(tx, run.id) if run.status is RunStatus.WAITING else None
+    for card in outbox.cards(tx, plan.id) if plan else ():
+        yield from outbox.body(card).get("away", {}).items()

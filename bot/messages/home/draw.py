@@ -34,10 +34,11 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import shown
+from bot.messages.sentences.absence import away_note
 from bot.messages.text import channel_mention, due, mention, plain, when
 from storage.states import RunStatus
 
-# of each that are shown first, and on a page of their own: with these, all of it is 91 blocks
+# of each that are shown first, and on a page of their own: with these, all of it is 92 blocks
 WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
 WAITING_PAGE, REQUESTS_PAGE = 20, 20
 QUESTIONS = 3  # two blocks each
@@ -219,6 +220,8 @@ def _requests(view: HomeView) -> list[Json]:
     if not view.requests:
         return []
     blocks = [_request(each) for each in view.requests]
+    if view.away:
+        blocks.append(_small("away", away_note(view.away)))
     if view.more_requests and view.shows.part is HomePart.ALL:
         blocks.append(_small("earlier", "and more before: *My requests* has them."))
     return [header(_id("requests"), "Your requests"), *blocks]

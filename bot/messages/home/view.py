@@ -56,6 +56,7 @@ class HomeView:
     unread: bool = False  # more calls wait in the workspace than were looked at
     unsure: int = 0  # calls of which Slack did not say whether they may
     requests: tuple[ListedRun, ...] = ()  # the newest first
+    away: tuple[tuple[str, datetime | None], ...] = ()  # of those who decide about them
     more_requests: bool = False
     decided: tuple[ListedCall, ...] = ()  # by them or on their requests, the newest first
     more_decided: bool = False
