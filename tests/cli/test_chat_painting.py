@@ -10,6 +10,7 @@ from rich.console import Console
 
 from bot.cli.chat import chat
 from bot.cli.chat.filling_in import fill_in
+from bot.cli.chat.lines import as_typed
 from bot.cli.chat.painter import Painter, PlainPainter
 from bot.cli.chat.rich_painter import RichPainter
 from bot.terminal.shown import CallShown, FieldShown, May
@@ -120,6 +121,12 @@ def test_without_rich_it_is_plain_and_says_so(
     missing(monkeypatch, "rich", "bot.cli.chat.rich_painter")
     assert isinstance(chat.painter(plain=False), PlainPainter)
     assert "pip install 'countersign-bot[chat]'" in capsys.readouterr().out
+
+
+def test_keys_that_are_no_letters_are_not_words() -> None:
+    """Arrows and other keys, which a plain prompt takes for text, do not reach the agent."""
+    typed = "\x1b[A\x1b[1;5Drefund\x1bOP €5\t\x07now".encode() + b" \xff"
+    assert as_typed(typed) == "refund €5\tnow \ufffd"
 
 
 def test_a_form_is_filled_in_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:

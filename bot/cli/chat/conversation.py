@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bot.cli.chat.filling_in import fill_in
-from bot.cli.chat.lines import Lines, wait
+from bot.cli.chat.lines import Lines, as_typed, wait
 from bot.cli.chat.painter import Painter
 from bot.cli.chat.words import HELP, LIKE_THIS, PROMPT, SHORT, is_told
 from bot.cli.terminal.asking import NoBotError, connected, heard
@@ -97,7 +97,7 @@ class Conversation:
             return
         if waits and (line := self._typed.take()) is not None:
             self._prompted = False
-            self._take(line.decode("utf-8", "replace").strip())
+            self._take(as_typed(line))
 
     def _happened(self, news: Lines) -> bool:
         """Draw the next thing that happened; return whether there was one."""
@@ -266,7 +266,7 @@ class Conversation:
         self._painter.prompt(question)
         wait([self._typed])
         line = self._typed.take()
-        return None if line is None else line.decode("utf-8", "replace").strip()
+        return None if line is None else as_typed(line)
 
     def _ask(self, asking: Asking, *, aloud: bool = False) -> Answering:
         """Say it to the bot; what went wrong is drawn, and what came of it where that is wanted."""

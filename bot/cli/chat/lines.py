@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import select
+import unicodedata
 from collections import deque
+
+_KEYS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Z]|.)")  # arrows and the like
 
 
 class Lines:
@@ -37,6 +41,13 @@ class Lines:
             return
         *whole, self._rest = (self._rest + part).split(b"\n")
         self._ready += whole
+
+
+def as_typed(line: bytes) -> str:
+    """Return what a person has typed: without keys that are no letters, and blanks around it."""
+    text = _KEYS.sub("", line.decode("utf-8", "replace"))
+    kept = (each for each in text if each == "\t" or unicodedata.category(each) != "Cc")
+    return "".join(kept).strip()
 
 
 def wait(sides: list[Lines], seconds: float | None = None) -> None:
