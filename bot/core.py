@@ -42,6 +42,7 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
 from bot.runs import ports
+from bot.runs.direct.programs import Programs
 from bot.runs.direct.turns import DirectTurns
 from bot.runs.executor import CallExecutor
 from bot.runs.hearing.typed import TypedWords
@@ -141,8 +142,7 @@ class Core:
 
     def desk(self) -> Desk:
         """Return what makes what people see of what is theirs."""
-        authority, permissions = self.authority, self.permissions()
-        return Desk(self.identity, authority, permissions, self.policy, self.grants())
+        return Desk(self.identity, self.authority, self.permissions(), self.policy, self.grants())
 
     def intake(
         self,
@@ -249,15 +249,13 @@ class Core:
             self.edits(),
             keep,
             named,
+            Programs(self.forms(), self.signals),
         )
         days, forget = self.settings.keep_days, self.transcripts.forget
         return Upkeep(made(host), Purging(self.store, self.clock, days, forget))
 
     def restored(self, ended: Callable[[Run], None] = ports.unseen) -> Restored:
-        """Return what takes up a record that is older than its last life.
-
-        `ended` is told of cancelled runs.
-        """
+        """Return what takes up a record older than its last life; `ended` hears of what it ends."""
         return Restored(self.store, self.clock, self.tools, self.key, self._over(ended))
 
     def loop(

@@ -1,48 +1,66 @@
-"""Which surfaces there are, made, started and stopped together."""
+"""Which surfaces and sources there are, made, started and stopped together."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from bot.config.entry_points import Added, EntryPointError, added
 from bot.surfaces.port import Host, SurfacePort
 
 log = logging.getLogger("countersign.surfaces")
-GROUP = "countersign.surfaces"
-OWN = (("terminal", "bot.terminal.surface:TerminalSurface"),)
+
+
+class PartKind(StrEnum):
+    """What other packages may add."""
+
+    SURFACE = "surface"  # where people see what goes on and decide
+    SOURCE = "source"  # what puts calls before people
+
+    @property
+    def group(self) -> str:
+        """The group of its entry points."""
+        return f"countersign.{self}s"
+
+
+OWN = {
+    PartKind.SURFACE: (("terminal", "bot.terminal.surface:TerminalSurface"),),
+    PartKind.SOURCE: (("programs", "bot.programs.door:ProgramsDoor"),),
+}
 
 
 class SurfacesError(ValueError):
-    """A surface cannot be used; says which one, and why, for who installed it."""
+    """A surface or a source cannot be used; says which one and why, for who installed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedSurface:
-    """A surface under the name of its entry point."""
+    """A surface or a source under the name of its entry point."""
 
     name: str
     surface: SurfacePort
 
 
-def surface_classes() -> list[Added]:
-    """Return the classes of all surfaces; raises SurfacesError."""
+def surface_classes(kind: PartKind) -> list[Added]:
+    """Return the classes of all surfaces, or of all sources; raises SurfacesError."""
     try:
-        found = added(GROUP, OWN)
+        found = added(kind.group, OWN[kind])
     except EntryPointError as error:
         raise SurfacesError(str(error)) from error
     for each in found:
         is_one = all(hasattr(each.value, name) for name in ("start", "stop"))
         if not is_one or not isinstance(each.value, type):
-            why = "is no surface: that is a class with start and stop"
+            why = f"is no {kind}: that is a class with start and stop"
             raise SurfacesError(f"{each.name} of {each.source} {why}")
     return found
 
 
 def made(host: Host) -> tuple[NamedSurface, ...]:
     """Make all of them; raises SurfacesError for one that cannot be made."""
-    return tuple(NamedSurface(each.name, _made(each, host)) for each in surface_classes())
+    found = [each for kind in PartKind for each in surface_classes(kind)]
+    return tuple(NamedSurface(each.name, _made(each, host)) for each in found)
 
 
 def _made(each: Added, host: Host) -> SurfacePort:

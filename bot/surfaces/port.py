@@ -1,7 +1,7 @@
-"""What a surface is, and what the bot hands it: the port behind which the terminal stands.
+"""What a surface and a source are, and what the bot hands them.
 
 A surface decides nothing. What its people do becomes a delivery, as Slack's does, and the loop
-deals with it; what they are told then stands in the delivery's `answer`.
+deals with it; what they are told then stands in the delivery's `answer`. A source only asks.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.config.settings import Settings
     from bot.identity import Identity
     from bot.policy.authority import Authority
+    from bot.runs.direct.programs import Programs
     from bot.signals import Signals
     from bot.tools import Registry
     from storage.models import Delivery
@@ -25,7 +26,7 @@ if TYPE_CHECKING:  # it names them, and is imported by what makes them
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the bot hands a surface. It may use all of it on threads of its own."""
+    """What the bot hands a surface or a source; it may use all of it on threads of its own."""
 
     settings: Settings
     store: Store  # to read; a surface writes by `keep`
@@ -38,6 +39,7 @@ class Host:
     edits: Edits  # checks what somebody changed, as Slack's dialog does
     keep: Callable[[Delivery], None]  # stores what somebody did, and wakes the loop
     named: Callable[[str], str]  # writes names into the mentions of a text
+    programs: Programs  # puts a call before people, in the name of a colleague
 
 
 class SurfacePort(Protocol):
@@ -58,3 +60,10 @@ class SurfacePort(Protocol):
     def stop(self) -> None:
         """Hear nobody any more; called once, also where `start` was not."""
         ...
+
+
+class SourcePort(SurfacePort, Protocol):
+    """A way in for requests that no person typed and no agent made; it asks by `host.programs`.
+
+    It is found by its entry point in the group `countersign.sources`, and else is as a surface is.
+    """

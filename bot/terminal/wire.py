@@ -15,15 +15,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from bot.surfaces.private_socket import GarbledError
 from bot.terminal.shown import CallShown
 
 MOST = 65_536  # bytes of what a command says
 MOST_TOLD = 4_000_000  # bytes of a line that the bot says
-LONGEST_PATH = 100  # bytes of a socket's path, below what systems allow
-
-
-class GarbledError(ValueError):
-    """The other side said something that is no line of this kind."""
 
 
 class Wish(StrEnum):

@@ -1,4 +1,4 @@
-"""What other packages add: tools and surfaces by entry point, named where they are broken."""
+"""What other packages add by entry point: tools, surfaces, sources; named where they are broken."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bot.cli.doctor.check import Level
 from bot.cli.doctor.checks import check_surfaces, check_tools
 from bot.cli.main import main
 from bot.config.settings import Settings
+from bot.surfaces.found import PartKind
 from tests.added_package import add_package
 from tests.pages import ROOT, blocks
 
@@ -63,19 +64,24 @@ def test_two_of_one_name_are_refused(
     assert "two entry points named slack: Countersign and slack_twin 1.0" in found.text
 
 
-def test_the_doctor_names_surfaces() -> None:
-    """Slack and the terminal are there without anything else installed."""
-    found = check_surfaces()
-    assert (found.level, found.text) == (Level.OK, "Slack, terminal")
+def test_the_doctor_names_surfaces_and_sources() -> None:
+    """Slack, the terminal and programs are there without anything else installed."""
+    found = [check_surfaces(kind) for kind in PartKind]
+    assert [(each.about, each.level, each.text) for each in found] == [
+        ("surfaces", Level.OK, "Slack, terminal"),
+        ("sources", Level.OK, "Slack, programs"),
+    ]
 
 
 def test_what_is_no_surface_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A surface is a class that can be started and stopped; the doctor says what is not."""
+    """Surfaces and sources are classes that start and stop; the doctor says what is not."""
     code = "class Lamp:\n    def start(self): ..."
-    add_package(monkeypatch, tmp_path, "half_lamp", code, {SURFACES: "lamp = half_lamp:Lamp"})
-    found = check_surfaces()
-    assert found.level is Level.FAIL
-    assert "lamp of half_lamp 1.0 is no surface" in found.text
+    for kind in PartKind:
+        entry = {kind.group: f"lamp = half_{kind}:Lamp"}
+        add_package(monkeypatch, tmp_path, f"half_{kind}", code, entry)
+        found = check_surfaces(kind)
+        assert found.level is Level.FAIL
+        assert f"lamp of half_{kind} 1.0 is no {kind}" in found.text
 
 
 def test_a_broken_surface_keeps_the_bot_from_starting(

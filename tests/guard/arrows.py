@@ -25,7 +25,8 @@ UP_TO_TOOLS = ("storage", "bot.policy", "bot.tools")
 UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.messages", "bot.approvals")
 ALL_ROOMS = (
     *UP_TO_APPROVALS,
-    *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.upkeep"),
+    *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.programs"),
+    "bot.upkeep",
     *("bot.slack", "bot.core"),
 )
 START = ("bot.signing_key", "bot.toolbox")
@@ -44,6 +45,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.explain": (*UP_TO_APPROVALS, *LEAVES),
     "bot.surfaces": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", *LEAVES),
     "bot.terminal": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", *LEAVES),
+    "bot.programs": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", *LEAVES),
     "bot.upkeep": ("storage", "bot.surfaces", *LEAVES),
     "bot.slack": (*UP_TO_APPROVALS, "bot.agent", "bot.explain", *LEAVES),
     "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.slack", *LEAVES),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from storage.models import Run
 from storage.states import CallStatus, Mode
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, PARTNERS, SUPPORT, Harness
-from tests.stories.messages import action_ids, words
+from tests.stories.messages import words
 from tests.stories.steps import arrived, open_modal, reject, typed
 
 C = CallStatus
@@ -170,26 +168,3 @@ def test_nobody_asks_in_a_strangers_name(harness: Harness) -> None:
         with pytest.raises(StrangerError):
             asked(harness, "for a stranger", who=who)
     assert len(harness.all(Run)) == before
-
-
-def test_the_example_of_the_page(harness: Harness) -> None:
-    """The code in docs/extending.md asks, and says what came of it."""
-    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
-    code = page.partition("## Ask from your own code")[2].partition("```python")[2]
-    example: dict[str, Any] = {}
-    exec(code.partition("```")[0], example)
-    with ThreadPoolExecutor(1) as pool:
-        said = pool.submit(example["refund_what_came_broken"], harness.app, 1047)
-        ana = harness.person("ana")
-        card = harness.slack.wait(
-            lambda: next(
-                (
-                    m
-                    for m in ana.everything(SUPPORT)
-                    if "approve" in action_ids(m) and "order 1047" in words(m)
-                ),
-                None,
-            )
-        )
-        ana.click(SUPPORT, card["ts"], "approve")
-        assert said.result(20) == "succeeded: 5 EUR"

@@ -15,11 +15,11 @@ from bot.cli.chat.lines import Lines, as_typed, wait
 from bot.cli.chat.painter import Painter
 from bot.cli.chat.words import HELP, LIKE_THIS, PROMPT, SHORT, is_told
 from bot.cli.terminal.asking import NoBotError, connected, heard
+from bot.surfaces.private_socket import GarbledError
 from bot.terminal.shown import CallShown
 from bot.terminal.wire import (
     Answering,
     Asking,
-    GarbledError,
     Happening,
     Happens,
     Wish,

@@ -17,7 +17,7 @@ from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
-from bot.surfaces.found import SurfacesError, surface_classes
+from bot.surfaces.found import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
 from storage.chain import key_id
 from storage.digest import KeyFileError, key_path, read_key
@@ -41,15 +41,16 @@ def check_tools(settings: Settings) -> Iterator[Check]:
         yield ok("tools", f"{len(tools.tools)} are on{_with(added)}")
 
 
-def check_surfaces() -> Check:
-    """Whether every surface that is installed can be loaded, and which there are."""
+def check_surfaces(kind: PartKind) -> Check:
+    """Whether every surface or source that is installed can be loaded, and which there are."""
+    name = f"{kind}s"
     try:
-        found = surface_classes()
+        found = surface_classes(kind)
     except SurfacesError as error:
-        return fail("surfaces", str(error), "Mend that package, or uninstall it")
+        return fail(name, str(error), "Mend that package, or uninstall it")
     added = [f"{each.name} of {each.source}" for each in found if each.source != OURS]
-    own = [each.name for each in found if each.source == OURS]
-    return ok("surfaces", f"Slack, {', '.join(own)}{_with(added)}")
+    own = ["Slack", *(each.name for each in found if each.source == OURS)]
+    return ok(name, f"{', '.join(own)}{_with(added)}")
 
 
 def _with(added: list[str]) -> str:

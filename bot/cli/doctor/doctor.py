@@ -34,6 +34,7 @@ from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read
 from bot.policy.evaluate import Policy
+from bot.surfaces.found import PartKind
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +93,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
         yield from check_operator(settings, policy, found.workspace)
     yield check_app_token(client, settings)
     yield from check_tools(settings)
-    yield check_surfaces()
+    yield from map(check_surfaces, PartKind)
     yield from check_rules(settings, policy)
     yield from check_hours(policy, clock.now())
     yield from check_database(settings)

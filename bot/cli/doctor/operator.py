@@ -9,7 +9,8 @@ from bot.config.settings import Settings
 from bot.policy.authority import Authority, is_colleague
 from bot.policy.directory import LookupFailedError
 from bot.policy.evaluate import Policy
-from bot.terminal.wire import LONGEST_PATH, socket_path
+from bot.surfaces.private_socket import LONGEST_PATH
+from bot.terminal.wire import socket_path
 
 ABOUT = "operator"
 REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from bot.cli.console import DOTENV, UsageError, complain, harmless, say
 from bot.config.settings import Settings
+from bot.surfaces.private_socket import GarbledError
 from bot.terminal.wire import (
     MOST_TOLD,
     Answering,
     Asking,
-    GarbledError,
     read_answering,
     socket_path,
     write_line,

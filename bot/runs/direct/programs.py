@@ -11,10 +11,9 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
-from bot.approvals.forms.parts import FormParts
 from bot.approvals.modes.narrowing import strictest
 from bot.messages.requests.root import root_message
 from bot.signals import Signals
@@ -24,11 +23,22 @@ from storage.models import Delivery, Run, new_id
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
 from storage.store import Store
 
+if TYPE_CHECKING:  # it names them, and is imported by what makes them
+    from bot.approvals.forms.parts import FormParts
+
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
 
 
-class StrangerError(ValueError):
+class NotAskedError(ValueError):
+    """Nobody was asked; says why in a sentence."""
+
+
+class StrangerError(NotAskedError):
     """Nobody asks in the name of somebody who may not ask."""
+
+
+class KeyUsedError(NotAskedError):
+    """Something else was asked with this key before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,11 @@ class AskedFor:
         """`run_id`: the request; it can be looked at in any later life of the process."""
         self.run_id = run_id
         self._store = store
+
+    def is_known(self) -> bool:
+        """Return whether there is such a request."""
+        with self._store.read() as tx:
+            return runs.get(tx, self.run_id) is not None
 
     def ended(self) -> HowItEnded | None:
         """Return how it ended; None while it waits or runs, or nobody knows what became of it."""
@@ -93,17 +108,20 @@ class Programs:
         requester: str,
         channel: str = "",
         why: str = "",
+        key: str = "",
     ) -> AskedFor:
         """Put a call before people, and return at once; nothing has been decided by then.
 
         `requester`: the Slack user id of whoever answers for it, and does not approve it.
         `channel`: the id of the channel where it is asked, "" for the requester's direct messages;
         there it begins as well where a form would: where the two of you are not both in the
-        channel, or another company reads along. `why` is for the approver. Looks people up.
+        channel, or another company reads along. `why` is for the approver. `key`: what was asked
+        with it before is returned and not asked again, as long as the record has it. Looks people
+        up.
 
         Raises KeyError for a tool that is not there, pydantic.ValidationError for arguments that
-        it does not take, StrangerError for a requester who is no colleague, and LookupFailedError
-        where Slack cannot be asked.
+        it does not take, StrangerError for a requester who is no colleague, KeyUsedError where
+        something else was asked with the key, and LookupFailedError where Slack cannot be asked.
         """
         known = self._tools.get(tool)
         if known is None:
@@ -113,43 +131,54 @@ class Programs:
         effect = masked(known.effect_sentence(args))
         if not requester or not self._authority.colleague(requester):
             raise StrangerError(f"{requester!r} is not a full member of this workspace")
-        place = self._places.of(channel, requester)
-        run = self._begin(json.dumps(asked), effect, requester, channel, place)
-        self._signals.post.give()
-        self._signals.work.give()
-        return AskedFor(self._store, run.id)
-
-    def _begin(self, asked: str, effect: str, requester: str, channel: str, place: str) -> Run:
-        """Store the request, with the message it begins with and what is asked.
-
-        It was to be asked in `channel`, whose mode it keeps to, and is in `place`.
-        """
-        now = self._clock.now()
-        run = Run(
-            team=self._authority.team,
-            channel=place or requester,
-            thread_ts="",
-            requester=requester,
-            source=RunSource.PROGRAM,
-            created_at=now,
-            updated_at=now,
-        )
         delivery = Delivery(
-            key=f"program:{new_id()}",
+            key=f"program:{key or new_id()}",
             kind=DeliveryKind.PROGRAM,
             team=self._authority.team,
             user=requester,
             channel=channel,
-            body=asked,
-            received_at=now,
+            body=json.dumps(asked),
+            received_at=self._clock.now(),
+        )
+        run_id = self._begin(delivery, effect, self._places.of(channel, requester))
+        self._signals.post.give()
+        self._signals.work.give()
+        return AskedFor(self._store, run_id)
+
+    def _begin(self, asked: Delivery, effect: str, place: str) -> str:
+        """Store what is asked, its request, and the message that this begins with.
+
+        It keeps to the mode of the channel where it was to be asked, and is in `place`. Returns the
+        request's id, which is that of an earlier one where this was asked before.
+        """
+        now = asked.received_at
+        run = Run(
+            team=self._authority.team,
+            channel=place or asked.user,
+            thread_ts="",
+            requester=asked.user,
+            source=RunSource.PROGRAM,
+            created_at=now,
+            updated_at=now,
         )
         with self._store.write() as tx:
-            inbox.store(tx, delivery)
-            moves.started(tx, run, at=now)
-            stored = inbox.find(tx, delivery.key)
+            is_new = inbox.store(tx, asked)
+            stored = inbox.find(tx, asked.key)
             assert stored is not None
+            if not is_new:
+                return _same(stored, asked)
+            moves.started(tx, run, at=now)
             inbox.hold(tx, stored, run.id)
             mode = strictest(modes.of_run(tx, run))
-            text, blocks = root_message(requester, effect, "", mode)
+            text, blocks = root_message(run.requester, effect, "", mode)
             outbox.root(tx, run, text, blocks)
-        return run
+        return run.id
+
+
+def _same(stored: Delivery, asked: Delivery) -> str:
+    """Return the request of what was asked before; raises KeyUsedError where it was another."""
+    once, now = ((each.user, each.channel, each.body) for each in (stored, asked))
+    if once != now or not stored.run_id:
+        key = asked.key.removeprefix("program:")
+        raise KeyUsedError(f"the key {key!r} was used for something else")
+    return stored.run_id

@@ -1,0 +1,1 @@
+"""Requests of programs: from Python beside the bot, and from sources that others install."""
