@@ -21,9 +21,12 @@ GROUP = "countersign.surfaces"
 
 
 def test_the_lamp_of_the_page_burns_while_people_are_waited_for(
-    own_harness: Callable[..., Harness], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_harness: Callable[..., Harness]
 ) -> None:
-    """The surface of docs/extending.md is started with the bot and hears what goes on."""
+    """The surface of docs/extending.md is started with the bot and hears what goes on.
+
+    The bot ends before the folder is left: the lamp writes where it is.
+    """
     monkeypatch.chdir(tmp_path)
     add_package(monkeypatch, tmp_path, "desk_lamp", LAMP, {GROUP: "lamp = desk_lamp:Lamp"})
     harness = own_harness(FakeTools().tools)
