@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.agent import prompt
 from bot.approvals.cards.notes import notes_of
+from bot.approvals.cards.origin import origin_of
 from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approving, stand_ins, standing, waited
 from bot.messages import quoting
@@ -216,19 +216,6 @@ def _with_missing(tx: Transaction, run: Run, view: CallView, ids: Mapping[str, s
     return replace(view, progress=replace(view.progress, missing=missing))
 
 
-def _asks(
-    tx: Transaction,
-    now: datetime,
-    run: Run,
-    plan: Plan,
-    waiting: CallView,
-    body: Mapping[str, Any],
-) -> dict[str, Any]:
-    """What was asked, and who may decide about `waiting`, the first call that does."""
-    words = {"asked": _asked(tx, run, plan), "reworded": _reworded(run)}
-    return {**words, **_approvers(tx, now, run, waiting, body)}
-
-
 def _approvers(
     tx: Transaction, now: datetime, run: Run, waiting: CallView, body: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -250,19 +237,6 @@ def _approvers(
     }
 
 
-def _asked(tx: Transaction, run: Run, plan: Plan) -> tuple[str, ...]:
-    """Return the words that began the request, and the last ones before the plan was made."""
-    written = [prompt.asked(item) for item in runs.heard(tx, run.id, plan.created_at)]
-    written = [" ".join(masked(text).split()) for text in written if text.strip()]
-    return tuple(dict.fromkeys((*written[:1], *written[-1:])))
-
-
-def _reworded(run: Run) -> tuple[str, ...]:
-    """Return what messages of the request were edited to after they were read, the latest last."""
-    texts: list[str] = list(json.loads(run.reworded).values())
-    return tuple(" ".join(masked(text).split()) for text in texts[-2:])
-
-
 def _undecided(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> int:
     """Return for how many decisions an approved call among these waits; 0 where none is."""
     if all(view.status is not CallStatus.APPROVED for view in views):
@@ -279,7 +253,9 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
         return None
     waiting = next((view for view in views if view.status is CallStatus.PENDING), None)
     # who is asked, and for what, stands only on cards that ask
-    asks = _asks(tx, now, run, plan, waiting, body) if waiting else {}
+    asks: dict[str, Any] = {}
+    if waiting:
+        asks = origin_of(tx, run, plan) | _approvers(tx, now, run, waiting, body)
     return CardView(
         **asks,
         undecided=_undecided(tx, plan, views),

@@ -16,6 +16,7 @@ from bot.messages.actions.codec import Click, block_id
 from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import CardTarget, RunTarget
 from bot.messages.cards.decided_call import decided_blocks, foot, outcome_sentence
+from bot.messages.cards.origin import origin_blocks
 from bot.messages.cards.waiting_call import (
     CANCEL,
     RICH_LIMIT,
@@ -33,15 +34,10 @@ from bot.messages.parts import (
     context,
     divider,
     header,
-    line,
     menu,
     mrkdwn,
-    person,
     plain_text,
-    quote,
-    rich,
     weight,
-    words,
 )
 from bot.messages.pieces import Filled, effect_of, fill, pieces_of, wanted
 from bot.messages.text import (
@@ -52,7 +48,6 @@ from bot.messages.text import (
     mention,
     plain,
     slack_length,
-    visible,
 )
 from bot.messages.views import CallView, CardView
 from storage.states import CallStatus
@@ -61,8 +56,6 @@ TOTAL = 12_500  # characters of one message
 MISSING = 400  # characters of what is said where not all is shown
 PER_BLOCK = 100  # what each block counts besides its text: Slack limits the two together
 NOTIFICATION = 300  # characters of the notification sentence
-QUOTED = 200  # characters of each message quoted
-EDITED_SINCE = " edited the request after the agent had read it. It says now:"
 MINUTE = timedelta(minutes=1)
 MOST = 5  # calls of one message
 IN_COLUMNS, CELLS = 3, 20  # calls whose short arguments stand in columns, and how many of each
@@ -140,7 +133,7 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
             )
         )
     if waiting:
-        blocks += _request(view)
+        blocks += origin_blocks(view)
     if waiting and not alone:
         blocks += _head(view, waiting, fills, shared)
     for index, call in enumerate(view.calls):
@@ -169,20 +162,6 @@ def _deadline(waiting: Sequence[CallView]) -> datetime | None:
 
 def _until(deadline: datetime | None) -> list[str]:
     return [f"⏳ Decide by {due(deadline)}"] if deadline else []
-
-
-def _request(view: CardView) -> list[Json]:
-    """Quote what was asked, and say in normal size where it reads otherwise by now."""
-    blocks: list[Json] = []
-    if view.asked:
-        quoted = [plain_text(f"“{plain(visible(text), QUOTED)}”") for text in view.asked]
-        by = mrkdwn(f"💬 {mention(view.requester)} wrote")
-        blocks.append(context(block_id(Block.REQUEST, view.plan_id), [by, *quoted]))
-    if view.reworded:
-        says = line(words("✏️ "), person(view.requester), words(EDITED_SINCE, bold=True))
-        now = [quote(plain(visible(text), QUOTED) or "(nothing)") for text in view.reworded]
-        blocks.append(rich(block_id(Block.REWORDED, view.plan_id), [says, *now]))
-    return blocks
 
 
 def _who(view: CardView) -> list[str]:
