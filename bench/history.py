@@ -28,6 +28,7 @@ def write_history(store: Store, thread: str, items: int, at: datetime) -> None:
         created_at=at,
         updated_at=at,
     )
+    run.root_id = run.id
     plans, made, entries = [], [], []
     for number in range(items):
         if number % 4 == 1:

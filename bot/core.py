@@ -61,7 +61,7 @@ from bot.tools.preview import Previews
 from bot.upkeep.purging import Purging
 from bot.upkeep.upkeep import Upkeep
 from storage.models import Delivery, Run
-from storage.states import RunSource
+from storage.states import MODELLED, RunSource
 from storage.store import Store
 from storage.transcripts import Transcripts
 
@@ -195,10 +195,9 @@ class Core:
         presence: Presence,
     ) -> Worker:
         """Return what advances runs; `answer` opens the way for one turn's words."""
-        limits, presence = self.limits(), ports.PresenceAloud(presence, self.signals.live)
-        proposals = Proposals(
-            self.sources(), self.authority, self.tools, limits, self.key, self.previews
-        )
+        presence = ports.PresenceAloud(presence, self.signals.live)
+        limits, sources, tools = self.limits(), self.sources(), self.tools
+        proposals = Proposals(sources, self.authority, tools, limits, self.key, self.previews)
         turns = Turns(
             self.store,
             self.clock,
@@ -226,8 +225,9 @@ class Core:
             self.clock,
             self.settings.lease,
             self.signals,
-            turns={**dict.fromkeys(RunSource, direct.take), RunSource.MESSAGE: turns.take},
+            turns=dict.fromkeys(RunSource, direct.take) | dict.fromkeys(MODELLED, turns.take),
             executor=executor,
+            tools=tools,
             authority=self.authority,
             presence=presence,
         )

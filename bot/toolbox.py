@@ -12,6 +12,7 @@ from slack_sdk import WebClient
 from bot.config.entry_points import OURS, Added, EntryPointError, added
 from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
+from bot.tools.agents import check_agents
 from bot.tools.people.question import ASK_PERSON
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
@@ -89,6 +90,7 @@ def _fill(
     for each in found:
         if each.name in LAST:
             registry.add(*_made(each, kit))
+    check_agents(registry)
 
 
 def families() -> list[Added]:

@@ -26,6 +26,8 @@ WAITS = or_(  # as `waits` has it
     col(Call.status) == CallStatus.PENDING,
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
 )
+HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED)  # as `holds_up` has it
+IN_REQUEST = col(Call.run_id).in_(select(col(Run.id)).where(col(Run.root_id) == _ID))
 _GET = select(Call).where(col(Call.id) == _ID)
 _GET_PLAN = select(Plan).where(col(Plan.id) == _ID)
 _OF_PLAN = select(Call).where(col(Call.plan_id) == _ID).order_by(col(Call.position))
@@ -69,11 +71,10 @@ _ASKED_SINCE = (
     .limit(1)
     .offset(bindparam("earlier_"))
 )
-_IN_ORDER = (
-    select(Call)
-    .join(Plan, col(Plan.id) == col(Call.plan_id))
-    .where(col(Call.run_id) == _ID)
-    .order_by(col(Plan.turn), col(Call.position))
+_ALL = select(Call).join(Plan, col(Plan.id) == col(Call.plan_id))
+_IN_ORDER = _ALL.where(col(Call.run_id) == _ID).order_by(col(Plan.turn), col(Call.position))
+_OF_REQUEST = _ALL.where(IN_REQUEST).order_by(
+    col(Call.created_at), col(Plan.turn), col(Call.position)
 )
 _OPEN = col(Call.status).in_((CallStatus.PENDING, CallStatus.APPROVED))
 _OPEN_BY_KEY = select(col(Call.key_id), func.count()).where(_OPEN).group_by(col(Call.key_id))
@@ -203,10 +204,15 @@ def waits(call: Call) -> bool:
     )
 
 
+def holds_up(call: Call) -> bool:
+    """Whether its run has to wait for it: for people, or for a sub-agent."""
+    return waits(call) or call.status is CallStatus.ENTRUSTED
+
+
 def run_waits(tx: Transaction, run_id: str) -> bool:
-    """Whether a call of the run waits for people."""
+    """Whether a call of the run waits for people, or for a sub-agent."""
     plans = open_plans(tx, run_id)
-    return any(waits(call) for plan in plans for call in of_plan(tx, plan.id))
+    return any(holds_up(call) for plan in plans for call in of_plan(tx, plan.id))
 
 
 def settled(call: Call) -> bool:
@@ -241,6 +247,11 @@ def after(tx: Transaction, call: Call) -> list[Call]:
 def of_run(tx: Transaction, run_id: str) -> list[Call]:
     """All calls of a run, in the order in which they were proposed."""
     return rows(tx, Call, _IN_ORDER, id_=run_id)
+
+
+def of_request(tx: Transaction, root_id: str) -> list[Call]:
+    """All calls of a request, also of its sub-agents, in the order in which they were proposed."""
+    return rows(tx, Call, _OF_REQUEST, id_=root_id)
 
 
 def open_by_key(tx: Transaction) -> dict[str, int]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import audit, calls, moves, runs
+from storage import audit, calls, children, moves, runs
 from storage.models import Call, Run
 from storage.outcomes import Outputs
 from storage.states import CallStatus, RunStatus
@@ -52,12 +52,25 @@ def _open_calls(tx: Transaction, run: Run) -> list[Call]:
 
 
 def _end_undecided(
-    tx: Transaction, run: Run, target: CallStatus, *, at: datetime, actor: str, output: str
+    tx: Transaction,
+    run: Run,
+    target: CallStatus,
+    *,
+    at: datetime,
+    actor: str,
+    output: str,
+    words: Outputs,
 ) -> int:
+    """End what was not started, and what sub-agents work on: with it they end, too."""
     ended = 0
     for call in _open_calls(tx, run):
         if call.status in (C.PENDING, C.APPROVED):
             ended += moves.call(tx, call, target, at=at, actor=actor, output=output, decided_at=at)
+        elif call.status is C.ENTRUSTED:
+            said = words.stopped(output, _stop(tx, run, call, at=at, actor=actor, words=words))
+            ended += moves.call(
+                tx, call, target, at=at, actor=actor, output=said, decided_at=at, finished_at=at
+            )
         elif call.status is C.UNKNOWN and call.deadline is not None:
             tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
             moves.touch(tx, call.plan_id)
@@ -78,6 +91,7 @@ def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str, words: Output
         at=at,
         actor=actor,
         output=words.cancelled(),
+        words=words,
     )
     # handed back after a crash, and no worker has taken it up yet
     if run.status is not RunStatus.RUNNING:
@@ -105,9 +119,28 @@ def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> 
     never will be.
     """
     output = words.left_behind()
-    _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
+    _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words)
     _lose_running(tx, run, at=at, words=words)
     close_cancelled(tx, run, at=at)
+
+
+def abandon(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
+    """A sub-agent's run has FAILED, and nobody takes it up again: its cards end with it."""
+    output = words.abandoned()
+    _end_undecided(tx, run, C.CANCELLED, at=at, actor="worker", output=output, words=words)
+    _lose_running(tx, run, at=at, words=words)
+    close_cancelled(tx, run, at=at)
+
+
+def _stop(
+    tx: Transaction, run: Run, call: Call, *, at: datetime, actor: str, words: Outputs
+) -> list[children.Did]:
+    """End the run of a call that a sub-agent works on; returns what that has done."""
+    child = children.of_call(tx, run.root_id, call.id)
+    if child is None:
+        return []
+    cancel(tx, child, at=at, actor=actor, words=words)
+    return children.did(tx, child)
 
 
 def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
@@ -124,7 +157,9 @@ def remake(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> int:
     Returns how many calls were. It is the model that says so, in a run that is at work.
     """
     output = words.superseded()
-    ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
+    ended = _end_undecided(
+        tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words
+    )
     for plan in calls.open_plans(tx, run.id):
         runs.close_plan(tx, run, calls.of_plan(tx, plan.id), at=at)
     return ended
@@ -151,7 +186,7 @@ def send_back(
     Returns how many calls.
     """
     output = words.sent_back(person, feedback)
-    ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=person, output=output)
+    ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
     runs.count(tx, run, rounds=run.rounds + 1)
     runs.free(tx, run.id, at=at, actor=person)
     return ended

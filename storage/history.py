@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage.models import Call, Item, Revision, Run
-from storage.spending import OPEN, Counted, attempts
+from storage.spending import AT_WORK, OPEN, Counted, attempts
 from storage.states import CallStatus
 from storage.transaction import Transaction, rows
 
@@ -145,5 +145,5 @@ def counted_before(history: Sequence[Once], call: Call) -> Iterator[Counted]:
         over = each.ended_at is not None and each.ended_at <= now and each.status not in OPEN
         if not over and (each.ended_at is not None or each.status in OPEN):
             yield Counted(None, had[-1])
-        elif each.status in (C.SUCCEEDED, C.UNKNOWN, C.RUNNING):
+        elif each.status in (C.SUCCEEDED, C.UNKNOWN, *AT_WORK):
             yield Counted(each.ended_at or each.created_at, had[-1])

@@ -22,6 +22,7 @@ _WAITING = (
 _OF_LATE = (
     select(Run)
     .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("person_"))
+    .where(col(Run.parent_call) == "")
     .order_by(col(Run.created_at).desc())
     .limit(bindparam("most_"))
 )
@@ -41,7 +42,10 @@ def waiting(
 
 
 def of_late(tx: Transaction, team: str, person: str, most: int, channel: str = "") -> list[Run]:
-    """The newest requests of a person, at most so many; `channel`: of that one only."""
+    """The newest requests of a person, at most so many; `channel`: of that one only.
+
+    A sub-agent's run is part of its request.
+    """
     given = {"team_": team, "person_": person, "most_": most}
     if channel:
         return readable(tx, Run, col(Run.id), _OF_LATE_IN, **given, channel_=channel)

@@ -76,6 +76,8 @@ class Run(Row, table=True):
     thread_ts: str  # "" until the message stands that it begins with; nobody works on it before
     requester: str
     source: RunSource = columns.status(RunSource, RunSource.MESSAGE, index=False)
+    root_id: str = Field(default="", index=True)  # the request's first run, or this one
+    parent_call: str = ""  # the call that entrusted it to a sub-agent
     status: RunStatus = columns.status(RunStatus, RunStatus.READY)
     fence: int = 0
     lease_until: datetime | None = columns.time(nullable=True)

@@ -198,9 +198,13 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
     """Insert a new run, with its audit row."""
     if row.status not in RUN_BIRTHS:
         raise IllegalMoveError(f"a run is not born {row.status}")
+    row.root_id = row.root_id or row.id
     tx.execute(insert_into(Run), values(row))
     place = {"channel": row.channel, "thread_ts": row.thread_ts, "source": row.source}
-    audit.record(tx, "run.born", at=at, actor=row.requester, run_id=row.id, data=place)
+    if row.parent_call:
+        place |= {"call": row.parent_call}
+    actor = "agent" if row.parent_call else row.requester
+    audit.record(tx, "run.born", at=at, actor=actor, run_id=row.id, data=place)
 
 
 def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
-from storage import calls, runs
+from storage import calls, children, runs
 from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, first, readable, rows
@@ -71,7 +71,7 @@ def by_id(tx: Transaction, team: str, text: str) -> Run | None:
     run = runs.get(tx, text)
     call = None if run else calls.get(tx, text) or _by_digest(tx, team, text.removeprefix("#"))
     run = runs.get(tx, call.run_id) if call else run
-    return run if run is not None and run.team == team else None
+    return children.root(tx, run) if run is not None and run.team == team else None
 
 
 def _by_digest(tx: Transaction, team: str, digest: str) -> Call | None:
@@ -88,4 +88,4 @@ def at(tx: Transaction, team: str, channel: str, ts: str, thread_ts: str) -> Run
     message = first(tx, Message, _AT, ts_=ts, channel_=channel)
     run = runs.get(tx, message.run_id) if message and message.run_id else None
     run = run or runs.in_thread(tx, team, channel, thread_ts)
-    return run if run is not None and run.team == team else None
+    return children.root(tx, run) if run is not None and run.team == team else None

@@ -40,7 +40,7 @@ from storage.transaction import Transaction, first, rows
 
 PURGE = "run.purged"  # the audit's event
 _OTHER: Any = aliased(Run)
-_OPEN_CALL = or_(calls.WAITS, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
+_OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
 _DONE = (MessageStatus.SENT, MessageStatus.FAILED)
 _SAME_THREAD = [
     getattr(_OTHER, name) == getattr(Run, name) for name in ("team", "channel", "thread_ts")

@@ -17,7 +17,7 @@ from sqlmodel import col
 from storage import calls, moves
 from storage.columns import values
 from storage.models import PURGED, Call, Delivery, Item, Plan, Run
-from storage.states import RUN_OPEN, CallStatus, RunSource, RunStatus
+from storage.states import MODELLED, RUN_OPEN, CallStatus, RunStatus
 from storage.transaction import Transaction, first, insert_into, readable, rows
 
 _GET = select(Run).where(col(Run.id) == bindparam("id_"))
@@ -40,7 +40,8 @@ _IN_THREAD = (
         *(
             col(getattr(Run, name)) == bindparam(f"{name}_")
             for name in ("team", "channel", "thread_ts")
-        )
+        ),
+        col(Run.parent_call) == "",
     )
     .order_by(col(Run.created_at).desc(), col(Run.id))
     .limit(1)
@@ -59,6 +60,7 @@ _BEGUN_IN = (
     .limit(1)
 )
 _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
+    col(Run.parent_call) == "",  # what a sub-agent uses is counted with its request
     col(Run.team) == bindparam("team_"),
     col(Run.requester) == bindparam("requester_"),
     or_(col(Run.updated_at) > bindparam("since_"), col(Run.status) == RunStatus.RUNNING),
@@ -69,7 +71,7 @@ _TRANSCRIPT = (
     .where(
         *(
             col(getattr(Run, name)) == bindparam(f"{name}_")
-            for name in ("team", "channel", "thread_ts")
+            for name in ("team", "channel", "thread_ts", "parent_call")
         ),
         col(Item.body) != PURGED,
     )
@@ -94,13 +96,12 @@ _FREE = select(Run).where(
         col(Plan.run_id) == bindparam("id_"),
         col(Plan.answered).is_(False),
         col(Call.plan_id) == col(Plan.id),
-        calls.WAITS,
+        calls.HOLDS_UP,
     ),
 )
-_COUNT_TURN = (
+_COUNT_IN_ROOT = (
     update(Run)
-    .where(col(Run.id) == bindparam("id_"), col(Run.fence) == bindparam("fence_"))
-    .where(col(Run.status) == RunStatus.RUNNING)
+    .where(col(Run.id) == bindparam("id_"))
     .values(
         turns=col(Run.turns) + 1,
         **{
@@ -108,6 +109,10 @@ _COUNT_TURN = (
             for name in ("tokens", "calls", "cards")
         },
     )
+)
+_COUNT_TURN = (
+    _COUNT_IN_ROOT.where(col(Run.fence) == bindparam("fence_"))
+    .where(col(Run.status) == RunStatus.RUNNING)
     .returning(Run.__table__)  # type: ignore[attr-defined]  # SQLModel does not tell
 )
 
@@ -148,7 +153,7 @@ def rooted(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
 
 
 def in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> Run | None:
-    """The newest run of a thread, whatever its status."""
+    """The newest run of a thread, whatever its status; a sub-agent's is its parent's business."""
     return first(tx, Run, _IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts)
 
 
@@ -167,7 +172,7 @@ def is_open(run: Run | None) -> bool:
 
 def is_form(run: Run | None) -> bool:
     """Whether this is a request without the agent: with a form, or by a program."""
-    return run is not None and run.source is not RunSource.MESSAGE
+    return run is not None and run.source not in MODELLED
 
 
 def claim(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
@@ -222,8 +227,11 @@ def reword(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
 
 def count_turn(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int) -> Run | None:
     """Count one more turn of a run that is RUNNING under its fence; the row, None otherwise."""
-    given = {"id_": run.id, "fence_": run.fence, "tokens_": tokens, "calls_": calls}
-    return first(tx, Run, _COUNT_TURN, **given, cards_=cards)
+    used = {"tokens_": tokens, "calls_": calls, "cards_": cards}
+    counted = first(tx, Run, _COUNT_TURN, id_=run.id, fence_=run.fence, **used)
+    if counted is not None and counted.parent_call:  # one budget for all of its request
+        tx.execute(_COUNT_IN_ROOT, {"id_": counted.root_id, **used})
+    return counted
 
 
 def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
@@ -239,20 +247,15 @@ def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
 
 def append(tx: Transaction, run: Run, body: dict[str, Any], *, at: datetime) -> None:
     """Append one item to the run's thread, as the model sends or sees it."""
-    row = Item(
-        run_id=run.id,
-        turn=run.turns,
-        body=json.dumps(body, ensure_ascii=False),
-        created_at=at,
-    )
+    text = json.dumps(body, ensure_ascii=False)
+    row = Item(run_id=run.id, turn=run.turns, body=text, created_at=at)
     tx.execute(insert_into(Item), values(row))
 
 
 def transcript(tx: Transaction, run: Run) -> list[dict[str, Any]]:
-    """Every item of the run's thread, in order."""
-    found = tx.scalars(
-        _TRANSCRIPT, {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
-    )
+    """Every item of the run's thread, in order; a sub-agent has its own."""
+    given = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
+    found = tx.scalars(_TRANSCRIPT, {**given, "parent_call_": run.parent_call})
     # at once: several times as fast as one by one
     items: list[dict[str, Any]] = json.loads(f"[{','.join(found)}]")
     return items
@@ -279,7 +282,7 @@ def close_plan(tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime
         return False
     for call in found:
         about = {"call_id": call.provider_id}
-        if run.source is not RunSource.MESSAGE:  # no model proposed it: it enters with its end
+        if is_form(run):  # no model proposed it: it enters with its end
             current = calls.revision(tx, call.id, call.revision)
             given = {"name": call.tool, "arguments": current.arguments if current else "{}"}
             append(tx, run, {"type": "function_call", **about, **given}, at=at)

@@ -21,7 +21,8 @@ from storage.transaction import Transaction, insert_into
 C = CallStatus
 EVER = datetime.min.replace(tzinfo=UTC)
 OPEN = (C.PENDING, C.APPROVED)
-COUNTED = (*OPEN, C.RUNNING, C.SUCCEEDED, C.UNKNOWN)
+AT_WORK = (C.RUNNING, C.ENTRUSTED)
+COUNTED = (*OPEN, *AT_WORK, C.SUCCEEDED, C.UNKNOWN)
 _COUNTED = (
     select(
         col(Call.id),
@@ -40,7 +41,7 @@ _COUNTED = (
         col(Run.team) == bindparam("team_"),
         col(Call.tool) == bindparam("tool_"),
         col(Call.status).in_(COUNTED),
-        col(Call.status).in_((*OPEN, C.RUNNING))
+        col(Call.status).in_((*OPEN, *AT_WORK))
         | col(Call.finished_at).is_(None)
         | (col(Call.finished_at) > bindparam("since_")),
     )
@@ -94,7 +95,7 @@ def counted(
             later = (created_at, call_id) > (beside.created_at, beside.id)
             if call_id == beside.id or (later and status in OPEN):
                 continue
-        ended = None if status in (*OPEN, C.RUNNING) else finished_at or decided_at or created_at
+        ended = None if status in (*OPEN, *AT_WORK) else finished_at or decided_at or created_at
         yield Counted(ended, arguments)
 
 

@@ -5,6 +5,8 @@ call:  born PENDING · APPROVED · REFUSED
        PENDING  ─► ANSWERED (a question, by a person; it never runs)
        APPROVED ─► RUNNING | CANCELLED | SUPERSEDED | INVALIDATED | PENDING (asked again)
        RUNNING  ─► SUCCEEDED | FAILED | UNKNOWN | PENDING (what was shown had changed: asked again)
+       RUNNING  ─► ENTRUSTED (a sub-agent's run works on it) ─► SUCCEEDED | FAILED
+       ENTRUSTED ─► CANCELLED | SUPERSEDED (its request is over or remade, and so is that run)
        UNKNOWN  ─► SUCCEEDED | FAILED (a person says which) | APPROVED (a new vote to run it again)
 run:   READY ─► RUNNING ─► WAITING ─► READY … ─► COMPLETED | FAILED | CANCELLED
        WAITING, READY, RUNNING ─► CANCELLED;  FAILED ─► READY (retry)
@@ -34,6 +36,7 @@ class CallStatus(StrEnum):
     SUPERSEDED = "superseded"  # the requester asked for something else
     INVALIDATED = "invalidated"  # what was shown is no longer what would run
     RUNNING = "running"  # written before the effect
+    ENTRUSTED = "entrusted"  # a sub-agent works on it, in a run of its own; nobody holds a worker
     SUCCEEDED = "succeeded"  # the tool returned
     FAILED = "failed"  # the tool raised, or a person said it did not happen
     UNKNOWN = "unknown"  # it started and nobody knows how it ended
@@ -71,7 +74,7 @@ class RunStatus(StrEnum):
 
     READY = "ready"  # a worker may take it
     RUNNING = "running"  # a worker has it, with a fence and a lease
-    WAITING = "waiting"  # for people
+    WAITING = "waiting"  # for people, or for a sub-agent
     COMPLETED = "completed"  # answered
     FAILED = "failed"  # could not go on; Retry makes it READY again
     CANCELLED = "cancelled"  # the requester stopped it
@@ -83,6 +86,7 @@ class RunSource(StrEnum):
     MESSAGE = "message"  # a person's words; the model proposes the calls
     FORM = "form"  # a person filled in a tool's form; no model takes part
     PROGRAM = "program"  # code in the bot's own process asked, in a person's name; no model either
+    RUN = "run"  # a call of another run: a sub-agent works on it, and its model proposes the calls
 
 
 class MessageStatus(StrEnum):
@@ -112,6 +116,7 @@ class MessageKind(StrEnum):
     MARK = "mark"  # the reaction on the request itself, which stands in `ts`
 
 
+MODELLED = (RunSource.MESSAGE, RunSource.RUN)  # a model says which calls are to be made
 DRAWN = (MessageKind.CARD, MessageKind.COPY)  # from the rows of calls, again and again
 
 
@@ -167,7 +172,8 @@ CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
         }
     ),
     C.APPROVED: frozenset({C.RUNNING, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED, C.PENDING}),
-    C.RUNNING: frozenset({C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.PENDING}),
+    C.RUNNING: frozenset({C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.PENDING, C.ENTRUSTED}),
+    C.ENTRUSTED: frozenset({C.SUCCEEDED, C.FAILED, C.CANCELLED, C.SUPERSEDED}),
     C.UNKNOWN: frozenset({C.SUCCEEDED, C.FAILED, C.APPROVED}),
     C.REFUSED: frozenset(),
     C.REJECTED: frozenset(),

@@ -14,9 +14,11 @@ from sqlmodel import col
 from storage.models import PURGED, Item, Run
 from storage.transaction import Transaction
 
+Place = tuple[str, str, str, str]  # team, channel, thread, and a sub-agent's call
 KEPT = 4_000_000  # characters of JSON that are kept in memory, of the threads read last
 _IN_THREAD = (
-    col(getattr(Run, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")
+    col(getattr(Run, name)) == bindparam(f"{name}_")
+    for name in ("team", "channel", "thread_ts", "parent_call")
 )
 _SINCE = (
     select(col(Item.seq), col(Item.body))
@@ -44,15 +46,16 @@ class Transcripts:
     def __init__(self) -> None:
         """Nothing has been read yet."""
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, str, str], Transcript] = OrderedDict()
+        self._known: OrderedDict[Place, Transcript] = OrderedDict()
         self._size = 0
 
     def read(self, tx: Transaction, run: Run) -> Transcript:
-        """The transcript of the run's thread as of this transaction."""
-        thread = (run.team, run.channel, run.thread_ts)
+        """The transcript of the run's thread as of this transaction; a sub-agent has its own."""
+        thread = _place(run)
         with self._lock:
             had = self._known.get(thread, Transcript())
-        given = dict(zip(("team_", "channel_", "thread_ts_"), thread, strict=True))
+        names = ("team_", "channel_", "thread_ts_", "parent_call_")
+        given = dict(zip(names, thread, strict=True))
         rows = tx.execute(_SINCE, {**given, "after_": had.last})
         now = _longer(had, rows) if rows else had
         self._keep(thread, now)
@@ -60,15 +63,19 @@ class Transcripts:
 
     def forget(self, run: Run) -> None:
         """Read the run's thread anew next time: what was said in it has been purged."""
-        self._keep((run.team, run.channel, run.thread_ts), Transcript())
+        self._keep(_place(run), Transcript())
 
-    def _keep(self, thread: tuple[str, str, str], transcript: Transcript) -> None:
+    def _keep(self, thread: Place, transcript: Transcript) -> None:
         with self._lock:
             before = self._known.pop(thread, Transcript())
             self._known[thread] = transcript
             self._size += transcript.size - before.size
             while self._size > KEPT:
                 self._size -= self._known.popitem(last=False)[1].size
+
+
+def _place(run: Run) -> Place:
+    return (run.team, run.channel, run.thread_ts, run.parent_call)
 
 
 def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:

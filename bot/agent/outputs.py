@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from bot.agent import sub_agents
+
 MOST_QUOTED = 500  # characters of a person's words
 INVALID = "INVALID ARGUMENTS"
 UNKNOWN = (
@@ -223,6 +225,16 @@ def withdrawn() -> str:
         "CANCELLED: the requester withdrew this call; it was not run. "
         "Do not propose it again unasked."
     )
+
+
+def stopped(why: str, done: Sequence[tuple[str, str, str]]) -> str:
+    """Return the output of a call whose sub-agent was stopped; `why` tells of a call's end."""
+    return sub_agents.stopped(why, done)
+
+
+def abandoned() -> str:
+    """Return the output of a call of a sub-agent that could not go on."""
+    return "CANCELLED: whoever proposed it could not go on, so it was not run."
 
 
 def left_behind() -> str:

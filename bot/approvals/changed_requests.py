@@ -11,7 +11,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.messages import answers
 from bot.messages.incoming import message_text
-from storage import audit, calls, endings, inbox, outbox, runs
+from storage import audit, calls, children, endings, inbox, outbox, runs
 from storage.models import Delivery, Run
 from storage.states import DeliveryStatus
 from storage.transaction import Transaction
@@ -97,7 +97,8 @@ def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime
 
 def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:
     """Say it on the cards, in the request's thread, and under each card that stands elsewhere."""
-    plans = calls.open_plans(tx, run.id)
+    agents = children.open_in(tx, run.root_id)
+    plans = [plan for each in agents for plan in calls.open_plans(tx, each.id)]
     for plan in plans:
         outbox.redraw(tx, plan.id)
     outbox.everywhere(tx, run, [each.id for each in plans], f"reworded:{delivery.seq}", text)

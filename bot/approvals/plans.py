@@ -13,7 +13,7 @@ from bot.tools import Registry
 from storage import calls, decisions, endings, inbox, outbox, runs
 from storage.models import Delivery
 from storage.outcomes import Open
-from storage.states import RunSource, Verb
+from storage.states import Verb
 from storage.store import Store
 
 
@@ -70,7 +70,7 @@ class PlanChanges:
                 refused = verdict or No("not_approver")
                 record_refusal(tx, delivery, found.call, Verb.SEND_BACK, refused)
                 tell(tx, delivery, self._permissions.refusal(refused, found.call, Verb.REJECT))
-            elif run.source is not RunSource.MESSAGE:
+            elif runs.is_form(run):
                 tell(tx, delivery, requests.nobody_plans())
             elif run.rounds >= self._max_rounds:
                 tell(tx, delivery, refusals.sent_back_enough(run.rounds))

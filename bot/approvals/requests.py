@@ -16,10 +16,10 @@ from bot.messages.sentences import notices, refusals
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
-from storage import audit, calls, endings, inbox, moves, outbox, resolutions, runs
+from storage import audit, calls, children, endings, inbox, moves, outbox, resolutions, runs
 from storage.models import Delivery, Run
 from storage.outcomes import Applied, Decided
-from storage.states import CallStatus, Resolution, RunSource, RunStatus, Verb
+from storage.states import CallStatus, Resolution, RunStatus, Verb
 from storage.store import Store
 
 
@@ -94,7 +94,8 @@ class Requests:
     def cancel(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, for its requester."""
         with self._store.write() as tx:
-            run = runs.get(tx, run_id)
+            found = runs.get(tx, run_id)
+            run = children.root(tx, found) if found else None  # a sub-agent's ends with its request
             if run is None:
                 tell(tx, delivery, refusals.stale_card())
             elif run.requester != delivery.user:
@@ -119,7 +120,7 @@ class Requests:
         with self._store.write() as tx:
             run = runs.get(tx, run_id)
             newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
-            if run is not None and run.source is not RunSource.MESSAGE:
+            if runs.is_form(run):
                 newest = run  # it goes on by itself, beside what is said there
             is_last = newest is not None and newest.id == run_id and newest.purged_at is None
             if run is None:

@@ -24,6 +24,13 @@ class Limits(BaseModel):
     max_cards: Count = Field(
         10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may show people."
     )
+    max_depth: int = Field(
+        2,
+        title="COUNTERSIGN_MAX_DEPTH",
+        ge=0,
+        le=5,
+        description="How many sub-agents may stand one below the other; 0 for none at all.",
+    )
     max_tokens: int = Field(
         200_000,
         title="COUNTERSIGN_MAX_TOKENS",

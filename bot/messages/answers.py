@@ -70,6 +70,7 @@ _ENDED = {  # in the order in which they are told
     CallStatus.PENDING: "still waits",
     CallStatus.APPROVED: "still waits",
     CallStatus.RUNNING: "still runs",
+    CallStatus.ENTRUSTED: "a sub-agent still works on it",
 }
 _SHORT = {_ENDED[CallStatus.UNKNOWN]: "unknown", _ENDED[CallStatus.EXPIRED]: "expired"}
 

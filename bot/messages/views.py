@@ -97,6 +97,15 @@ class CallView:
 
 
 @dataclass(frozen=True, slots=True)
+class Errand:
+    """What one sub-agent was asked on the way to a call."""
+
+    agent: str  # its tool's title
+    by: str  # who asked it: another sub-agent's title, "" for the requester's agent
+    what: str  # its tool's effect: "Ask the refund desk: refund order 1042"
+
+
+@dataclass(frozen=True, slots=True)
 class CardView:
     """One message: the calls of one plan that go to one approver route (or one part of them)."""
 
@@ -114,6 +123,7 @@ class CardView:
     asked: tuple[str, ...] = ()
     # what messages of the request read now that were edited after the agent had read them
     reworded: tuple[str, ...] = ()
+    errands: tuple[Errand, ...] = ()  # the sub-agents between the requester's agent and the calls
     origin: str = ""  # permalink of the request when the card is shown elsewhere
     undecided: int = (
         0  # calls of the whole plan that wait, where one that is approved waits for them

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from bot.agent import outputs
+from bot.agent import outputs, sub_agents
 from bot.approvals.terms.progress import approving
 from bot.approvals.terms.renewal import Renewal
 from bot.clock import Clock
@@ -18,7 +18,7 @@ from bot.runs.results import put_table, say_outcome
 from bot.signals import Signals
 from bot.tools import Effect, Registry
 from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut
-from storage import audit, calls, endings, moves, runs, spending
+from storage import audit, calls, endings, errands, moves, runs, spending
 from storage.models import Call, Run
 from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus, Verb
@@ -61,6 +61,8 @@ class Endings:
         if isinstance(outcome, TimedOut):
             self._watch(run, call, outcome.future)
         self._signals.post.give()
+        if self._is_sub_agent(call):
+            self._signals.work.give()  # its run is ready
         if held is None:
             raise moves.FencedError(run.id)
         return held
@@ -146,6 +148,11 @@ class Endings:
             )
 
         match outcome:
+            case Ran(output=text) if self._is_sub_agent(call):
+                if going_on:
+                    errands.entrust(tx, run, call, sub_agents.task(run.requester, text), at=now)
+                else:
+                    end(C.FAILED, outputs.failed(f"{sub_agents.OVER}."), sub_agents.OVER)
             case Ran(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded(ran, text), summary)
             case Renewal() as renewal:
@@ -169,6 +176,10 @@ class Endings:
         if isinstance(outcome, Ran) and outcome.table is not None and going_on:
             put_table(tx, run, call, outcome.table)
         return plan
+
+    def _is_sub_agent(self, call: Call) -> bool:
+        tool = self._tools.get(call.tool)
+        return tool is not None and tool.agent is not None
 
     def _watch(self, run: Run, call: Call, future: Future[Any]) -> None:
         """Keep a result that comes after the time-out in the audit; it changes nothing."""

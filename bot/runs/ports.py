@@ -123,8 +123,9 @@ class PresenceAloud:
         self._live.tell(lambda: RunEvent(EventKind.WAITS, run))
 
     def done(self, run: Run) -> None:
-        """It is over."""
-        over_aloud(self._presence.done, self._live)(run)
+        """It is over, and with it the request, unless it was a sub-agent's part of one."""
+        if not run.parent_call:
+            over_aloud(self._presence.done, self._live)(run)
 
 
 def over_aloud(ended: Callable[[Run], None], live: Live) -> Callable[[Run], None]:

@@ -21,7 +21,19 @@ from bot.policy.gates import Ask, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import UNKNOWN_WAIT
 from bot.tools import Registry
-from storage import audit, calls, decisions, endings, grants, inbox, moves, outbox, runs
+from storage import (
+    audit,
+    calls,
+    children,
+    decisions,
+    endings,
+    errands,
+    grants,
+    inbox,
+    moves,
+    outbox,
+    runs,
+)
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
@@ -62,10 +74,13 @@ class Restored:
                         text=record.not_taken_up(),
                     )
             grants.revoke_all(tx, now)
-            over = [run for run in runs.unfinished(tx) if not self._goes_on(tx, run, now)]
+            # sub-agents before those who wait for them
+            found = sorted(runs.unfinished(tx), key=lambda run: -children.depth(tx, run))
+            over = [run for run in found if not self._goes_on(tx, run, now)]
         self.store.accept()
         for run in over:
-            self.ended(run)
+            if not run.parent_call:
+                self.ended(run)
 
     def _goes_on(self, tx: Transaction, run: Run, now: datetime) -> bool:
         """Settle what was under way in a run; False where it is over by that."""
@@ -73,7 +88,7 @@ class Restored:
         for plan in plans:
             for call in calls.of_plan(tx, plan.id):
                 self._ask(tx, run, call, now)
-        waits = any(calls.waits(each) for plan in plans for each in calls.of_plan(tx, plan.id))
+        waits = calls.run_waits(tx, run.id)
         if run.status is R.FAILED:  # only a person takes it up again
             return True
         outbox.close_streams(tx, run.id)
@@ -83,6 +98,11 @@ class Restored:
             ready = runs.get(tx, run.id)
             assert ready is not None
             endings.cancel(tx, ready, at=now, actor="system", words=outputs)
+        if run.parent_call:
+            if not waits:
+                end, said = C.CANCELLED, outputs.stopped(WHY, children.did(tx, run))
+                errands.hand_in(tx, run, end, at=now, actor="system", output=said, note=WHY)
+            return waits
         text = record.put_back(waits)
         outbox.notice(tx, run, f"restored:{run.id}:{audit.head(tx).seq}", {"text": text})
         return waits

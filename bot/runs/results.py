@@ -16,7 +16,7 @@ from bot.messages.answers import Ended, fits_cell, record_line, table_room
 from bot.messages.sentences import notices
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
-from storage import calls, outbox
+from storage import calls, outbox, runs
 from storage.models import Call, Run
 from storage.states import CallStatus, MessageKind
 from storage.transaction import Transaction
@@ -79,6 +79,14 @@ def say_outcome(
     outbox.notice(tx, run, _outcome_key(call), {"text": text})
 
 
+def say_end(tx: Transaction, tools: Registry, call_id: str) -> None:
+    """Say the same of a call that a sub-agent has worked on; "" for none."""
+    call = calls.get(tx, call_id)
+    run, shown = (runs.get(tx, call.run_id), calls.approved(tx, call)) if call else (None, None)
+    if run is not None and shown is not None:
+        say_outcome(tx, tools, run, shown, calls.of_plan(tx, shown.call.plan_id))
+
+
 def _people(run: Run, approved: calls.Approved) -> notices.People:
     return notices.People(
         run.requester,
@@ -101,7 +109,7 @@ def _outcome_key(call: Call) -> str:
 
 def record_of(tx: Transaction, tools: Registry, run_id: str) -> str:
     """Return in one line what became of the run's calls that change something or asked people."""
-    found = calls.of_run(tx, run_id)
+    found = calls.of_request(tx, run_id)  # also of its sub-agents
     counting = [call for place, call in enumerate(found) if _counts(call, found[place + 1 :])]
     return record_line([_ended(tx, tools, call) for call in counting])
 

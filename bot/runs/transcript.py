@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bot.agent import outputs, prompt
+from bot.agent import outputs, prompt, sub_agents
 from bot.agent.turn import Proposal, Proposed
 from bot.messages.sentences import notices
 from storage import outbox
@@ -41,19 +41,13 @@ def rename(proposal: Proposal, proposed: list[Proposed], prepared: list[Prepared
         proposal.items[each.index]["call_id"] = ours.call.provider_id
 
 
-def function(tool: Any) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.schema(),
-        "strict": False,
-    }
-
-
 def standing(waiting: Iterable[Call]) -> dict[str, str]:
     """Return what the model is told meanwhile of calls of a plan that waits, by its own ids."""
-    told = {CallStatus.PENDING: outputs.WAITS, CallStatus.APPROVED: outputs.APPROVED_AND_WAITS}
+    told = {
+        CallStatus.PENDING: outputs.WAITS,
+        CallStatus.APPROVED: outputs.APPROVED_AND_WAITS,
+        CallStatus.ENTRUSTED: sub_agents.WORKING,
+    }
     return {call.provider_id: told.get(call.status, call.output) for call in waiting}
 
 

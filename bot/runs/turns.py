@@ -10,21 +10,24 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bot.agent import outputs, prompt
+from bot.agent import outputs
 from bot.agent.turn import ModelTurns, PlannerError, Proposal, Reply
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.limits import Allowance
 from bot.clock import Clock
+from bot.live import Live
 from bot.messages.answers import whole_answer
 from bot.messages.sentences import notices
 from bot.runs import transcript
+from bot.runs.children.returning import give_up, hand_in
+from bot.runs.children.unheard import Unheard
 from bot.runs.ports import Answer, AnswerAloud, Presence, Thread, announce_wait
 from bot.runs.proposals.prepared import asks_people, born, only_reads, only_waits, show
 from bot.runs.proposals.proposals import Proposals
-from bot.runs.results import record_of
+from bot.runs.results import record_of, say_end
 from bot.signals import Signals
 from bot.tools import Registry
-from storage import calls, endings, inbox, moves, outbox, runs
+from storage import calls, children, endings, inbox, moves, outbox, runs
 from storage.models import Call, Plan, Run
 from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus, Verb
@@ -76,6 +79,7 @@ class Turns:
         self._tools = tools
         self._signals = signals
         self._planner = planner
+        self._roles = proposals.roles
         self._proposals = proposals
         self._limits = limits
         self._transcripts = transcripts
@@ -93,18 +97,17 @@ class Turns:
         self._signals.give_way()
         self._presence.working(run)
         self._thread.take_in(run)
+        role = self._roles.of(run)
         with self._store.read() as tx:
             over = self._limits.on_going_on(tx, run)
             before = self._transcripts.read(tx, run)
         if over:
             return self._end(run, over, beside=bool(waiting))
         items = transcript.complete(before, transcript.standing(waiting))
-        tools = [transcript.function(tool) for tool in self._tools]
+        tools = [*role.offered(), *([outputs.REPLACE] if waiting else [])]
         answer = self._aloud(run)
         try:
-            result = self._planner.turn(
-                items, [*tools, outputs.REPLACE] if waiting else tools, prompt.INSTRUCTIONS, answer
-            )
+            result = self._planner.turn(items, tools, role.instructions, answer)
             said = Heard(result, before.proposed, beside=bool(waiting))
             return until_stored(
                 lambda: self._stored(run, said, answer),
@@ -122,6 +125,8 @@ class Turns:
             raise
 
     def _aloud(self, run: Run) -> AnswerAloud:
+        if run.parent_call:  # a sub-agent's words are heard by nobody but who asked it
+            return AnswerAloud(Unheard(), Live(), run)
         return AnswerAloud(self._answer(run), self._signals.live, run)
 
     def _stored(self, run: Run, said: Heard, answer: AnswerAloud) -> bool:
@@ -131,10 +136,16 @@ class Turns:
 
     def _end(self, run: Run, text: str, *, beside: bool) -> bool:
         item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        return self._store_reply(run, Reply(text, [item], 0), self._aloud(run), beside=beside)
+        reply = Reply(text, [item], 0)
+        return self._store_reply(run, reply, self._aloud(run), beside=beside, stopped=True)
 
-    def _store_reply(self, run: Run, reply: Reply, answer: AnswerAloud, *, beside: bool) -> bool:
-        """Store an answer: the request is done, or waits for people as before (`beside`)."""
+    def _store_reply(
+        self, run: Run, reply: Reply, answer: AnswerAloud, *, beside: bool, stopped: bool = False
+    ) -> bool:
+        """Store an answer: the request is done, or waits for people as before (`beside`).
+
+        `stopped`: it is ours, for a limit was reached.
+        """
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             held = self._count(tx, run, reply)
@@ -147,9 +158,14 @@ class Turns:
             target = R.WAITING if beside else R.COMPLETED
             if not more and not moves.run(tx, held, target, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
+            if last and run.parent_call:
+                back = give_up if stopped else hand_in
+                say_end(tx, self._tools, back(tx, self._tools, held, text, at=now))
         answer.stored()
         if last:
             self._presence.done(run)
+        if last and run.parent_call:
+            self._signals.work.give()  # whoever asked it goes on
         if beside and not more:
             announce_wait(run, self._signals, self._presence)
         self._signals.post.give()
@@ -161,7 +177,7 @@ class Turns:
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
         prepared = self._proposals.prepare(run, row.id, proposal.calls, said.taken)
         if said.beside and not said.replaced:
-            only_reads(prepared)
+            only_reads(prepared, self._tools)
         transcript.rename(proposal, proposal.calls, prepared)
         asked = asks_people(prepared)
         with self._store.write(durable=False) as tx:
@@ -191,7 +207,8 @@ class Turns:
 
     def _take_back(self, tx: Transaction, run: Run) -> None:
         """End what waits in favour of something else, and tell those who had approved of it."""
-        for plan in calls.open_plans(tx, run.id):
+        agents = children.open_in(tx, run.root_id)
+        for plan in (plan for each in agents for plan in calls.open_plans(tx, each.id)):
             waiting = [
                 call
                 for call in calls.of_plan(tx, plan.id)

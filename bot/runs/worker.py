@@ -27,11 +27,13 @@ from bot.messages import answers
 from bot.messages.sentences import notices
 from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
+from bot.runs.children.returning import give_up
 from bot.runs.endings import Held
 from bot.runs.executor import CallExecutor
 from bot.runs.ports import Presence, announce_wait
+from bot.runs.results import say_end
 from bot.signals import Signals
-from bot.tools import Effect
+from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Run
 from storage.patience import passes, reason, until_stored
@@ -58,6 +60,7 @@ class Worker:
         *,
         turns: Mapping[RunSource, Turn],
         executor: CallExecutor,
+        tools: Registry,
         authority: Authority,
         presence: Presence,
     ) -> None:
@@ -71,6 +74,7 @@ class Worker:
         self._signals = signals
         self._turns = turns
         self._executor = executor
+        self._tools = tools
         self._authority = authority
         self._presence = presence
 
@@ -160,7 +164,7 @@ class Worker:
         ):
             self._presence.working(run)
             return self._executor.execute(run, at_once) or True
-        if any(calls.waits(call) for call in found):
+        if any(calls.holds_up(call) for call in found):
             spoken_to = self._is_spoken_to(run)
             return self._turns[run.source](run, found) if spoken_to else self._wait(run, found)
         if approved := next((c for c in found if c.status is C.APPROVED), None):
@@ -211,7 +215,7 @@ class Worker:
         now = self._clock.now()
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
-            decided = not any(calls.waits(call) for call in calls.of_plan(tx, plan_id))
+            decided = not any(calls.holds_up(call) for call in calls.of_plan(tx, plan_id))
             if decided or inbox.held(tx, run.id):
                 return True
             if not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
@@ -261,8 +265,9 @@ class Worker:
         # a connection that we cut ourselves is no failure
         if run is None or self._signals.stopping.is_set():
             return
-        give_up = partial(self._give_up, run, why)
-        if self._patiently(give_up, f"run {run.id}: that it failed"):
+        ending = partial(self._give_up, run, why)
+        if self._patiently(ending, f"run {run.id}: that it failed"):
+            self._signals.work.give()  # whoever asked a sub-agent goes on
             self._presence.done(run)
 
     def _give_up(self, run: Run, why: str) -> bool:
@@ -273,6 +278,9 @@ class Worker:
             if held is None or held.fence != run.fence or held.status is not R.RUNNING:
                 return False
             moves.run(tx, held, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why)
+            if run.parent_call:
+                say_end(tx, self._tools, give_up(tx, self._tools, held, why, at=now))
+                return True
             text = notices.gave_up(why)
             outbox.notice(
                 tx,
@@ -284,10 +292,7 @@ class Worker:
 
 
 def _stops_the_rest(call: Call) -> bool:
-    """Return whether what comes after it in its plan is not run: it went wrong, or went unanswered.
-
-    Reads change nothing, so one that failed stops nothing.
-    """
+    """Return whether it ended so that the rest of its plan is not run; no read does."""
     if is_question(call):
         return call.status is C.EXPIRED
     return call.does != Effect.READ and call.status in (C.FAILED, C.UNKNOWN)

@@ -63,7 +63,7 @@ class Renderer:
         """Return the emoji that the request is to wear now, and the version that shows."""
         with self.store.read() as tx:
             current = outbox.by_key(tx, row.key) or row
-            return mark_of(calls.of_run(tx, row.run_id)), current.wanted
+            return mark_of(calls.of_request(tx, row.run_id)), current.wanted
 
     def _words(self, row: Message, body: Mapping[str, Any]) -> Drawn:
         """Draw what is not a card."""

@@ -22,7 +22,7 @@ from bot.messages.actions.targets import CallTarget
 from bot.messages.questions.said import in_words
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
-from storage import calls, home, life, questions, runs
+from storage import calls, children, home, life, questions, runs
 from storage.masking import masked
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus, Verb
@@ -189,7 +189,8 @@ def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> 
     run = runs.get(tx, call.run_id if call else wanted)
     if run is None:
         return None
-    told = [call] if call else calls.of_run(tx, run.id)
+    run = children.root(tx, run)
+    told = [call] if call else calls.of_request(tx, run.id)
     said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
     return RunTold(
         id=run.id,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -32,6 +32,9 @@ from bot.tools.registration import (
     check_functions,
 )
 from bot.tools.schema import written
+
+if TYPE_CHECKING:
+    from bot.tools.agents import Agent
 
 REASON_SCHEMA = {"type": "string", "maxLength": 500, "description": "Why, for the approver."}
 
@@ -151,6 +154,7 @@ class Tool(Generic[A]):
     # though it only reads, people are asked unless a rule of the policy allows it by name
     asks: bool = False
     risk: Risk = "medium"  # for the rules of the policy
+    agent: Agent | None = None  # whoever works on it; its function then says what that is asked
 
     @property
     def takes_reason(self) -> bool:
@@ -169,9 +173,13 @@ class Tool(Generic[A]):
 
     def schema_digest(self) -> str:
         """SHA-256 over name, effect class and argument schema: changes when the tool is another one
-        (hex).
+        (hex). A sub-agent is another one with another prompt or other tools.
         """
-        return _schema_digest(self.name, self.does, self.arguments)
+        digest = _schema_digest(self.name, self.does, self.arguments)
+        if self.agent is None:
+            return digest
+        body = json.dumps([digest, self.agent.prompt, self.agent.tools])
+        return hashlib.sha256(body.encode()).hexdigest()
 
     def masked(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The same values with secret fields replaced by a mask of fixed length."""

@@ -45,7 +45,7 @@ verdict = "ask"
 [[rule]]
 verdict = "allow"
 """
-COUNTED = {C.PENDING, C.APPROVED, C.RUNNING, C.SUCCEEDED, C.UNKNOWN}
+COUNTED = {C.PENDING, C.APPROVED, C.RUNNING, C.ENTRUSTED, C.SUCCEEDED, C.UNKNOWN}
 
 
 class Ledger:
@@ -138,7 +138,7 @@ def test_whose_calls_count(ledger: Ledger) -> None:
     assert (ledger.sum(), ledger.sum(Spent("put", "amount", 86_400))) == (1, 100)
 
 
-@pytest.mark.parametrize("status", [C.PENDING, C.APPROVED, C.RUNNING])
+@pytest.mark.parametrize("status", [C.PENDING, C.APPROVED, C.RUNNING, C.ENTRUSTED])
 def test_what_is_open_counts_however_old_it_is(ledger: Ledger, status: CallStatus) -> None:
     """It was asked days ago and may be paid today."""
     ledger.call("300.00", status, at=AT - 20 * DAY, decided_at=AT - 19 * DAY)
@@ -216,6 +216,7 @@ def test_calls_proposed_together_count(ledger: Ledger) -> None:
         (C.PENDING, 1, 0),
         (C.APPROVED, 1, 0),
         (C.RUNNING, 1, 1),
+        (C.ENTRUSTED, 1, 1),
         (C.SUCCEEDED, 1, 1),
         (C.UNKNOWN, 1, 1),
         (C.FAILED, 0, 0),

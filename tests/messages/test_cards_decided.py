@@ -48,6 +48,7 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
     CallStatus.SUPERSEDED: ({}, "↪️ Replaced: the request was changed"),
     CallStatus.INVALIDATED: ({"note": "the tool is gone"}, "⚠️ No longer valid: the tool is gone"),
     CallStatus.RUNNING: ({}, "⏳ Running…"),
+    CallStatus.ENTRUSTED: ({}, "⏳ At work…"),
     CallStatus.ANSWERED: ({}, "💬 Answered"),
     CallStatus.SUCCEEDED: ({"result": "refund R-7 booked"}, "✅ Done: refund R-7 booked"),
     CallStatus.FAILED: ({"note": "no order 1042"}, "❌ Failed: no order 1042"),

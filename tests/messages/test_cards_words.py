@@ -51,6 +51,7 @@ SAID = {
     "goes_on_here": ("C0PARTNER", EVIL),
     "goes_on_in_private": ("UBEN00001",),
     "outsiders_read_along": (),
+    "errand_line": (EVIL, EVIL, EVIL),
     "votes_void": (["UANA00001", "UDAN00001"], "UBEN00001", [EVIL]),
     "unanswered_beside": (EVIL,),
     "sent_back_line": ("UANA00001", EVIL),

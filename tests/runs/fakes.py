@@ -19,11 +19,13 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Group, LookupFailedError, Person
 from bot.policy.evaluate import parse
 from bot.tools import Effect, Registry, Tool, ToolContext, tool
+from bot.tools.agents import agent_tool
 from storage.store import Store
 from tests.storage.builders import AT, TEAM
 
 ANA, BEN, CLEO, DAN = "UANA00001", "UBEN00001", "UCLEO0001", "UDAN00001"
 GUS, EVE, ZOE, BOT = "UGUS00001", "UEVE00001", "UZOE00001", "UBOT00001"
+LIMITS = ("max_cards", "max_calls", "max_pending", "max_asked_per_hour", "max_turns")
 POLICY = """
 [defaults]
 approvers = ["@shop-leads"]
@@ -125,7 +127,7 @@ class StillClock:
 def make_tools(do: Any) -> list[Tool[Any]]:
     """Return tools whose every effect is `do(name, args, context)`.
 
-    Two ask, one is idempotent, and two do not ask.
+    Two ask, one is idempotent, and two do not ask; one is a sub-agent that has some of them.
     """
 
     def make(name: str, does: Effect, *, idempotent: bool | None = None) -> Tool[Any]:
@@ -141,12 +143,19 @@ def make_tools(do: Any) -> list[Tool[Any]]:
 
         return act
 
+    @agent_tool(
+        title="Desk", effect="{text}", prompt="You do it.", tools=("note", "put", "peek", "desk")
+    )
+    def desk(args: Note, context: ToolContext) -> str:
+        return args.text
+
     return [
         make("note", Effect.WRITE),
         make("wipe", Effect.DESTRUCTIVE),
         make("put", Effect.WRITE, idempotent=True),
         make("free", Effect.WRITE),
         make("peek", Effect.READ),
+        desk,
     ]
 
 
@@ -156,8 +165,9 @@ def make_core(
     directory: FakeDirectory,
     tools: list[Tool[Any]],
     policy: str = POLICY,
+    **limits: int,
 ) -> Core:
-    """Everything the loop and the worker share."""
+    """Everything the loop and the worker share; `limits` as the settings name them."""
     registry = Registry()
     registry.add(*tools)
     settings = Settings(
@@ -165,11 +175,7 @@ def make_core(
         slack_app_token="xapp-1",
         openai_api_key="k",
         policy_path=Path("policy.toml"),
-        max_cards=1000,
-        max_calls=1000,
-        max_pending=1000,
-        max_asked_per_hour=1000,
-        max_turns=1000,
+        **{**dict.fromkeys(LIMITS, 1000), **limits},
     )
     return Core(
         settings=settings,

@@ -140,7 +140,8 @@ class SilentThread:
 class LoopHarness:
     """The product without its edges, on one database file, as often restarted as one likes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **limits: int) -> None:
+        self.limits = limits
         self.path, self.clock, self.directory, self.model = (
             path,
             StillClock(),
@@ -163,7 +164,8 @@ class LoopHarness:
     def start(self) -> None:
         """A new process takes up the database."""
         self.store = Store(f"sqlite:///{self.path}").open()
-        self.core = make_core(self.store, self.clock, self.directory, make_tools(self._act))
+        tools = make_tools(self._act)
+        self.core = make_core(self.store, self.clock, self.directory, tools, **self.limits)
         quiet: Any = SilentThread(self)
         no_portal: Any = None  # no tool here is asynchronous
         executor = self.core.executor(self.pool, no_portal)

@@ -31,6 +31,7 @@ def look(harness: LoopHarness) -> None:
     for run in found:
         assert walked(run, told) == run.status, run
     nobody_waits_for_nobody(found, proposed)
+    each_errand_is_one_run(found, proposed)
     with harness.store.read() as tx:
         assert audit.verify(tx) is None
 
@@ -65,10 +66,21 @@ def what_ended_without_running_stays_so(
 
 
 def nobody_waits_for_nobody(found: list[Run], proposed: list[Call]) -> None:
-    """A run waits only while a person has something to decide; decided runs go on."""
-    asked = {call.run_id for call in proposed if calls.waits(call)}
+    """A run waits only while people or a sub-agent have something left to do; else it goes on."""
+    asked = {call.run_id for call in proposed if calls.holds_up(call)}
     for run in found:
         assert run.status is not R.WAITING or run.id in asked, run
+
+
+def each_errand_is_one_run(found: list[Run], proposed: list[Call]) -> None:
+    """A call that a sub-agent works on has one open run, and an open run of one has its call."""
+    entrusted = [call.id for call in proposed if call.status is C.ENTRUSTED]
+    works = [run.parent_call for run in found if run.parent_call and run.status in RUN_OPEN]
+    assert sorted(entrusted) == sorted(works)
+    born = [run.parent_call for run in found if run.parent_call]
+    assert len(born) == len(set(born))
+    asked_by = {run.id: run.requester for run in found}
+    assert all(run.requester == asked_by[run.root_id] for run in found)
 
 
 def all_came_to_an_end(harness: LoopHarness) -> None:
@@ -78,7 +90,7 @@ def all_came_to_an_end(harness: LoopHarness) -> None:
         assert run.status not in RUN_OPEN, run
         if run.status is not R.FAILED:
             told_once(harness, run, [call for call in proposed if call.run_id == run.id])
-    assert not [call for call in proposed if call.status in (C.PENDING, C.RUNNING)]
+    assert not [c for c in proposed if c.status in (C.PENDING, C.RUNNING, C.ENTRUSTED)]
 
 
 def told_once(harness: LoopHarness, run: Run, proposed: list[Call]) -> None:

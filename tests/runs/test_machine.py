@@ -28,7 +28,7 @@ from tests.storage.builders import click, submission
 C = CallStatus
 people = st.sampled_from([ANA, CLEO, ANA, CLEO, BEN, DAN])
 which = st.integers(0, 30)
-tools = st.sampled_from(["note", "note", "wipe", "put", "free", "peek", "invented"])
+tools = st.sampled_from(["note", "note", "wipe", "put", "free", "peek", "desk", "invented"])
 proposals = st.lists(st.tuples(tools, st.sampled_from(["a", "b", "c"])), min_size=1, max_size=3)
 outcomes = st.sampled_from(["returns", "returns", "refuses", "raises", "loses"])
 seldom = st.sampled_from([False, False, True])
@@ -42,6 +42,7 @@ steps = st.one_of(
 BEGINNINGS = (  # one call that asks, or several on one card
     [("note", "a"), ("peek", "b")],
     [("note", "a"), ("wipe", "b"), ("put", "c")],
+    [("desk", "a"), ("desk", "b")],  # or two sub-agents at once
 )
 
 

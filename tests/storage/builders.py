@@ -112,6 +112,7 @@ def seed(
         created_at=AT,
         updated_at=AT,
     )
+    row.root_id = row.id
     if run is R.RUNNING:
         row.lease_until = AT + HOUR
     plan = Plan(run_id=row.id, turn=1, created_at=AT)

@@ -12,22 +12,23 @@ from storage.states import CallStatus, IllegalMoveError, RunStatus
 # One row per status, in the order of the columns: x where the move exists.
 CALL_COLUMNS = (
     "PENDING APPROVED REFUSED ANSWERED REJECTED EXPIRED CANCELLED "
-    "SUPERSEDED INVALIDATED RUNNING SUCCEEDED FAILED UNKNOWN"
+    "SUPERSEDED INVALIDATED RUNNING SUCCEEDED FAILED UNKNOWN ENTRUSTED"
 )
 CALL_TABLE = """
-    PENDING      . x . x x x x x x . . . .
-    APPROVED     x . . . . . x x x x . . .
-    REFUSED      . . . . . . . . . . . . .
-    ANSWERED     . . . . . . . . . . . . .
-    REJECTED     . . . . . . . . . . . . .
-    EXPIRED      . . . . . . . . . . . . .
-    CANCELLED    . . . . . . . . . . . . .
-    SUPERSEDED   . . . . . . . . . . . . .
-    INVALIDATED  . . . . . . . . . . . . .
-    RUNNING      x . . . . . . . . . x x x
-    SUCCEEDED    . . . . . . . . . . . . .
-    FAILED       . . . . . . . . . . . . .
-    UNKNOWN      . x . . . . . . . . x x .
+    PENDING      . x . x x x x x x . . . . .
+    APPROVED     x . . . . . x x x x . . . .
+    REFUSED      . . . . . . . . . . . . . .
+    ANSWERED     . . . . . . . . . . . . . .
+    REJECTED     . . . . . . . . . . . . . .
+    EXPIRED      . . . . . . . . . . . . . .
+    CANCELLED    . . . . . . . . . . . . . .
+    SUPERSEDED   . . . . . . . . . . . . . .
+    INVALIDATED  . . . . . . . . . . . . . .
+    RUNNING      x . . . . . . . . . x x x x
+    SUCCEEDED    . . . . . . . . . . . . . .
+    FAILED       . . . . . . . . . . . . . .
+    UNKNOWN      . x . . . . . . . . x x . .
+    ENTRUSTED    . . . . . . x x . . x x . .
 """
 RUN_COLUMNS = "READY RUNNING WAITING COMPLETED FAILED CANCELLED"
 RUN_TABLE = """
@@ -127,6 +128,9 @@ def test_nothing_runs_unless_approved() -> None:
     """RUNNING comes from APPROVED alone, and no refusal, rejection or expiry leads anywhere."""
     assert {source for source in CallStatus if CallStatus.RUNNING in states.CALL_MOVES[source]} == {
         CallStatus.APPROVED
+    }
+    assert {each for each in CallStatus if CallStatus.ENTRUSTED in states.CALL_MOVES[each]} == {
+        CallStatus.RUNNING
     }
     for status in (CallStatus.REFUSED, CallStatus.REJECTED, CallStatus.EXPIRED):
         assert status in states.CALL_FINAL

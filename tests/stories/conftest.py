@@ -1,4 +1,4 @@
-"""One harness for all stories, and one for each module that has a `POLICY` of its own.
+"""One harness for all stories, and one for each module that has a `POLICY` or `TOOLS` of its own.
 
 Each story gets it at rest, with no faults and no script left over.
 """
@@ -28,13 +28,17 @@ def shared_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[H
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Harness, FakeTools]]:
-    """The harness of this module and its tools: under the module's `POLICY`, else the shared."""
+    """The harness of this module and its tools: under the module's `POLICY` or with its `TOOLS`,
+    else the shared.
+    """
     policy = getattr(request.module, "POLICY", "")
-    if not policy:
+    tools = getattr(request.module, "TOOLS", [])
+    if not policy and not tools:
         yield request.getfixturevalue("shared_harness")
         return
     fakes = FakeTools()
-    harness = Harness(tmp_path_factory.mktemp("stories"), fakes.tools, policy)
+    folder = tmp_path_factory.mktemp("stories")
+    harness = Harness(folder, [*fakes.tools, *tools], policy)
     yield harness, fakes
     harness.close()
 

@@ -29,13 +29,14 @@ from storage import calls, outbox, runs
 from storage.calls import Shown
 from storage.masking import masked
 from storage.models import Call, Message, Plan, Revision, Run, Vote
-from storage.states import CallStatus, RunSource, Verb
+from storage.states import MODELLED, CallStatus, Verb
 from storage.transaction import Transaction
 
 DECIDED = (
     CallStatus.APPROVED,
     CallStatus.REJECTED,
     CallStatus.RUNNING,
+    CallStatus.ENTRUSTED,
     CallStatus.SUCCEEDED,
     CallStatus.FAILED,
     CallStatus.UNKNOWN,
@@ -103,7 +104,7 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
 
 def _by_agent(tx: Transaction, call: Call) -> bool:
     run = runs.get(tx, call.run_id)
-    return run is None or run.source is RunSource.MESSAGE
+    return run is None or run.source in MODELLED
 
 
 def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:
@@ -255,7 +256,8 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
     # who is asked, and for what, stands only on cards that ask
     asks: dict[str, Any] = {}
     if waiting:
-        asks = origin_of(tx, run, plan) | _approvers(tx, now, run, waiting, body)
+        asks = origin_of(tools, tx, run, plan)
+        asks |= _approvers(tx, now, run, waiting, body)
     return CardView(
         **asks,
         undecided=_undecided(tx, plan, views),

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from bot.approvals.cards.origin import errands_of
 from bot.approvals.overview.rows import Lister, first_words
 from bot.approvals.permissions import Permissions
 from bot.approvals.terms.effect import effect_of
@@ -24,7 +25,7 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, load_gate
 from bot.tools.arguments import readable_arguments
-from storage import audit, calls, life, overview
+from storage import audit, calls, life, overview, runs
 from storage.masking import masked
 from storage.models import Call, Revision, Run
 from storage.states import CallStatus, Verb
@@ -55,7 +56,7 @@ class Lives:
         place, team = place_of(reference), self.authority.team
         with self.store.read() as tx:
             run = overview.at(tx, team, *place) if place else overview.by_id(tx, team, reference)
-            found = calls.of_run(tx, run.id) if run else []
+            found = calls.of_request(tx, run.id) if run else []
             votes = [vote for call in found for vote in life.votes(tx, call.id)]
             voted = {who for vote in votes for who in (vote.person, vote.counts_for)}
         if run is None or not self._may_read(person, run, found, voted):
@@ -131,7 +132,14 @@ class Lives:
             decided_at=call.decided_at,
             finished_at=call.finished_at,
             note=masked(call.note),
+            agent=self._agent(tx, call),
         )
+
+    def _agent(self, tx: Transaction, call: Call) -> str:
+        """Return which agent proposed a call: a sub-agent by its title."""
+        run = runs.get(tx, call.run_id)
+        errands = errands_of(self.lister.tools, tx, run) if run else ()
+        return errands[-1].agent if errands else "the agent"
 
     def _values(self, call: Call, revision: Revision) -> dict[str, str]:
         """Return the arguments that are set, by what people call them; secrets are masked."""

@@ -23,6 +23,7 @@ BY_VOTES = frozenset(  # what has been approved, whatever came of it
     {
         CallStatus.APPROVED,
         CallStatus.RUNNING,
+        CallStatus.ENTRUSTED,
         CallStatus.SUCCEEDED,
         CallStatus.FAILED,
         CallStatus.UNKNOWN,
@@ -59,7 +60,7 @@ class Lister:
         """Return a request as an entry, with the calls that change something or asked."""
         told = [
             call
-            for call in calls.of_run(tx, run.id)
+            for call in calls.of_request(tx, run.id)
             if call.status is not CallStatus.REFUSED and (call.asked_at or call.does != "read")
         ]
         last = told[-CALLS:]

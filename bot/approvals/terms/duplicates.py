@@ -12,7 +12,7 @@ from typing import Any
 
 from bot.messages.text import in_utc
 from bot.tools import Effect, Tool
-from storage import calls
+from storage import calls, runs
 from storage.models import Call
 from storage.states import CallStatus
 from storage.transaction import Transaction
@@ -60,6 +60,10 @@ def _stands(
     ran = [call for call in calls.after(tx, done) if call.status in RAN]
     # those of its own plan run before it, if people let them
     between = [*ran, *(call for call, _ in siblings)]
+    # what other agents of the request did may have come before it or after
+    run = runs.get(tx, done.run_id)
+    found = calls.of_request(tx, run.root_id) if run else []
+    between += [call for call in found if call.run_id != done.run_id and call.status in RAN]
     return done.schema_digest == tool.schema_digest() and all(
         call.does == Effect.READ for call in between
     )

@@ -54,7 +54,8 @@ def gate_within(
     """
     summed = with_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
     gate, _ = in_mode(tx, sources, run, summed, sources.policy.policy.gate(summed))
-    is_first = run.calls == (call is not None)  # it has proposed nothing that could be rejected
+    # it has proposed nothing that could be rejected
+    is_first = not run.parent_call and run.calls == (call is not None)
     reads = facts.effect == Effect.READ
     return gate if reads or is_first else _after_rejection(tx, run, gate)
 
@@ -74,7 +75,7 @@ def _after_rejection(tx: Transaction, run: Run, gate: Allow | Deny | Ask) -> All
     """
     if isinstance(gate, Deny) or (isinstance(gate, Allow) and gate.after_rejection == "allow"):
         return gate
-    text = precedents.gate_of_rejected(tx, run.id)
+    text = precedents.gate_of_rejected(tx, run.root_id)
     if text is None:
         return gate
     if isinstance(gate, Ask):

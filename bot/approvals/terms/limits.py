@@ -12,7 +12,7 @@ from datetime import timedelta
 from bot.agent import outputs
 from bot.clock import Clock
 from bot.config.settings import Settings
-from storage import calls, runs
+from storage import calls, children, runs
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction
@@ -49,7 +49,7 @@ class Allowance:
         `beside`: calls asked in the same plan already.
         """
         settings = self.settings
-        if run.cards >= settings.max_cards:
+        if children.root(tx, run).cards >= settings.max_cards:
             return Reached(
                 outputs.cards_used_up(settings.max_cards),
                 "this request has asked people as often as one may",
@@ -83,13 +83,13 @@ class Allowance:
 
     def on_going_on(self, tx: Transaction, run: Run) -> str:
         """Return why the model is not asked again in this run, for its thread; "" if it may be."""
-        settings = self.settings
-        if run.turns >= settings.max_turns:
-            return f"I stopped: this request has taken {run.turns} turns, which is its limit."
+        settings, request = self.settings, children.root(tx, run)  # with all its sub-agents
+        if request.turns >= settings.max_turns:
+            return f"I stopped: this request has taken {request.turns} turns, which is its limit."
         if run.turns >= MOST_REFUSED and _refused_lately(calls.of_run(tx, run.id)):
             return f"I stopped: what I proposed was refused {MOST_REFUSED} turns in a row."
-        if run.tokens >= settings.max_tokens:
-            used = f"this request has used {run.tokens} tokens"
+        if request.tokens >= settings.max_tokens:
+            used = f"this request has used {request.tokens} tokens"
             return f"I stopped: {used}, which is more than its limit."
         tokens = runs.tokens_since(tx, run, self.clock.now() - DAY)
         if tokens >= settings.max_tokens_per_day:

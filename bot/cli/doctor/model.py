@@ -13,7 +13,7 @@ from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.runs.transcript import function
+from bot.runs.children.roles import function
 from bot.toolbox import ToolsError, toolbox
 
 LEAST = 16  # tokens of an answer; the API takes no smaller limit

@@ -86,6 +86,7 @@ class Block(StrEnum):
     ELSEWHERE = "l"  # where people decide about what who asked sees here
     REQUEST = "x"
     REWORDED = "y"
+    ERRANDS = "z"  # which sub-agents were asked on the way
     DIVIDER = "d"
     HEADLINE = "h"
     WARNING = "w"

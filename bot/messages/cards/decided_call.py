@@ -49,6 +49,7 @@ ICONS = {
     S.INVALIDATED: "⚠️",
     S.REFUSED: "⛔",
     S.RUNNING: "⏳",
+    S.ENTRUSTED: "⏳",
     S.SUCCEEDED: "✅",
     S.FAILED: "❌",
     S.UNKNOWN: "❓",
@@ -64,11 +65,18 @@ WORDS = {
     S.INVALIDATED: "No longer valid",
     S.REFUSED: "Refused",
     S.RUNNING: "Running…",
+    S.ENTRUSTED: "At work…",
     S.SUCCEEDED: "Done",
     S.FAILED: "Failed",
     S.UNKNOWN: "Unknown",
 }
-STARTED = (S.RUNNING, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
+STARTED = (S.RUNNING, S.ENTRUSTED, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
+BEGAN = {
+    S.RUNNING: "Running",
+    S.ENTRUSTED: "At work",
+    S.SUCCEEDED: "Done",
+    S.FAILED: "It failed",
+}
 # what may be asked for once more
 OVER = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED)
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
@@ -255,9 +263,7 @@ def outcome_sentence(call: CallView) -> str:
         came_to = escape(plain(_title(call), 120)).rstrip(".")
         if call.status is S.SUCCEEDED and call.outcome.strip():
             return f"{came_to}. {approved}"
-        start = {S.RUNNING: "Running", S.SUCCEEDED: "Done", S.FAILED: "It failed"}.get(
-            call.status, "Nobody knows whether this happened"
-        )
+        start = BEGAN.get(call.status, "Nobody knows whether this happened")
         return f"{start}: {effect}. {approved}"
     if call.status is S.EXPIRED:
         return f"Nobody answered in time: {effect}."

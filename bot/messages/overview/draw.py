@@ -229,7 +229,7 @@ def _past_call(call: PastCall) -> list[Json]:
     events: list[tuple[datetime, Json]] = []
     before: PastRevision | None = None
     for each in call.revisions:
-        events.append((each.at, _revision(each, before)))
+        events.append((each.at, _revision(each, before, call.agent)))
         before = each
     last = call.revisions[-1].number if call.revisions else 0
     events += [(each.at, _vote(each, last)) for each in call.votes]
@@ -240,8 +240,8 @@ def _past_call(call: PastCall) -> list[Json]:
     return [*lines, line(words(f"{print_}  ·  tool "), words(call.tool, code=True))]
 
 
-def _revision(now: PastRevision, before: PastRevision | None) -> Json:
-    by = person(now.by) if now.by else words("the agent")
+def _revision(now: PastRevision, before: PastRevision | None, agent: str) -> Json:
+    by = person(now.by) if now.by else words(agent)
     if before is None:
         verb, values = "proposed by ", [f"{name}: {value}" for name, value in now.values.items()]
     elif now.values == before.values:

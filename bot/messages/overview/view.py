@@ -94,6 +94,7 @@ class PastCall:
     decided_at: datetime | None
     finished_at: datetime | None
     note: str  # why it ended, or what came of it
+    agent: str = "the agent"  # which one proposed it, where one did
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def askable(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
     Nobody is to write a secret into a form: Slack shows it, and keeps it. Questions are the
     agent's: their answers go nowhere else.
     """
-    if tool.name == ASK_PERSON.name:
+    if tool.name == ASK_PERSON.name or tool.agent is not None:
         return False
     initial = {**blank(tool), **(fixed or {})}
     places, left_out = laid_out(replace(tool, editable=None), initial)

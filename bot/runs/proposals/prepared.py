@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.agent import outputs
+from bot.agent import outputs, sub_agents
 from bot.approvals.cards.mark import put_mark
 from bot.approvals.cards.placement import Place
 from bot.approvals.cards.routing import Asked, put_cards
@@ -78,15 +78,17 @@ def _evidence(tx: Transaction, tools: Registry, proposed: Prepared) -> dict[str,
     return evidence.refused(tx, proposed.call.id, proposed.proposed, secret)
 
 
-def only_reads(prepared: Sequence[Prepared]) -> None:
-    """Refuse what may not stand beside calls that wait: all but reads that run at once."""
+def only_reads(prepared: Sequence[Prepared], tools: Registry) -> None:
+    """Refuse what may not stand beside calls that wait: all but reads that run and end at once."""
     for each in prepared:
-        call = each.call
+        call, tool = each.call, tools.get(each.call.tool)
+        entrusts = tool is not None and tool.agent is not None
         if call.status is CallStatus.REFUSED or (
-            call.status is CallStatus.APPROVED and call.does == Effect.READ
+            call.status is CallStatus.APPROVED and call.does == Effect.READ and not entrusts
         ):
             continue
-        call.status, call.output, call.note = CallStatus.REFUSED, outputs.BESIDE, "others wait"
+        call.output = sub_agents.NOT_BESIDE if entrusts else outputs.BESIDE
+        call.status, call.note = CallStatus.REFUSED, "others wait"
         call.asked_at = call.next_at = call.deadline = None
         each.place = each.question = None
         each.birth = {"refused": call.note}

@@ -27,16 +27,17 @@ from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError, parse
 from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, Gate, dump_gate
+from bot.runs.children.roles import Roles
 from bot.runs.proposals.prepared import Prepared
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
 from bot.tools.names import Naming
 from bot.tools.people.question import AskPerson
 from bot.tools.preview import Previews
-from storage import calls, precedents
+from storage import calls, children, precedents
 from storage.chain import key_id
 from storage.models import Call, Grant, Revision, Run
-from storage.states import CallStatus, RunSource
+from storage.states import MODELLED, CallStatus
 from storage.transaction import Transaction
 
 
@@ -55,7 +56,7 @@ class Proposals:
         """`key` signs what would run; `authority` finds the approvers."""
         self._sources = sources
         self._authority = authority
-        self._tools = tools
+        self.roles = Roles(sources.store, tools, limits.settings.max_depth)
         self._limits = limits
         self._key = key
         self._previews = previews
@@ -68,7 +69,8 @@ class Proposals:
         `taken`: provider call ids already in the thread's transcript.
         """
         result: list[Prepared] = []
-        seen, most = set(taken), self._limits.settings.max_calls
+        seen, most, tools = set(taken), self._limits.settings.max_calls, self.roles.of(run).tools
+        used = self._used(run)
         for position, each in enumerate(proposed):
             provider_id = each.provider_id if each.provider_id not in seen else ""
             call = Call(
@@ -85,10 +87,10 @@ class Proposals:
             seen.add(call.provider_id)
             prepared = Prepared(call, each.arguments)
             try:
-                if run.calls + position >= most:
+                if used + position >= most:
                     why = f"one request may propose {most} calls at most"
                     raise RefusedError(outputs.too_many_calls(most), why)
-                self._settle(run, each, prepared, result)
+                self._settle(run, each, prepared, result, tools)
             except RefusedError as refusal:
                 call.status, call.output = CallStatus.REFUSED, refusal.output
                 call.note = prepared.birth["refused"] = refusal.note
@@ -96,16 +98,27 @@ class Proposals:
             result.append(prepared)
         return result
 
+    def _used(self, run: Run) -> int:
+        """Return how many calls the request has proposed, with all its sub-agents."""
+        if not run.parent_call:
+            return run.calls
+        with self._sources.store.read() as tx:
+            return children.root(tx, run).calls
+
     def _settle(
-        self, run: Run, proposed: Proposed, prepared: Prepared, earlier: Sequence[Prepared]
+        self,
+        run: Run,
+        proposed: Proposed,
+        prepared: Prepared,
+        earlier: Sequence[Prepared],
+        tools: Registry,
     ) -> None:
-        """Validate one call, gate it, and sign what it came to. Raises RefusedError."""
+        """Validate one call, gate it, and sign what it came to. Raises RefusedError.
+
+        `tools`: those that whoever proposes it may use.
+        """
         call = prepared.call
-        tool = self._tools.get(proposed.name)
-        if tool is None:
-            known = (each.name for each in self._tools)
-            why = outputs.no_such_tool(proposed.name, known)
-            raise RefusedError(why, "there is no such tool")
+        tool = _meant(tools, proposed.name)
         names = Naming(self._sources.directory, run.requester)
         args, call.reason = parse(tool, proposed.arguments, names)
         call.names = json.dumps(names.found)
@@ -153,7 +166,8 @@ class Proposals:
         beside: Sequence[tuple[Call, str]],
     ) -> Repeat | None:
         """Return what the call repeats; raises RefusedError where it is not to be done again."""
-        same = precedents.same_before(tx, run.id, tool.name, arguments) if run.calls else []
+        is_first = not run.calls and not run.parent_call
+        same = [] if is_first else precedents.same_before(tx, run.root_id, tool.name, arguments)
         if any(each.status is CallStatus.REJECTED for each in same):
             raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
         repeat = duplicates.find(tx, tool, same, arguments, beside)
@@ -233,9 +247,18 @@ class Proposals:
             number=1,
             arguments=arguments,
             digest=call.digest,
-            author=calls.AGENT if run.source is RunSource.MESSAGE else calls.FORM,
+            author=calls.AGENT if run.source in MODELLED else calls.FORM,
             created_at=call.created_at,
         )
+
+
+def _meant(tools: Registry, name: str) -> Tool[Any]:
+    """Return the tool of that name among these; raises RefusedError."""
+    tool = tools.get(name)
+    if tool is None:
+        why = outputs.no_such_tool(name, (each.name for each in tools))
+        raise RefusedError(why, "there is no such tool")
+    return tool
 
 
 def _waiting(earlier: Sequence[Prepared]) -> int:

@@ -46,6 +46,8 @@ def _run() -> None:
         sa.Column("thread_ts", sa.String(), nullable=False),
         sa.Column("requester", sa.String(), nullable=False),
         sa.Column("source", sa.String(16), nullable=False),
+        sa.Column("root_id", sa.String(), nullable=False),
+        sa.Column("parent_call", sa.String(), nullable=False),
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
         sa.Column("lease_until", sa.BigInteger(), nullable=True),
@@ -62,6 +64,7 @@ def _run() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_run_requester", "run", ["team", "requester", "status"], unique=False)
+    op.create_index("ix_run_root_id", "run", ["root_id"], unique=False)
     op.create_index("ix_run_status", "run", ["status"], unique=False)
     op.create_index("ix_run_thread", "run", ["team", "channel", "thread_ts"], unique=False)
 

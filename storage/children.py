@@ -1,0 +1,87 @@
+"""Queries over the runs of sub-agents: which works on a call, who asked whom, what they did."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, select
+from sqlmodel import col
+
+from storage import calls
+from storage.models import Call, Run
+from storage.states import RUN_OPEN, CallStatus
+from storage.transaction import Transaction, first, rows
+
+C = CallStatus
+_GET = select(Run).where(col(Run.id) == bindparam("id_"))
+_OF_CALL = select(Run).where(
+    col(Run.root_id) == bindparam("root_"), col(Run.parent_call) == bindparam("call_")
+)
+_PARENT = (
+    select(Run)
+    .join(Call, col(Call.run_id) == col(Run.id))
+    .where(col(Call.id) == bindparam("call_"))
+)
+_OPEN_IN_REQUEST = (
+    select(Run)
+    .where(col(Run.root_id) == bindparam("root_"), col(Run.status).in_(RUN_OPEN))
+    .order_by(col(Run.created_at), col(Run.id))
+)
+# what may have changed something, or has
+TOLD = (C.PENDING, C.APPROVED, C.RUNNING, C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.REJECTED, C.EXPIRED)
+
+
+class Did(NamedTuple):
+    """One call of a sub-agent that does more than read, as it is on record."""
+
+    tool: str
+    arguments: str  # canonical JSON
+    status: CallStatus
+
+
+def root(tx: Transaction, run: Run) -> Run:
+    """The first run of the request: this one, or that in which its sub-agents were asked."""
+    return (first(tx, Run, _GET, id_=run.root_id) if run.parent_call else None) or run
+
+
+def of_call(tx: Transaction, root_id: str, call_id: str) -> Run | None:
+    """The run that works on this call of a request, or did; None for any other call."""
+    return first(tx, Run, _OF_CALL, root_=root_id, call_=call_id)
+
+
+def open_in(tx: Transaction, root_id: str) -> list[Run]:
+    """The runs of a request that are open, its own first."""
+    return rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
+
+
+def chain(tx: Transaction, run: Run) -> list[Call]:
+    """The calls by which the run came about, the one of the request's first run first."""
+    found: list[Call] = []
+    while run.parent_call:
+        call, parent = (
+            calls.get(tx, run.parent_call),
+            first(tx, Run, _PARENT, call_=run.parent_call),
+        )
+        if call is None or parent is None:
+            break
+        found.append(call)
+        run = parent
+    return found[::-1]
+
+
+def depth(tx: Transaction, run: Run) -> int:
+    """How many sub-agents stand between the requester's agent and this run, itself included."""
+    return len(chain(tx, run)) if run.parent_call else 0
+
+
+def did(tx: Transaction, run: Run) -> list[Did]:
+    """What a sub-agent, and those it asked, have done or tried to do, in order."""
+    found: list[Did] = []
+    for call in calls.of_run(tx, run.id):
+        below = of_call(tx, run.root_id, call.id)
+        if below is not None:
+            found += did(tx, below)
+        elif call.does != "read" and call.status in TOLD:
+            current = calls.revision(tx, call.id, call.revision)
+            found.append(Did(call.tool, current.arguments if current else "{}", call.status))
+    return found

@@ -1,0 +1,98 @@
+"""Sub-agents for the stories, and what their stories have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from bot.sandbox.openai.server import Turn
+from bot.tools import Tool, ToolContext
+from bot.tools.agents import agent_tool
+from storage.models import Run
+from storage.states import RunSource
+from tests.stories.harness import SUPPORT, Harness
+
+
+class Errand(BaseModel):
+    task: str = Field(title="Task", max_length=4000)
+
+
+@agent_tool(
+    title="Note desk",
+    effect="{task}",
+    prompt="You look after the notes of this company.",
+    tools=("note", "peek", "ask_person", "slow"),
+)
+def note_desk(args: Errand, context: ToolContext) -> str:
+    """Writes notes, and looks at them."""
+    return args.task
+
+
+@agent_tool(
+    title="Head office",
+    effect="{task}",
+    prompt="You hand on what others can do.",
+    tools=("note_desk", "note"),
+)
+def head_office(args: Errand, context: ToolContext) -> str:
+    """Has notes written by the note desk."""
+    return args.task
+
+
+@agent_tool(
+    title="Careful desk",
+    effect="{task}",
+    prompt="You write notes, once you may.",
+    tools=("note",),
+    asks=True,
+)
+def careful_desk(args: Errand, context: ToolContext) -> str:
+    """Writes notes, and people are asked before it begins."""
+    return args.task
+
+
+AGENTS: list[Tool[Any]] = [note_desk, head_office, careful_desk]
+
+
+def errand(task: str, agent: str = "note_desk") -> tuple[str, dict[str, str]]:
+    """A call that asks a sub-agent."""
+    return (agent, {"task": task})
+
+
+def writes(text: str) -> Turn:
+    """A turn that proposes one note."""
+    return Turn(calls=[("note", {"text": text})])
+
+
+def asked_for(harness: Harness, text: str) -> tuple[str, dict[str, Any]]:
+    """Ben asks, the agent asks the note desk, and that proposes one note of this text.
+
+    Returns the thread and the card.
+    """
+    harness.planner.script(Turn(calls=[errand(f"please write {text}")]), writes(text))
+    thread = harness.person("ben").say(SUPPORT, f"@bot have {text} written")
+    return thread, harness.card(SUPPORT, thread)
+
+
+def child_of(harness: Harness, thread: str) -> Run:
+    """The newest run of a sub-agent in this thread."""
+    found = harness.all(Run, Run.thread_ts == thread, Run.source == RunSource.RUN)
+    return max(found, key=lambda run: run.created_at)
+
+
+def first_of(harness: Harness, thread: str) -> Run:
+    """The run in which the requester's agent works."""
+    [run] = harness.all(Run, Run.thread_ts == thread, Run.source == RunSource.MESSAGE)
+    return run
+
+
+def approve(harness: Harness, card: dict[str, Any], *turns: Turn) -> None:
+    """Ana approves; these turns are what the models do then."""
+    harness.planner.script(*turns)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+
+
+def last_output(harness: Harness) -> str:
+    """The newest output of a call that a model was given."""
+    return str(harness.outputs()[-1]["output"])

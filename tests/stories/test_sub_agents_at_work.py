@@ -1,0 +1,133 @@
+"""While a sub-agent is at work: cancelled, restarted, asked about, failing."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.sandbox.openai.server import Turn
+from storage.models import Delivery
+from storage.states import CallStatus, DeliveryStatus, RunStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids
+from tests.stories.steps import arrived, menu, now_at, statuses
+from tests.stories.sub_agents import (
+    AGENTS,
+    approve,
+    asked_for,
+    child_of,
+    errand,
+    first_of,
+    last_output,
+)
+
+C, R = CallStatus, RunStatus
+TOOLS = AGENTS
+
+
+@pytest.mark.parametrize("how", ["a word", "the card"])
+def test_cancelling_ends_it_with_its_request(harness: Harness, fakes: FakeTools, how: str) -> None:
+    """By a word or by the card of its call: nothing runs, and all of the request is over."""
+    thread, card = asked_for(harness, f"errand six by {how}")
+    if how == "a word":
+        harness.person("ben").say(SUPPORT, "@bot cancel", thread)
+    else:
+        menu(harness, "ben", card, "cancel_run:")
+    harness.said(SUPPORT, thread, "cancelled the request")
+    arrived(harness)
+    assert {first_of(harness, thread).status, child_of(harness, thread).status} == {R.CANCELLED}
+    assert statuses(harness, thread) == [C.CANCELLED, C.CANCELLED]
+    assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
+    harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
+    arrived(harness)
+    assert not fakes.did("note", f"errand six by {how}")
+
+
+def test_withdrawing_a_call_is_told_to_the_child(harness: Harness, fakes: FakeTools) -> None:
+    """The requester takes one call of a sub-agent back; that goes on, and answers."""
+    harness.planner.script(
+        Turn(calls=[errand("seven and eight")]),
+        Turn(calls=[("note", {"text": "errand seven"}), ("note", {"text": "errand eight"})]),
+    )
+    thread = harness.person("ben").say(SUPPORT, "@bot seven and eight")
+    card = harness.card(SUPPORT, thread)
+    menu(harness, "ben", card, "withdraw:")
+    arrived(harness)
+    harness.planner.script(Turn(text="Only one."), Turn(text="One was written."))
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "One was written.")
+    assert fakes.did("note", "errand seven") + fakes.did("note", "errand eight") == 1
+
+
+@pytest.mark.parametrize("stage", ["asked", "decided", "its turn", "the parent's turn"])
+def test_a_restart_loses_nothing(harness: Harness, fakes: FakeTools, stage: str) -> None:
+    """While people decide, once they have, and in the middle of either agent's next turn."""
+    text = f"errand nine, {stage}"
+    thread, card = asked_for(harness, text)
+    turns = {"its turn": 1, "the parent's turn": 2}.get(stage, 0)
+    holds = [harness.planner.hold() for _ in range(turns)]
+    for each in holds[:-1]:
+        each.release()
+    harness.planner.script(Turn(text="It is noted."), Turn(text=f"Written: {text}"))
+    if stage == "decided":
+        harness.app.loop.pause()
+    if stage != "asked":
+        harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    if stage == "decided":
+        harness.slack.wait(lambda: harness.all(Delivery, Delivery.status == DeliveryStatus.NEW))
+    assert all(each.arrived.wait(10) for each in holds)
+    harness.restart()
+    if stage == "asked":
+        harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, f"Written: {text}")
+    harness.settle()
+    assert fakes.did("note", text) == 1
+    assert statuses(harness, thread) == [C.SUCCEEDED, C.SUCCEEDED]
+    assert not harness.planner.refused
+
+
+def test_the_requester_is_answered_beside_it(harness: Harness, fakes: FakeTools) -> None:
+    """A side turn is the parent's: the child's card stands, and its answer comes in its place."""
+    thread, card = asked_for(harness, "errand ten")
+    harness.planner.script(Turn(text="The note desk is at it."))
+    harness.person("ben").say(SUPPORT, "@bot how is it going?", thread)
+    harness.said(SUPPORT, thread, "The note desk is at it.")
+    harness.settle()
+    assert last_output(harness).startswith("WAITING: a sub-agent works on this")
+    assert (statuses(harness, thread), first_of(harness, thread).status) == (
+        [C.ENTRUSTED, C.PENDING],
+        R.WAITING,
+    )
+    approve(harness, card, Turn(text="Ten is noted."), Turn(text="Errand ten is written."))
+    harness.said(SUPPORT, thread, "Errand ten is written.")
+    assert fakes.did("note", "errand ten") == 1
+    assert not harness.planner.refused
+
+
+def test_a_change_of_mind_ends_it(harness: Harness, fakes: FakeTools) -> None:
+    """The agent takes its plan back: the sub-agent's card dies, whoever had a say in it is told."""
+    thread, card = asked_for(harness, "errand eleven")
+    harness.planner.script(Turn(calls=[("replace_waiting_plan", {})]), Turn(text="I leave it."))
+    harness.person("ben").say(SUPPORT, "@bot leave it", thread)
+    harness.said(SUPPORT, thread, "I leave it.")
+    arrived(harness)
+    assert statuses(harness, thread) == [C.SUPERSEDED, C.CANCELLED]
+    assert child_of(harness, thread).status is R.CANCELLED
+    assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
+    assert "SUPERSEDED: the sub-agent was stopped" in str(harness.outputs())
+
+
+def test_a_sub_agent_that_fails_is_told_of(harness: Harness, fakes: FakeTools) -> None:
+    """Its model cannot be had: the parent hears why, and nobody is offered to try again."""
+    harness.planner.script(Turn(calls=[errand("errand twelve")]), Turn(text="The desk is out."))
+    hold = harness.planner.hold(after_events=1)
+    thread = harness.person("ben").say(SUPPORT, "@bot errand twelve")
+    assert hold.arrived.wait(10)
+    harness.planner.fail(status=400)
+    hold.release()
+    harness.said(SUPPORT, thread, "The desk is out.")
+    harness.settle()
+    assert last_output(harness).startswith("FAILED: the sub-agent could not go on.")
+    assert child_of(harness, thread).status is R.FAILED
+    assert statuses(harness, thread) == [C.FAILED]
+    assert not [m for m in harness.thread(SUPPORT, thread) if "retry" in action_ids(m)]
