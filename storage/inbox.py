@@ -118,9 +118,10 @@ def reword(tx: Transaction, delivery: Delivery, body: str) -> None:
     tx.execute(_REWORDED, {"seq_": delivery.seq, "body_": body})
 
 
-def hold(tx: Transaction, delivery: Delivery, run_id: str) -> None:
-    """It waits for the run's next model turn."""
-    moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id)
+def hold(tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = "") -> None:
+    """It waits for the run's next model turn; `asked_in`: the channel, where Slack did not say."""
+    place = {"channel": asked_in} if asked_in else {}
+    moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
 
 
 def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:

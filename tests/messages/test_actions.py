@@ -48,7 +48,8 @@ CARDS = st.builds(CardTarget, IDS, st.integers(0, 10**9 - 1), st.integers(0, 10*
 RUNS = st.builds(RunTarget, IDS)
 RATINGS = st.builds(Rating, IDS, st.booleans())
 PLACES = st.builds(Setting, st.text("CDG019", max_size=40))
-SETTINGS = st.builds(Setting, st.text("CDG019", max_size=40), st.text(), st.text())
+CHANNELS = st.text("CDG019", max_size=40)
+SETTINGS = st.builds(Setting, CHANNELS, st.text(), st.text(), CHANNELS)
 NAMES = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)
 FORMS = st.builds(FormTarget, st.sampled_from(FormKind), NAMES.map(lambda name: name[:120]))
 FILLED = st.builds(

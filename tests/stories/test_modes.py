@@ -11,10 +11,10 @@ from storage.models import Audit, ModeSwitch
 from storage.modes import EVERYWHERE
 from storage.states import CallStatus, Mode
 from tests.stories.fakes import FakeTools
-from tests.stories.forms import request
+from tests.stories.forms import form, request, root
 from tests.stories.harness import GENERAL, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import arrived, ask, cards_of, now_at, statuses, vote
+from tests.stories.steps import arrived, ask, cards_of, now_at, statuses, typed, vote
 from tests.stories.test_commands import asked
 
 C = CallStatus
@@ -177,6 +177,23 @@ def test_a_request_that_goes_on_in_private_keeps_to_its_channel(
 
     harness.slack.wait(refused)
     assert not fakes.did("put", "moved to a DM")
+
+
+def test_a_form_keeps_to_the_channel_where_it_was_opened(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """Begun with a form in a shared channel in observe, it is no freer in the direct message."""
+    mode(harness, "observe", "ben", "*observe* mode now", PARTNERS)
+    form(harness, "put", channel=PARTNERS)
+    ben = harness.person("ben")
+    assert ben.submit(typed(text="a form in a DM"))["outcome"] == "closed"
+
+    def refused() -> bool:
+        return any("observe mode holds" in words(m) for m in ben.everything(ben.dm_channel))
+
+    harness.slack.wait(refused)
+    root(harness, "a form in a DM", ben.dm_channel)
+    assert not fakes.did("put", "a form in a DM")
 
 
 def test_nothing_is_remembered_in_strict(harness: Harness, fakes: FakeTools) -> None:

@@ -51,7 +51,9 @@ class Beginnings:
                 self._start(delivery, target, entry)
 
     def _start(self, delivery: Delivery, target: FormTarget, entry: FilledForm) -> None:
-        place = self._places.of(target.setting.channel, delivery.user)
+        setting = target.setting
+        place = self._places.of(setting.channel, delivery.user)
+        asked_in = "" if place else setting.asked_in or setting.channel
         now = self._clock.now()
         run = Run(
             team=delivery.team,
@@ -65,8 +67,8 @@ class Beginnings:
         with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return
-            mode = strictest(modes.of_run(tx, run))
-            text, blocks = root_message(delivery.user, entry.effect, target.setting.link, mode)
             moves.started(tx, run, at=now)
+            inbox.hold(tx, delivery, run.id, asked_in=asked_in)
+            mode = strictest(modes.of_run(tx, run))
+            text, blocks = root_message(delivery.user, entry.effect, setting.link, mode)
             outbox.root(tx, run, text, blocks)
-            inbox.hold(tx, delivery, run.id)

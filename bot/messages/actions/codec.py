@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from bot.messages.actions.names import MENU, Action, Block, Dialog
@@ -251,11 +251,10 @@ def decode_dialog(view: Mapping[str, Any]) -> Subject | Malformed:
 
 
 def _setting(about: Mapping[str, Any]) -> Setting | None:
-    found = [about.get(name) for name in ("channel", "quoted", "link")]
-    channel, quoted, link = (each if isinstance(each, str) else None for each in found)
-    if channel is None or quoted is None or link is None:
+    found = {each.name: about.get(each.name) for each in fields(Setting)}
+    if not all(isinstance(each, str) for each in found.values()):
         return None
-    return Setting(channel, quoted, link)
+    return Setting(**found)
 
 
 def _form(about: Mapping[str, Any]) -> FormTarget | None:

@@ -45,6 +45,7 @@ class Setting:
     channel: str = ""  # "": a direct message with who asks
     quoted: str = ""  # the text of the message that it is about
     link: str = ""  # where that message stands
+    asked_in: str = ""  # the channel where it was asked for, if it is made elsewhere
 
 
 class FormKind(StrEnum):

@@ -79,7 +79,7 @@ class RequestDialogs:
         try:
             if turned := self._stranger(person, team):
                 return turned
-            setting = replace(setting, channel=self._place(person, setting.channel))
+            setting = self._setting(person, setting)
             if words.strip():
                 meant = self._offers.called(words, person, setting.channel)
                 if meant is None:
@@ -114,7 +114,7 @@ class RequestDialogs:
             return TurnedAway(refusals.stale_card())
         if run.requester != person:
             return TurnedAway(requests.not_yours(run.requester), call, "not_requester")
-        setting = Setting(self._place(person, run.channel))
+        setting = self._setting(person, Setting(run.channel))
         return self.form(person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id))
 
     def _stranger(self, person: str, team: str) -> TurnedAway | None:
@@ -124,12 +124,15 @@ class RequestDialogs:
             return TurnedAway(requests.members_only())
         return None
 
-    def _place(self, person: str, channel: str) -> str:
-        """Return where it is asked; a direct message where Slack cannot say who is there."""
+    def _setting(self, person: str, asked: Setting) -> Setting:
+        """Return it with where the request is made; a direct message where Slack cannot say who is
+        in the channel.
+        """
         try:
-            return self._places.of(channel, person)
+            place = self._places.of(asked.channel, person)
         except LookupFailedError:
-            return ""
+            place = ""
+        return replace(asked, channel=place, asked_in="" if place else asked.channel)
 
     def check(self, subject: Subject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of a submitted form by block id; none when it may be stored.
