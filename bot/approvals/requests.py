@@ -93,6 +93,7 @@ class Requests:
 
     def cancel(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, for its requester."""
+        over = False
         with self._store.write() as tx:
             found = runs.get(tx, run_id)
             run = children.root(tx, found) if found else None  # a sub-agent's ends with its request
@@ -110,10 +111,12 @@ class Requests:
                     f"cancelled:{run.id}",
                     {"text": notices.cancelled_line(delivery.user)},
                 )
-                self._ended(run)
+                over = True
             else:
                 tell(tx, delivery, refusals.nothing_to_cancel())
             inbox.settle(tx, delivery, "cancel")
+        if over and run is not None:
+            self._ended(run)
 
     def retry(self, delivery: Delivery, run_id: str) -> None:
         """Take a failed request up again, for its requester."""

@@ -67,6 +67,7 @@ class Intake:
         self._known = known
         self._prompts = prompts
         self._ended = ended
+        self._over: list[Run] = []  # what this delivery has cancelled
         self._home = home
         self._has_model = has_model
         self._questions = questions
@@ -76,6 +77,7 @@ class Intake:
 
         Raises LookupFailedError when it must be tried again later, and NotYetKnownError.
         """
+        self._over = []
         body = json.loads(delivery.body)
         event, is_shared = body["event"], bool(body.get("is_ext_shared_channel"))
         note = (
@@ -89,6 +91,8 @@ class Intake:
                     inbox.forget(tx, delivery, note)
                 else:
                     inbox.settle(tx, delivery, note)
+        for run in self._over:
+            self._ended(run)
 
     def _message(self, delivery: Delivery, event: dict[str, Any], is_shared: bool) -> str | None:
         """Return why a message is not kept, or None when it was settled already."""
@@ -192,7 +196,7 @@ class Intake:
             self._private(tx, delivery, refusals.nothing_to_cancel())
         else:
             outbox.notice(tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)})
-            self._ended(run)
+            self._over.append(run)
         inbox.settle(tx, delivery, "cancel")
 
     def _event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:

@@ -108,8 +108,9 @@ class Worker:
         """Show that a run is over which was cancelled while it was shown to be at work."""
         if run is None:
             return
-        with suppress(Exception), self._store.read() as tx:  # a status is a comfort
-            now = runs.get(tx, run.id)
+        with suppress(Exception):  # a status is a comfort
+            with self._store.read() as tx:
+                now = runs.get(tx, run.id)
             if now is not None and now.status is R.CANCELLED:
                 self._presence.done(now)
 
