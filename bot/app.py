@@ -56,7 +56,8 @@ from bot.slack.outbox.search import PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
 from bot.slack.socket import SocketMode, connect_alone
-from bot.slack.stream import SlackAnswer, Streaming
+from bot.slack.streaming.answer import SlackAnswer
+from bot.slack.streaming.refusals import Streaming
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool

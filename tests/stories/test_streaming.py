@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.sandbox.openai.server import Turn
-from bot.slack import stream
+from bot.slack.streaming import answer as stream
 from storage.states import RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words

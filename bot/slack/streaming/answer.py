@@ -8,19 +8,17 @@ Where Slack refused a stream, none is begun for an hour.
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from datetime import datetime, timedelta
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.clock import Clock
 from bot.messages.text import neutral_markdown, split_markdown
 from bot.policy.directory import Directory
 from bot.signals import Signals
-from bot.slack.errors import is_absent, is_limited, is_passing
+from bot.slack.errors import is_limited
 from bot.slack.lookups.mentions import with_names
+from bot.slack.streaming.refusals import Streaming
 from storage import moves, outbox, runs
 from storage.models import Message, Run
 from storage.states import MessageKind, MessageStatus, RunStatus
@@ -30,33 +28,7 @@ from storage.transaction import Transaction
 log = logging.getLogger("countersign.stream")
 PART = 11_000  # characters; one message holds 12,000 of Markdown
 BEGIN = 120  # characters before a stream is worth its place
-REFUSED = timedelta(hours=1)  # before a stream is tried again where Slack refused one
-EVERYWHERE = ""  # in place of a channel
 PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
-
-
-class Streaming:
-    """Where Slack has refused to stream lately; any thread."""
-
-    def __init__(self, clock: Clock) -> None:
-        """Nowhere yet."""
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._until: dict[str, datetime] = {}  # by channel
-
-    def works(self, channel: str) -> bool:
-        """Return whether it is worth a try there."""
-        now = self._clock.now()
-        with self._lock:
-            self._until = {each: until for each, until in self._until.items() if until > now}
-            return not self._until.keys() & {channel, EVERYWHERE}
-
-    def refused(self, channel: str, error: SlackApiError) -> None:
-        """Remember that Slack did not begin a stream, unless that passes."""
-        if not is_passing(error):
-            place = EVERYWHERE if is_absent(error) else channel
-            with self._lock:
-                self._until[place] = self._clock.now() + REFUSED
 
 
 class SlackAnswer:

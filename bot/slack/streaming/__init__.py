@@ -1,0 +1,1 @@
+"""Answers that are written while the model speaks, where Slack streams."""
