@@ -33,9 +33,11 @@ _STREAM = (
     "channel_not_found not_in_channel is_archived no_text invalid_blocks invalid_chunks "
     "msg_blocks_too_long msg_blocks_too_many channel_type_not_supported message_limit_exceeded "
     "restricted_action rate_limited messages_tab_disabled msg_too_long invalid_attachments "
+    "cannot_provide_both_markdown_text_and_chunks "
 ) + _METADATA
 _RUNNING_STREAM = (
     _STREAM + "message_not_found message_not_owned_by_app message_not_in_streaming_state "
+    "streaming_mode_mismatch "
 )
 _TRIGGER = (
     "view_too_large duplicate_external_id exchanged_trigger_id expired_trigger_id "

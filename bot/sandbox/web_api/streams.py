@@ -2,7 +2,8 @@
 
 in_progress ─► completed (stopStream) | stopped_by_user (the person's Stop) | abandoned (ten minutes
 of silence). What comes is kept in the order in which it is shown: words, tasks (each where it was
-first named, or all in one plan) and blocks. Called with the world's lock held.
+first named, or all in one plan) and blocks. A stream that began with text takes text only, one that
+began with chunks only chunks. Called with the world's lock held.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ def _chunks(args: Args) -> list[Json]:
     if problems := list(_CHUNKS(value or [], "/chunks")):
         raise invalid(problems, "invalid_chunks")
     chunks = list(value or [])
-    if args.has("markdown_text"):
-        chunks.insert(0, {"type": "markdown_text", "text": args.text("markdown_text")})
+    if args.text("markdown_text"):
+        if chunks:
+            raise SlackError("cannot_provide_both_markdown_text_and_chunks")
+        chunks = [{"type": "markdown_text", "text": args.text("markdown_text")}]
     for index, chunk in enumerate(chunks):
         if chunk["type"] == "blocks":
             at = f"/chunks/{index}/blocks"
@@ -63,6 +66,21 @@ def _chunks(args: Args) -> list[Json]:
             ):
                 raise invalid(problems, checker.error_of(problems))
     return chunks
+
+
+def _mode(args: Args, mode: str) -> str:
+    """Return the mode of a stream after this call, `mode` before; SlackError for the other one."""
+    adds = _first_mode(args)
+    if mode and adds and adds != mode:
+        raise SlackError("streaming_mode_mismatch")
+    return mode or adds
+
+
+def _first_mode(args: Args) -> str:
+    """Return the mode of what a call adds; "" where it adds nothing."""
+    if args.text("markdown_text"):
+        return "text"
+    return "chunks" if args.json("chunks", "invalid_chunks") else ""
 
 
 def _check_blocks(found: object, at: str) -> None:
@@ -198,6 +216,7 @@ def start(world: World, args: Args) -> Json:
             ["must be one of the following: timeline, plan [json-pointer:/task_display_mode]"]
         )
     stream = Stream("in_progress", world.now(), display)
+    stream.mode = _first_mode(args)
     _take(stream, _chunks(args))
     draft = Draft(channel, args.app.bot_user, stream.text, _drawn(stream), root.ts if root else "")
     draft.extra = message_parts.appearance(args)
@@ -231,8 +250,9 @@ def _streaming(world: World, args: Args, *, stopping: bool = False) -> tuple[Mes
     return message, stream
 
 
-def _grow(world: World, message: Message, stream: Stream, chunks: list[Json]) -> Stream:
+def _grow(world: World, args: Args, message: Message, stream: Stream, chunks: list[Json]) -> Stream:
     grown = copy.deepcopy(stream)
+    grown.mode = _mode(args, stream.mode)
     _take(grown, chunks)
     message.body["blocks"] = _drawn(grown)
     message.body["text"] = grown.text
@@ -248,7 +268,7 @@ def append(world: World, args: Args) -> Json:
     message, stream = _streaming(world, args)
     if not chunks:
         raise SlackError("no_text")
-    _grow(world, message, stream, chunks)
+    _grow(world, args, message, stream, chunks)
     _processing(world, args, message)
     return {"channel": message.channel, "ts": message.ts}
 
@@ -266,7 +286,7 @@ def stop(world: World, args: Args) -> Json:
     if session not in agents.SESSION_STATES:
         raise SlackError("invalid_status")
     message, stream = _streaming(world, args, stopping=True)
-    _grow(world, message, stream, chunks).state = "completed"
+    _grow(world, args, message, stream, chunks).state = "completed"
     message.metadata = metadata or message.metadata
     if args.app.agent_view is not None:
         agents.note_session(world, (args.app.id, message.channel, message.root), session)

@@ -92,6 +92,7 @@ class Stream:
     state: str  # in_progress | completed | stopped_by_user | abandoned
     touched: float  # sandbox seconds of the last append
     display: str = "timeline"
+    mode: str = ""  # of what it began with, to its end: text | chunks; "" as long as it is empty
     text: str = ""  # all its words
     title: str = ""  # of the plan
     # what the updates of a task came to, by its id

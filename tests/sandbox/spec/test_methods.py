@@ -58,6 +58,9 @@ ERROR_DIFFERENCES = {
     r"^chat\.(postMessage|\w+Stream) msg_too_long$": "markdown_text has a limit, and is not cut",
     r"^chat\.(start|append|stop)Stream msg_too_long$": "measured: a streamed message holds "
     "12,000 characters, too",
+    r"^chat\.\w+Stream (cannot_provide_both_markdown_text_and_chunks|streaming_mode_mismatch)$": (
+        "measured by others: a stream holds text or chunks, as it began"
+    ),
     r"^(chat|files)\.\w+ invalid_attachments$": "measured: a second table; the reference lists "
     "it for two methods",
     r"^chat\.stopStream invalid_status$": "its session_status is the status of "

@@ -172,9 +172,9 @@ def refused_append(client: WebClient, ts: str, **more: Any) -> str:
 
 def test_what_a_stream_can_hold(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     """The limits are those of the whole message, and a refused append leaves it as it was."""
-    ts = start(client, thread, markdown_text="x" * 11_000)
+    ts = start(client, thread, chunks=[words("x" * 11_000)])
     before = seen(sandbox, thread)
-    assert refused_append(client, ts, markdown_text="y" * 1001) == "msg_too_long"
+    assert refused_append(client, ts, chunks=[words("y" * 1001)]) == "msg_too_long"
     assert refused_append(client, ts, chunks=[task(n) for n in range(50)]) == "msg_blocks_too_many"
     assert refused_append(client, ts, chunks=[task(1), words("y" * 1001)]) == "msg_too_long"
     table = {"type": "table", "rows": [[{"type": "raw_text", "text": "x"}]]}
@@ -183,9 +183,37 @@ def test_what_a_stream_can_hold(sandbox: Sandbox, client: WebClient, thread: str
     assert refused_append(client, ts) == "no_text"
     assert seen(sandbox, thread) == before
     client.chat_appendStream(
-        channel="C0SUPPORT", ts=ts, markdown_text="y" * 1000, chunks=[task(n) for n in range(49)]
+        channel="C0SUPPORT", ts=ts, chunks=[words("y" * 1000), *(task(n) for n in range(49))]
     )
     assert len(seen(sandbox, thread)["blocks"]) == 50
+
+
+def test_a_stream_keeps_to_what_it_began_with(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
+    """Text or chunks, as it began, never both; one that began empty takes either, once."""
+    text, empty = start(client, thread, markdown_text="a"), start(client, thread)
+    chunks = start(client, thread, chunks=[task(1)])
+    client.chat_appendStream(channel="C0SUPPORT", ts=empty, chunks=[words("b")])
+    for ts, wrong in (
+        (text, {"chunks": [task(1)]}),
+        (chunks, {"markdown_text": "b"}),
+        (empty, {"markdown_text": "b"}),
+    ):
+        assert refused_append(client, ts, **wrong) == "streaming_mode_mismatch"
+        with pytest.raises(SlackApiError) as refused:
+            client.chat_stopStream(channel="C0SUPPORT", ts=ts, **wrong)
+        assert code(refused) == "streaming_mode_mismatch"
+    both = "cannot_provide_both_markdown_text_and_chunks"
+    assert refused_append(client, chunks, markdown_text="b", chunks=[words("b")]) == both
+    client.chat_stopStream(
+        channel="C0SUPPORT", ts=chunks, chunks=[words("c")], blocks=[section("below")]
+    )
+    assert [b["type"] for b in seen(sandbox, thread)["blocks"]] == [
+        "task_card",
+        "markdown",
+        "section",
+    ]
 
 
 def test_nothing_is_posted_by_a_refused_start(
