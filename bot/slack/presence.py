@@ -19,6 +19,8 @@ from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
+from bot.live import Event, EventKind, StepEvent
+from bot.messages.sentences.steps import doing_now
 from bot.signals import Signals
 from bot.slack.client import SlackClient
 from bot.slack.errors import is_absent, is_passing, seconds_asked
@@ -104,6 +106,7 @@ class SlackPresence:
         self._late: dict[tuple[str, str], _Thread] = {}  # what Slack did not take for now
         self._timer: threading.Timer | None = None
         self._wait = 0.0  # seconds that Slack is to be left alone; the presence thread's own
+        self._deafen = signals.live.listen(self.hear)
 
     def working(self, run: Run) -> None:
         """It thinks or acts."""
@@ -117,6 +120,12 @@ class SlackPresence:
         """It is over, and its last words are about to be posted."""
         self._want(run, _Look("", "active", run.requester, post_follows=True))
 
+    def hear(self, event: Event) -> None:
+        """Name the tool that takes long; what is over within a second is not worth a change."""
+        if isinstance(event, StepEvent) and event.kind is EventKind.STEP_GOES_ON:
+            status = doing_now(event.step.doing, event.step.title)
+            self._want(event.run, _Look(status, "processing", event.run.requester))
+
     def suggest(self, channel: str) -> None:
         """Show the suggested prompts in a direct message."""
         if self._prompts:
@@ -126,6 +135,7 @@ class SlackPresence:
 
     def close(self) -> None:
         """Stop sending."""
+        self._deafen()
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()

@@ -121,6 +121,8 @@ SAID = {
     "typed_there": (Surface.ADDED, "UBEN00001", EVIL),
     "no_model_there": (),
     "members_only_there": (),
+    "doing_now": (EVIL, ""),
+    "step_title": ("", EVIL),
 }
 
 

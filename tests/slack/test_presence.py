@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bot.live import EventKind, StepEvent, ToolStep
 from bot.sandbox.server import Sandbox
 from bot.signals import Signals
 from bot.slack import presence as module
@@ -200,6 +201,22 @@ def test_a_server_that_does_not_know_the_method(stage: Stage) -> None:
     assert stage.sent() == BEGUN
     stage.presence.waiting(stage.run)
     assert stage.sent() == [("status", "")]
+
+
+def test_a_step_that_takes_long_is_named(stage: Stage) -> None:
+    """It is named until the bot goes on; that it began or ended changes nothing."""
+    stage.presence.working(stage.run)
+    stage.sent()
+    step = ToolStep(
+        "call-1", "look_up_order", "Look up an order", "looking up order 1042", asked=False
+    )
+    for kind in (EventKind.STEP_BEGAN, EventKind.STEP_GOES_ON, EventKind.STEP_GOES_ON):
+        stage.presence.hear(StepEvent(kind, stage.run, step))
+    assert stage.sent() == [("status", "is looking up order 1042…")]
+    stage.presence.hear(StepEvent(EventKind.STEP_ENDED, stage.run, step))
+    assert stage.sent() == []
+    stage.presence.working(stage.run)
+    assert stage.sent() == [WORKING]
 
 
 def test_few_threads_are_remembered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

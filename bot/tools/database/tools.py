@@ -101,6 +101,7 @@ def _tables(sources: Sources) -> Tool[Any]:
     @tool(
         title="List tables",
         effect="List what the databases hold",
+        step=lambda _args: "listing what the databases hold",
         does=Effect.READ,
         timeout=_patience(sources),
     )
@@ -141,6 +142,7 @@ def _query(sources: Sources, check: Checking) -> Tool[Any]:
     @tool(
         title="Query a database",
         effect="Read from the database {database}",
+        step=lambda args: f"reading from the database {args.database}",
         does=Effect.READ,
         asks=True,
         preview=preview,
@@ -187,6 +189,7 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
         does=Effect.DESTRUCTIVE,
         preview=preview,
         outcome=changed,
+        step=lambda args: f"changing the database {args.database}",
         timeout=_patience(sources),
     )
     def change(args: Change, context: ToolContext) -> dict[str, Any]:

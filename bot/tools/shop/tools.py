@@ -103,6 +103,7 @@ def _look_up(shop: Shop) -> Tool[Any]:
     @tool(
         title="Look up an order",
         effect="Look up order {order_id}",
+        step=lambda args: f"looking up order {args.order_id}",
         does=Effect.READ,
         timeout=TIMEOUT,
     )
@@ -123,8 +124,15 @@ def _look_up(shop: Shop) -> Tool[Any]:
 
 
 def _search(shop: Shop) -> Tool[Any]:
+    def searching(args: Search) -> str:
+        return f"searching the orders of {args.customer}" if args.customer else "searching orders"
+
     @tool(
-        title="Search orders", effect="Search the shop's orders", does=Effect.READ, timeout=TIMEOUT
+        title="Search orders",
+        effect="Search the shop's orders",
+        step=searching,
+        does=Effect.READ,
+        timeout=TIMEOUT,
     )
     def search_orders(args: Search, _context: ToolContext) -> dict[str, Any]:
         """Find orders by customer (part of a name or an e-mail address) and status.
@@ -160,6 +168,7 @@ def _refund(shop: Shop) -> Tool[Any]:
         idempotent=True,
         preview=_previewed(shop, money),
         outcome=refunded,
+        step=lambda args: f"refunding {args.amount} EUR of order {args.order_id}",
         timeout=TIMEOUT,
     )
     def refund_order(args: Refund, context: ToolContext) -> dict[str, Any]:
@@ -186,6 +195,7 @@ def _change_address(shop: Shop) -> Tool[Any]:
         idempotent=True,
         preview=_previewed(shop, where),
         outcome=lambda args, receipt: f"Order {args.order_id} now goes to {receipt['ships_to']}",
+        step=lambda args: f"changing where order {args.order_id} goes",
         timeout=TIMEOUT,
     )
     def change_address(args: ChangeAddress, context: ToolContext) -> dict[str, Any]:
@@ -216,6 +226,7 @@ def _cancel(shop: Shop) -> Tool[Any]:
         idempotent=True,
         preview=_previewed(shop, consequences),
         outcome=cancelled,
+        step=lambda args: f"cancelling order {args.order_id}",
         timeout=TIMEOUT,
     )
     def cancel_order(args: Cancel, context: ToolContext) -> dict[str, Any]:

@@ -75,6 +75,7 @@ def post_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
         does=Effect.WRITE,
         preview=previewed(lookup, _sharing),
         outcome=lambda _args, done: f"Posted in {done['channel']}",
+        step=lambda _args: "posting a message",
     )
     def post_message(args: Post, context: ToolContext) -> dict[str, Any]:
         """Post a text message in a Slack channel.
@@ -116,6 +117,7 @@ def schedule_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
         outcome=lambda _args, done: (
             f"Slack posts it in {done['channel']} on {done['at']:%d %b %Y, %H:%M} UTC"
         ),
+        step=lambda _args: "scheduling a message",
     )
     def schedule_message(args: Schedule, context: ToolContext) -> dict[str, Any]:
         """Have Slack post a text message in a channel later, at most 120 days ahead.

@@ -82,7 +82,12 @@ def slack_tools(client: WebClient, directory: Names) -> list[Tool[Any]]:
 
 
 def _list_channels(lookup: Lookup) -> Tool[Any]:
-    @tool(title="List channels", effect="List the channels in Slack", does=Effect.READ)
+    @tool(
+        title="List channels",
+        effect="List the channels in Slack",
+        does=Effect.READ,
+        step=lambda _args: "looking through the channels",
+    )
     def list_channels(args: ListChannels, context: ToolContext) -> dict[str, Any]:
         """List Slack channels, optionally those whose name contains the query."""
         found = [
@@ -112,7 +117,12 @@ def _list_channels(lookup: Lookup) -> Tool[Any]:
 
 
 def _list_people(lookup: Lookup) -> Tool[Any]:
-    @tool(title="List people", effect="List the people in Slack", does=Effect.READ)
+    @tool(
+        title="List people",
+        effect="List the people in Slack",
+        does=Effect.READ,
+        step=lambda _args: "looking for people",
+    )
     def list_people(args: ListPeople, context: ToolContext) -> dict[str, Any]:
         """List people in Slack, optionally those whose name contains the query."""
         query = (args.query or "").casefold().lstrip("@")
@@ -149,6 +159,7 @@ def _create_channel(client: WebClient) -> Tool[Any]:
         does=Effect.WRITE,
         preview=who,
         outcome=lambda _args, made: f"Created {made['channel']}. {made.get('note', '')}",
+        step=lambda args: f"creating the channel #{args.name}",
     )
     def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
         """Create a Slack channel with the person who asked in it; use `invite` for others."""
@@ -184,6 +195,7 @@ def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
         idempotent=True,  # who is in the channel already is left out
         preview=previewed(lookup, details),
         outcome=_invited,
+        step=lambda _args: "inviting people",
     )
     def invite(args: Invite, context: ToolContext) -> dict[str, Any]:
         """Invite people to a Slack channel that the bot is in."""
@@ -218,6 +230,7 @@ def _set_topic(client: WebClient, lookup: Lookup) -> Tool[Any]:
         idempotent=True,
         preview=previewed(lookup, details),
         outcome=lambda _args, done: f"The topic of {done['channel']} is now “{done['topic']}”",
+        step=lambda _args: "setting a channel's topic",
     )
     def set_topic(args: SetTopic, context: ToolContext) -> dict[str, Any]:
         """Set the topic of a Slack channel; an empty topic removes it."""
