@@ -56,8 +56,7 @@ from bot.slack.outbox.search import PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
 from bot.slack.socket import SocketMode, connect_alone
-from bot.slack.streaming.answer import SlackAnswer
-from bot.slack.streaming.refusals import Streaming
+from bot.slack.streaming.answers import SlackAnswers
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool
@@ -231,12 +230,11 @@ def _assemble(
     homes = core.over(directory.within(PATIENCE)).desk().homes()
     home = SlackHome(posting, homes.of, signals, me.team)
     planner = LatePlanner(lambda: make_planner(settings, signals.stopping))
-    streaming = Streaming(clock)
     worker = core.worker(
         planner,
         core.executor(tool_pool, portal),
         SlackThread(store, clock, directory, me.user, reading),
-        lambda run: SlackAnswer(store, naming, signals, posting, streaming, run),
+        SlackAnswers(store, naming, signals, posting, clock).of,
         presence,
     )
     commands = make_commands(core, posting, hurried)

@@ -106,9 +106,9 @@ def run_tool(
     """Call `tool` with validated `args` on a thread of `executor` and wait at most `tool.timeout`
     seconds.
 
-    `portal` is called only when the tool is async. `heartbeat` is called every `beat` seconds while
-    waiting, and first after a second at most; what it raises is logged, for the tool runs on
-    regardless. Raises nothing of its own.
+    `portal` is called only when the tool is async. `heartbeat` is called while waiting: first after
+    a second at most, then after ever longer, every `beat` seconds at last; what it raises is
+    logged, for the tool runs on regardless. Raises nothing of its own.
     """
     try:
         future = executor.submit(_call, tool, args, context, portal)
@@ -120,7 +120,7 @@ def run_tool(
         if left <= 0:
             return _out_of_time(tool, future)
         done, _ = wait([future], timeout=min(left, patience))
-        patience = beat
+        patience = min(beat, 2 * patience)
         if not done and heartbeat is not None:
             _beat(heartbeat, context)
     return ended(tool, args, future)

@@ -1,11 +1,11 @@
-"""All but plain posts: words for one person, files, the link back.
+"""All but plain posts: words for one person, files, the end of a stream, the link back.
 
 It writes nothing about how far a message has come; the sender does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,8 @@ from bot.slack.errors import is_passing
 from storage import outbox, runs
 from storage.models import Message
 from storage.store import Store
+
+STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
 
 
 class Posting:
@@ -68,6 +70,24 @@ class Posting:
             self.client.chat_postMessage(
                 channel=str(opened["channel"]["id"]), text=body["text"], blocks=blocks
             )
+
+    def stop_stream(self, row: Message, body: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+        """Stop a stream, with what it lacks; return whether it now holds the whole text.
+
+        `last`: what stands below it then.
+        """
+        whole, rest = bool(body["streamed"]), body.get("rest") or {}
+        below = last if whole else {}
+        try:
+            self.client.chat_stopStream(channel=row.channel, ts=row.ts, **rest, **below)
+        except SlackApiError as error:
+            over = error.response.get("error") in STREAM_OVER
+            if not over and (is_passing(error) or not rest):
+                raise
+            if not over:  # what is to be added does not fit
+                self.client.chat_stopStream(channel=row.channel, ts=row.ts)
+            return False
+        return whole
 
     def mark(self, row: Message, old: Iterable[str], new: str) -> None:
         """Take the old emojis off the request's message, and put on the new one, if any."""

@@ -38,7 +38,6 @@ ONCE = (MessageKind.PRIVATE, MessageKind.FILE)  # hard or impossible to look up
 EVENT_TYPE = "countersign"
 TRIES = 4  # before a message that is itself the problem is set aside
 GONE = {"message_not_found", "edit_window_closed", "cant_update_message"}
-STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
 
 
 class Sender:
@@ -221,14 +220,7 @@ class Sender:
         if not row.ts and (lost := self._search.lost_stream(row)):
             row.ts = str(lost["ts"])
         if row.ts:
-            try:
-                self._client.chat_stopStream(
-                    channel=row.channel, ts=row.ts, **(last if body["streamed"] else {})
-                )
-            except SlackApiError as error:
-                if error.response.get("error") not in STREAM_OVER:
-                    raise
-                body["streamed"] = False
+            body["streamed"] = self._posting.stop_stream(row, body, last)
         if not row.ts:
             with self._store.write() as tx:
                 target = M.PENDING if body["text"] else M.FAILED

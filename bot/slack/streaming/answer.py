@@ -1,14 +1,19 @@
 """The words of one model turn, streamed to the thread while they come, where Slack allows it.
 
 The row in the outbox is written before the stream begins; `finish` stores the whole text with the
-turn, and the outbox closes the stream. A short answer is never streamed: it is posted at once.
-Where Slack refused a stream, none is begun for an hour.
+turn, and the outbox closes the stream. A short answer is not streamed but posted at once, unless
+steps of its request have begun the stream. Where Slack refused a stream, none is begun for an hour.
+
+What a stream begins with is what it holds to its end: text, or chunks (`streaming_mode_mismatch`
+for the other one). So it is of chunks where there are tasks to begin with, else of text.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from typing import Any
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
@@ -16,9 +21,10 @@ from slack_sdk.errors import SlackApiError
 from bot.messages.text import neutral_markdown, split_markdown
 from bot.policy.directory import Directory
 from bot.signals import Signals
-from bot.slack.errors import is_limited
+from bot.slack.errors import is_limited, is_passing
 from bot.slack.lookups.mentions import with_names
 from bot.slack.streaming.refusals import Streaming
+from bot.slack.streaming.tasks import Tasks, content
 from storage import moves, outbox, runs
 from storage.models import Message, Run
 from storage.states import MessageKind, MessageStatus, RunStatus
@@ -28,6 +34,7 @@ from storage.transaction import Transaction
 log = logging.getLogger("countersign.stream")
 PART = 11_000  # characters; one message holds 12,000 of Markdown
 BEGIN = 120  # characters before a stream is worth its place
+NO_CHUNKS = {"invalid_chunks", "invalid_arguments"}  # Slack does not take such a chunk at all
 PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
 
 
@@ -42,22 +49,33 @@ class SlackAnswer:
         client: WebClient,
         streaming: Streaming,
         run: Run,
+        tasks: Tasks,
+        keep: Callable[[SlackAnswer], None],
     ) -> None:
-        """`run` as claimed: its fence is checked while the words come."""
+        """`run` as claimed: its fence is checked while the words come.
+
+        `tasks`: what the run has done so far; `keep` is told of a stream that the turn left without
+        words, and that goes on.
+        """
         self._store = store
         self._directory = directory
         self._signals = signals
         self._client = client
         self._streaming = streaming
-        self._run = run
+        self._run = self.run = run
+        self._tasks = tasks
+        self._keep = keep
         self._began = 0
-        self._reset()
+        self._reset(anew=False)
 
-    def _reset(self) -> None:
+    def _reset(self, *, anew: bool) -> None:
+        self._tasks.begins(anew=anew)
+        self._over = False  # nothing more is shown
+        self._chunked = False
         self._row: Message | None = None
         self._text = ""  # all that came
         self._shown = ""  # what the stream holds, neutralised
-        self._open = False
+        self._open, self._ts = False, ""
         # streaming does not work here; the outbox posts
         self._dead = not self._streaming.works(self._run.channel)
         self._last = time.monotonic()
@@ -68,7 +86,7 @@ class SlackAnswer:
         if self._signals.stopping.is_set():
             # the run stays RUNNING, and the next start takes it up
             raise moves.FencedError(self._run.id)
-        begins = self._row is None and not self._dead and len(self._text) >= BEGIN
+        begins = not self._open and not self._dead and len(self._text) >= BEGIN
         if time.monotonic() - self._last < PACE and not begins:
             return
         self._last = time.monotonic()
@@ -76,37 +94,67 @@ class SlackAnswer:
             held = runs.held_by(tx, self._run.id, self._run.fence)
         if held.status is not RunStatus.RUNNING:
             raise moves.FencedError(self._run.id)
-        if begins or self._row is not None:
+        if begins or self._open:
             self._push()
+
+    def show_steps(self) -> None:
+        """Show how the steps stand, before there are words; never fails."""
+        try:
+            self._push()
+        except Exception as error:  # noqa: BLE001 - it is a comfort
+            log.info("run %s: no steps shown: %s", self.run.id, type(error).__name__)
+
+    def serves(self, run: Run) -> bool:
+        """Return whether the turn's words belong into what has begun here."""
+        return not self._over and run.fence == self.run.fence
 
     def restart(self) -> None:
         """The turn is tried again: what was shown is closed and withdrawn."""
         self.abandon()
-        self._reset()
+        self._reset(anew=True)
 
     def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
         """Leave the whole text to the outbox, in the caller's transaction."""
+        if self._open and not text and not self._shown and not last:
+            self._text = ""
+            self._keep(self)
+            return
+        self._over = True
         parts = split_markdown(text, PART) if text else []
         ending = {"record": record}
         if self._row is not None:
             first = parts.pop(0) if parts else ""
-            streamed = (
-                self._open and not parts and self._neutral(first).strip() == self._shown.strip()
-            )
-            body = {"text": first, "last": last and not parts, "streamed": streamed, **ending}
+            rest = None if parts else self._rest(first)
+            body = {"text": first, "last": last and not parts, **self._closing(rest), **ending}
             moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
         for number, part in enumerate(parts):
             body = {"text": part, "last": last and number == len(parts) - 1, **ending}
             outbox.put(tx, self._message(f":{number}", MessageStatus.PENDING, body))
 
     def abandon(self) -> None:
-        """No more will come: close what is open."""
+        """No more will come: close what is open, and withdraw what words it has."""
+        self._over = True
         if self._row is not None:
+            body = {"text": "", "last": False, **self._closing(self._rest(""))}
             with self._store.write() as tx:
                 if outbox.is_streaming(tx, self._row):
-                    words = outbox.dump({"text": "", "last": False, "streamed": False})
-                    moves.message(tx, self._row, MessageStatus.CLOSING, body=words)
+                    moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
             self._signals.post.give()
+
+    def _rest(self, text: str) -> str | None:
+        """Return what the stream lacks of this whole text; None where it holds something else."""
+        whole = self._neutral(text)
+        if not self._open or whole.strip() == self._shown.strip():
+            return "" if self._open else None
+        return whole[len(self._shown) :] if whole.startswith(self._shown) else None
+
+    def _closing(self, rest: str | None) -> dict[str, object]:
+        """Return how the outbox closes the stream; `rest` is what it adds, None: writes it over."""
+        tasks = self._unsent() if self._chunked else []
+        return {
+            "streamed": rest is not None,
+            "rest": content(rest or "", tasks, chunked=self._chunked),
+        }
 
     def _message(self, suffix: str, status: MessageStatus, body: dict[str, object]) -> Message:
         run = self._run
@@ -124,50 +172,85 @@ class SlackAnswer:
         if self._dead:
             return
         ready = _safe(self._text)[:PART]
-        more = self._neutral(ready)[len(self._shown) :]
-        if not more.strip():
+        more, tasks = self._neutral(ready)[len(self._shown) :], self._unsent()
+        more = more if more.strip() else ""
+        if not more and not tasks:
             return
         try:
-            if self._row is None:
-                self._begin(more)
-            else:
-                self._client.chat_appendStream(
-                    channel=self._run.channel, ts=self._row.ts, markdown_text=more
-                )
-            self._shown += more
+            self._send(more, tasks)
         except SlackApiError as error:
+            if tasks and self._refuses_tasks(error):
+                self._streaming.refused_tasks(self._run.channel, error)
+                self._push()  # without them
+                return
             if not self._open:
                 self._streaming.refused(self._run.channel, error)
             if not self._open or not is_limited(error):
                 log.info("run %s: no streaming here: %s", self._run.id, error.response.get("error"))
                 self._dead, self._open = True, False
+        except moves.FencedError:
+            raise
         except Exception as error:  # noqa: BLE001 - the outbox brings the text anyway
             log.info("run %s: streaming broke: %s", self._run.id, type(error).__name__)
             self._dead, self._open = True, False
 
+    def _unsent(self) -> list[dict[str, Any]]:
+        """Return the tasks that are to be shown and can be."""
+        can = self._chunked or not self._open
+        draws = self._streaming.draws_tasks(self._run.channel)
+        return self._tasks.unsent() if can and draws else []
+
+    def _refuses_tasks(self, error: SlackApiError) -> bool:
+        if self._open:
+            return error.response.get("error") in NO_CHUNKS
+        return not is_passing(error)
+
+    def _send(self, more: str, tasks: list[dict[str, Any]]) -> None:
+        """Add to the stream, or begin it."""
+        if self._open:
+            self._client.chat_appendStream(
+                channel=self._run.channel,
+                ts=self._ts,
+                **content(more, tasks, chunked=self._chunked),
+            )
+        else:
+            self._begin(more, tasks)
+        self._shown += more
+        self._tasks.sent(tasks)
+
     def _neutral(self, text: str) -> str:
         return neutral_markdown(with_names(self._directory, text))
 
-    def _begin(self, text: str) -> None:
+    def _begin(self, text: str, tasks: list[dict[str, Any]]) -> None:
         """Write the row, then start the stream, then note where it is."""
+        if self._row is None:
+            self._row = self._put_row()
+        response = self._client.chat_startStream(
+            channel=self._run.channel,
+            thread_ts=self._run.thread_ts,
+            recipient_user_id=self._run.requester,
+            recipient_team_id=self._run.team,
+            **content(text, tasks),
+        )
+        self._ts, self._open, self._chunked = str(response["ts"]), True, bool(tasks)
+        self._row.ts = self._ts
+        with self._store.write() as tx:
+            outbox.change(tx, self._row, ts=self._ts)
+
+    def _put_row(self) -> Message:
+        """Write down that a stream begins; raises moves.FencedError where it is not to."""
         self._began += 1
         row = self._message(
             "", MessageStatus.STREAMING, {"text": "", "last": False, "streamed": False}
         )
         with self._store.write() as tx:
+            held = runs.held_by(tx, self._run.id, self._run.fence)
+            if held.status is not RunStatus.RUNNING:
+                raise moves.FencedError(self._run.id)
             outbox.put(tx, row)
-            self._row = outbox.by_key(tx, row.key)
-        response = self._client.chat_startStream(
-            channel=self._run.channel,
-            thread_ts=self._run.thread_ts,
-            markdown_text=text,
-            recipient_user_id=self._run.requester,
-            recipient_team_id=self._run.team,
-        )
-        assert self._row is not None
-        self._row.ts, self._open = str(response["ts"]), True
-        with self._store.write() as tx:
-            outbox.change(tx, self._row, ts=self._row.ts)
+            found = outbox.by_key(tx, row.key)
+        assert found is not None
+        return found
 
 
 def _safe(text: str) -> str:

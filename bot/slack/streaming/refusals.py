@@ -22,6 +22,7 @@ class Streaming:
         self._clock = clock
         self._lock = threading.Lock()
         self._until: dict[str, datetime] = {}  # by channel
+        self._undrawn: set[str] = set()  # where Slack draws no tasks, as long as this process lives
 
     def works(self, channel: str) -> bool:
         """Return whether it is worth a try there."""
@@ -36,3 +37,12 @@ class Streaming:
             place = EVERYWHERE if is_absent(error) else channel
             with self._lock:
                 self._until[place] = self._clock.now() + REFUSED
+
+    def draws_tasks(self, channel: str) -> bool:
+        """Return whether tasks are worth a try there."""
+        return not self._undrawn & {channel, EVERYWHERE}
+
+    def refused_tasks(self, channel: str, error: SlackApiError) -> None:
+        """Remember that Slack took no tasks."""
+        is_here = error.response.get("error") == "channel_type_not_supported"
+        self._undrawn.add(channel if is_here else EVERYWHERE)
