@@ -11,6 +11,7 @@ from slack_sdk import WebClient
 from bot.agent import prompt
 from bot.clock import Clock
 from bot.messages.incoming import message_text
+from bot.messages.text import visible
 from bot.policy.directory import Directory, LookupFailedError
 from storage import inbox, runs
 from storage.models import Delivery, Run
@@ -80,11 +81,12 @@ class SlackThread:
                 raise _ChangedError
 
     def _name(self, user: str) -> str:
+        """Return what the person is called, on one line and with nothing hidden in it."""
         try:
             person = self._directory.person(user)
         except LookupFailedError:
             person = None
-        return person.name if person else user
+        return visible(" ".join(person.name.split())) if person else user
 
     def _overheard(
         self, run: Run, first: Delivery, ours: set[str], until: str
