@@ -14,10 +14,11 @@ from bot.agent import outputs
 from bot.approvals.changed_requests import CHANGES, changed
 from bot.approvals.forms.invitation import invite
 from bot.approvals.forms.places import StartingPlaces
+from bot.approvals.questions.waiting import is_all_that_waits
 from bot.clock import Clock
 from bot.messages.help import greeting, help_text
 from bot.messages.incoming import WRITTEN, message_text, takes_back
-from bot.messages.sentences import refusals
+from bot.messages.sentences import questions, refusals
 from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
@@ -133,13 +134,20 @@ class Intake:
                 return None
             still = run is not None and (run.status is R.WAITING or runs.is_form(run))
             if run is not None and still and not heard:
-                self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
+                self._hint(tx, delivery, run)
                 inbox.settle(tx, delivery, "words change nothing while people decide")
             else:
                 made = self._act(tx, delivery, run, text, in_private=closed)
                 if made and is_shared:
                     say_where(tx, made, delivery, text)
         return None
+
+    def _hint(self, tx: Transaction, delivery: Delivery, run: Run) -> None:
+        """Say once for each request what words change nothing of, and how it is done."""
+        if is_all_that_waits(tx, run):
+            self._private(tx, delivery, questions.answer_by_buttons(), key=f"hint:{run.id}:answer")
+        else:
+            self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
 
     def _continues(self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool) -> bool:
         """Return whether a message without a mention is the requester's next in their thread."""

@@ -81,6 +81,7 @@ SAID = {
     "not_asked": (EVIL, EVIL),
     "edit_not_saved": (EVIL,),
     "could_not": (True,),
+    "answer_by_buttons": (),
     "words_decide_nothing": (),
     "said": (EVIL,),
     "past": ("approve",),

@@ -26,11 +26,16 @@ def test_a_plain_reply_answers_a_question_for_text(harness: Harness) -> None:
 
 
 def test_a_reply_to_a_choice_is_no_answer(harness: Harness) -> None:
-    """What is answered by buttons is not answered in words; its requester gets the usual hint."""
+    """What is answered by buttons is not answered in words; its requester is told so, once."""
     thread = ask(harness, question(question="Is the lamp on?", kind="yes_no"))
     harness.card(SUPPORT, thread, "ben", "choose_1")
-    harness.person("ben").say(SUPPORT, "yes", thread)
-    arrived(harness)
+    for word in ("yes", "it is on"):
+        harness.person("ben").say(SUPPORT, word, thread)
+        told(harness, "ben", SUPPORT, thread, "please answer by the buttons under it")
+        arrived(harness)
+    hints = [m for m in harness.person("ben").everything(SUPPORT) if m["ts"] > thread]
+    assert sum("by the buttons under it" in words(m) for m in hints) == 1
+    assert not any("People decide this" in words(m) for m in hints)
     assert statuses(harness, thread) == [C.PENDING]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from bot.approvals.questions.rows import messages_of, names_of, read
+from bot.approvals.questions.rows import is_question, messages_of, names_of, read
 from bot.messages.sentences.questions import answer_reminder, unanswered_line
-from storage import audit, outbox, questions
+from storage import audit, calls, outbox, questions
 from storage.models import Call, Delivery, Message, Run
 from storage.states import DeliveryKind, MessageKind
 from storage.transaction import Transaction
@@ -46,6 +46,13 @@ def say_unanswered(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
         first = found[0].call
         text = unanswered_line([each.asked.question for each in found], first.deadline)
         outbox.notice(tx, run, f"unanswered:{first.id}:{first.revision}", {"text": text})
+
+
+def is_all_that_waits(tx: Transaction, run: Run) -> bool:
+    """Return whether the request waits for answers only, and for no decision."""
+    found = [call for plan in calls.open_plans(tx, run.id) for call in calls.of_plan(tx, plan.id)]
+    waits = [call for call in found if calls.waits(call)]
+    return bool(waits) and all(map(is_question, waits))
 
 
 def asked_there(tx: Transaction, call: Call, delivery: Delivery) -> bool:

@@ -13,6 +13,14 @@ WAITS_FOR_ANSWER = "💬 Runs once the question beside it is answered, too"
 SEVERAL = "Several questions wait in this thread. Please answer by the buttons under each."
 
 
+def answer_by_buttons() -> str:
+    """Tell a requester who writes while a question waits that words are no answer to it."""
+    return (
+        "A question waits here, and I left your words alone: please answer by the buttons under "
+        "it. Mention me to say something else, or say “cancel” to take the request back."
+    )
+
+
 def people_named(users: Iterable[str], groups: Iterable[str]) -> str:
     """Name people and user groups by their ids, as mrkdwn."""
     return ", ".join([*map(mention, users), *map(group_mention, groups)]) or "others"
