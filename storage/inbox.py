@@ -31,6 +31,12 @@ _REQUEST = (
     .limit(1)
 )
 _FIRST = select(func.min(col(Delivery.seq))).where(col(Delivery.run_id) == bindparam("run_id_"))
+_ASKED_IN = (
+    select(col(Delivery.channel), col(Delivery.thread_ts))
+    .where(col(Delivery.run_id) == bindparam("run_id_"))
+    .order_by(col(Delivery.seq))
+    .limit(1)
+)
 _FAILED = (
     update(Delivery)
     .where(col(Delivery.seq) == bindparam("seq_"))
@@ -152,6 +158,12 @@ def request_of(tx: Transaction, run_id: str) -> str:
     """The Slack ts of the message that a run began with, or ""."""
     key: str | None = tx.scalar(_REQUEST, {"run_id_": run_id})
     return key.rsplit(":", 1)[1] if key else ""
+
+
+def asked_in(tx: Transaction, run_id: str) -> tuple[str, str] | None:
+    """The channel and thread of what the run began with, which may go on elsewhere."""
+    found = tx.execute(_ASKED_IN, {"run_id_": run_id})
+    return (str(found[0][0]), str(found[0][1])) if found else None
 
 
 def begins(tx: Transaction, delivery: Delivery) -> bool:

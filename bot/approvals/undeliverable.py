@@ -8,13 +8,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from bot.agent import outputs
-from storage import calls, endings, moves, outbox, runs
+from storage import calls, endings, inbox, moves, outbox, runs
 from storage.models import Message
 from storage.states import CallStatus, MessageKind, MessageStatus
 from storage.transaction import Transaction
 
 UNSEEN = "I could not show this to its approvers, so it will not happen."
 
+NO_ROOT = "I could not write to you in a direct message, so nothing came of your request."
 NO_FILE = (
     "I could not upload the file with all of it; what stands above is what there is to see here."
 )
@@ -73,10 +74,24 @@ def elsewhere(tx: Transaction, root: Message) -> bool:
 
 
 def close_unrooted(tx: Transaction, root: Message, *, at: datetime) -> None:
-    """Cancel a request whose first message could be shown nowhere, not even to who asked."""
+    """Cancel a request whose first message could be shown nowhere, not even to who asked.
+
+    They are told where they asked, if that was in a channel.
+    """
     run = runs.get(tx, root.run_id)
-    if run is not None:
-        endings.cancel(tx, run, at=at, actor="system", words=outputs)
+    if run is None or not endings.cancel(tx, run, at=at, actor="system", words=outputs):
+        return
+    place = inbox.asked_in(tx, run.id)
+    if place and place[0].startswith(("C", "G")):
+        channel, thread = place
+        outbox.private(
+            tx,
+            f"unrooted:{run.id}",
+            channel=channel,
+            thread_ts=thread,
+            person=run.requester,
+            text=NO_ROOT,
+        )
 
 
 def tell_of_rows(tx: Transaction, row: Message) -> None:

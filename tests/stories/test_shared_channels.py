@@ -9,7 +9,7 @@ from bot.sandbox.openai.server import Turn
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, PARTNERS, Harness
-from tests.stories.messages import action_ids, words
+from tests.stories.messages import action_ids, having, words
 from tests.stories.steps import all_sent, arrived, ask, cards_of, now_at, told
 
 C = CallStatus
@@ -172,6 +172,15 @@ def test_in_a_channel_that_is_shared_meanwhile(own_harness: Callable[..., Harnes
     harness.said(GENERAL, thread, "cancelled the request")
     arrived(harness)
     assert harness.run_in(thread).status is RunStatus.CANCELLED
+
+
+def test_who_cannot_be_written_to_is_told_where_they_asked(harness: Harness) -> None:
+    """Without a direct message there is no request, and nobody waits for one in vain."""
+    harness.slack.faults.fail("chat.postMessage", "restricted_action", match=having("our stock"))
+    asked = harness.person("ben").say(PARTNERS, "@bot count our stock")
+    told(harness, "ben", PARTNERS, asked, "I could not write to you in a direct message")
+    harness.settle()
+    assert not any("could not" in words(m) for m in harness.person("eve").everything(PARTNERS))
 
 
 def test_help_is_private_there(harness: Harness) -> None:
