@@ -11,6 +11,7 @@ import pytest
 
 from bench import clicks, crowd, floor, hotspots, lookups, pause, pending, report, resume
 from bench.__main__ import MEASUREMENTS, main
+from bench.commits import Counts
 from bench.figures import Figure, Measurement, Setup, of_rounds, percentile, table, written
 from bench.offline import Bench
 from bench.yardstick import Yardstick
@@ -73,6 +74,24 @@ def test_a_story_costs_the_store_the_same_whatever_the_history(tmp_path: Path) -
         folder.mkdir()
         counts.append(resume.counted(folder, resume.full, items))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("story", "most"),
+    [
+        (resume.core, Counts(statements=67, transactions=14, commits=8, waits=4)),
+        (resume.full, Counts(statements=89, transactions=26, commits=11, waits=6)),
+    ],
+)
+def test_a_story_asks_no_more_of_the_store(
+    tmp_path: Path, story: resume.Story, most: Counts
+) -> None:
+    """A step reads a row once; whoever needs more says so here."""
+    found = resume.counted(tmp_path, story, 10)
+    assert found.statements <= most.statements
+    assert found.transactions <= most.transactions
+    assert found.commits <= most.commits
+    assert found.waits <= most.waits
 
 
 def test_every_statement_of_a_story_is_compiled_once(tmp_path: Path) -> None:
