@@ -251,9 +251,9 @@ def decode_dialog(view: Mapping[str, Any]) -> Subject | Malformed:
 
 
 def _setting(about: Mapping[str, Any]) -> Setting | None:
-    names = [each.name for each in fields(Setting)]
-    found = {name: value for name in names if isinstance(value := about.get(name), str)}
-    return Setting(**found) if len(found) == len(names) else None
+    given = {each.name: about.get(each.name) for each in fields(Setting)}
+    found = {name: value for name, value in given.items() if isinstance(value, str)}
+    return Setting(**found) if len(found) == len(given) else None
 
 
 def _form(about: Mapping[str, Any]) -> FormTarget | None:
