@@ -91,15 +91,21 @@ def read_feedback(state_values: Mapping[str, Any]) -> str:
 
 
 def reject_modal(
-    target: CallTarget | CardTarget, *, count: int, title: str, needs_words: bool = False
+    target: CallTarget | CardTarget,
+    *,
+    count: int,
+    title: str,
+    needs_words: bool = False,
+    by_agent: bool = True,
 ) -> Json:
     """Build the dialog that asks why; `title` is what would be rejected.
 
-    `needs_words`: choosing a reason is not enough.
+    `needs_words`: choosing a reason is not enough; `by_agent`: an agent proposed it, and is told.
     """
     options = [{"text": plain_text(label), "value": key} for key, label in REASONS.items()]
     preset = {"type": "radio_buttons", "action_id": Entry.PRESET, "options": options}
-    own_words = text_element("For the person who asked, and for the agent")
+    agent = ", and for the agent" if by_agent else ""
+    own_words = text_element(f"For the person who asked{agent}")
     return {
         "type": "modal",
         "callback_id": Dialog.REJECT,

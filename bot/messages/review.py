@@ -130,7 +130,7 @@ def _choices(call: CallView) -> list[Json]:
             "Note",
             text_element(),
             optional=not call.needs_words,
-            hint="For the thread and for the agent",
+            hint=f"For the thread{' and for the agent' if call.by_agent else ''}",
         )
     ]
     if call.offers:

@@ -46,6 +46,16 @@ def test_choose_fill_in_approve_done(harness: Harness, fakes: FakeTools) -> None
     )
 
 
+def test_its_dialogs_speak_of_no_agent(harness: Harness) -> None:
+    """Whoever rejects or approves it with words writes to people, for no agent takes part."""
+    thread = request(harness, "a quiet house")
+    card = harness.card(SUPPORT, thread)
+    for action in ("reject", "review"):
+        view = open_modal(harness, "ana", SUPPORT, card, action)
+        assert "agent" not in words({"blocks": view["blocks"]})
+        harness.person("ana").close_view()
+
+
 def test_errors_stand_at_their_fields(harness: Harness) -> None:
     """What is missing or would fail is said at the field, and nothing is asked."""
     form(harness, "luck")

@@ -38,7 +38,7 @@ from bot.slack.dialogs.family import DialogFamily, Opening
 from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
 from bot.tools.arguments import as_editable, readable_arguments
-from storage import calls, outbox
+from storage import calls, outbox, runs
 from storage.calls import Shown
 from storage.models import Call
 from storage.states import CallStatus, Verb
@@ -151,21 +151,24 @@ class Dialogs:
                         return TurnedAway(refusals.stale_card())
                     if action is Action.EDIT and tool is None:
                         return TurnedAway(refusals.stale_card())
-                    made = self._about_call(tx, action, target, shown, admitted.bar)
+                    made = self._about_call(tx, action, target, shown, admitted)
         return replace(made, view=in_thread(made.view, run.channel, run.thread_ts))
 
     def _about_call(
-        self, tx: Transaction, action: Action, target: CallTarget, shown: Shown, bar: str
+        self, tx: Transaction, action: Action, target: CallTarget, shown: Shown, by: Admitted
     ) -> Opening:
         call = shown.call
         match action:
             case Action.REVIEW:
                 whole = call_in_full(self._tools, tx, shown)
-                view = review_modal(whole, bar=self._plainly(bar))
+                view = review_modal(whole, bar=self._plainly(by.bar))
                 return Opening(view, call, bool(whole.covered))
             case Action.REJECT:
                 title, needs = effect_of(self._tools, tx, call), words_for(call, Verb.REJECT)
-                return Opening(reject_modal(target, count=1, title=title, needs_words=needs))
+                agent = not runs.is_form(by.run)
+                return Opening(
+                    reject_modal(target, count=1, title=title, needs_words=needs, by_agent=agent)
+                )
             case Action.SEND_BACK:
                 return Opening(send_back_modal(target, title=self._waiting_effects(tx, call)))
             case _:
