@@ -14,6 +14,7 @@ from bot.messages.home.draw import REQUESTS, WAITING
 from bot.sandbox.openai.server import Turn
 from storage.models import Grant
 from storage.states import CallStatus
+from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import arrived, ask, chat, menu, statuses, vote
@@ -162,6 +163,30 @@ def test_an_old_home_decides_nothing(harness: Harness) -> None:
     harness.person("cleo").click_home("review")
     harness.slack.wait(lambda: "already" in str(harness.person("cleo").everything(dm(harness))))
     assert harness.person("cleo").view() is None
+
+
+def test_what_cannot_be_undone_invites_no_click(harness: Harness) -> None:
+    """Review of such a call is not green in Home, as Approve is not on its card."""
+    ask(harness, ("note", {"text": "blue crocus"}), ("wipe", {"text": "grey lichen"}))
+    harness.settle()
+    blocks = opened(harness, "ana", "blue crocus", "grey lichen")
+    titles = [b["text"]["text"] for b in blocks if b["block_id"].startswith("h:")]
+    reviews = [
+        each
+        for block in blocks
+        for each in block.get("elements", [])
+        if each.get("action_id") == "review"
+    ]
+    styles = dict(zip(titles, (each.get("style") for each in reviews), strict=True))
+    assert styles == {"Write “blue crocus”": "primary", "Wipe “grey lichen”": None}
+
+
+def test_a_question_waits_for_an_answer(harness: Harness) -> None:
+    """Among the requests of who asked, a question waits for an answer and not for a decision."""
+    ask(harness, question(question="Which hedge is it?"))
+    harness.settle()
+    mine = opened(harness, "ben", "⏳ Waits for an answer: ", "Which hedge is it?")
+    assert "Waits for a decision" not in str(mine)
 
 
 def dm(harness: Harness) -> str:

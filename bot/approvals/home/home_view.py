@@ -21,6 +21,7 @@ from bot.messages.actions.targets import CallTarget, HomePart, HomeTarget
 from bot.messages.home import draw
 from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQuestion
 from bot.policy.authority import Authority
+from bot.tools import Effect
 from storage import calls, home, outbox, overview, runs
 from storage.masking import masked
 from storage.models import Call, Run
@@ -104,6 +105,7 @@ class HomeViews:
             deadline=call.deadline,
             link=self.lister.link(tx, run, call),
             unknown=call.status is CallStatus.UNKNOWN,
+            warned=call.does == Effect.DESTRUCTIVE or bool(call.note),
         )
 
     def _requests(self, view: HomeView, person: str, most: int) -> HomeView:

@@ -13,6 +13,7 @@ from bot.messages.overview.link import permalink
 from bot.messages.overview.view import ListedCall, ListedRun
 from bot.messages.text import decided_as
 from bot.tools import Registry
+from bot.tools.people.question import ASK_PERSON
 from storage import calls, outbox, runs
 from storage.masking import masked
 from storage.models import Call, Run, Vote
@@ -69,7 +70,10 @@ class Lister:
             words=first_words(tx, run, now),
             at=run.created_at,
             status=run.status,
-            calls=tuple((call.status, effect_of(self.tools, tx, call)) for call in last),
+            calls=tuple(
+                (call.status, effect_of(self.tools, tx, call), call.tool == ASK_PERSON.name)
+                for call in last
+            ),
             more=len(told) - len(last),
             link=self.link(tx, run, last[-1] if last else None),
         )

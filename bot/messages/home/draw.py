@@ -203,7 +203,7 @@ def _buttons(call: WaitingCall) -> list[Json]:
             button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
         ]
     return [
-        button(Action.REVIEW, "Review…", call.target, style="primary"),
+        button(Action.REVIEW, "Review…", call.target, style="" if call.warned else "primary"),
         button(Action.REJECT, "Reject…", call.target, style="danger"),
     ]
 

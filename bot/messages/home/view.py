@@ -22,6 +22,7 @@ class WaitingCall:
     deadline: datetime | None
     link: str = ""  # to its card, else to its request
     unknown: bool = False  # it started, and nobody knows whether it finished
+    warned: bool = False  # its card warns of something
 
 
 @dataclass(frozen=True, slots=True)

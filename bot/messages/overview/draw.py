@@ -189,10 +189,10 @@ def _entry(number: int, top: Json, small: list[str], of: ListedCall | ListedRun)
     ]
 
 
-def stands(status: CallStatus, effect: str) -> str:
-    """Say how a call stands, and what it would do or did, on one line."""
-    waits = status is CallStatus.PENDING
-    word = "⏳ Waits for a decision" if waits else f"{ICONS[status]} {WORDS[status]}"
+def stands(status: CallStatus, effect: str, asks: bool = False) -> str:
+    """Say how a call stands, and what it would do or did, on one line; `asks`: a question."""
+    waits = f"⏳ Waits for {'an answer' if asks else 'a decision'}"
+    word = waits if status is CallStatus.PENDING else f"{ICONS[status]} {WORDS[status]}"
     return f"{word}: {_one_line(effect, WORDS_LIMIT)}"
 
 

@@ -52,7 +52,8 @@ class ListedRun:
     words: str  # what was asked; "" where it has not been read yet
     at: datetime
     status: RunStatus
-    calls: tuple[tuple[CallStatus, str], ...]  # how each stands, and its effect
+    # how each stands, its effect, and whether it is a question to people
+    calls: tuple[tuple[CallStatus, str, bool], ...]
     more: int = 0  # calls that are not among these
     link: str = ""
 
