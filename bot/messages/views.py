@@ -128,6 +128,7 @@ class CardView:
     undecided: int = (
         0  # calls of the whole plan that wait, where one that is approved waits for them
     )
+    questions: int = 0  # of the plan that wait for their answers, in messages of their own
     card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1
     parts: int = 1

@@ -141,6 +141,20 @@ def test_a_question_in_a_plan_holds_up_the_rest(harness: Harness, fakes: FakeToo
     assert fakes.did("note", "after the answer") == 1
 
 
+def test_the_head_of_a_plan_names_its_questions(harness: Harness) -> None:
+    """The card of a plan in which the agent asks something says so, until it is answered."""
+    asks = question(question="Is the cellar dry?", kind="yes_no")
+    notes = [("note", {"text": text}) for text in ("a damp one", "a dry one")]
+    thread = ask(harness, *notes, asks)
+    card = harness.card(SUPPORT, thread)
+    assert "2 things to decide, and a question to answer" in words(card)
+    harness.person("ben").click(
+        SUPPORT, harness.card(SUPPORT, thread, "ben", "choose_1")["ts"], "choose_1"
+    )
+    harness.slack.wait(lambda: "a question" not in words(now_at(harness, SUPPORT, card["ts"])))
+    assert "2 things to decide" in words(now_at(harness, SUPPORT, card["ts"]))
+
+
 def test_an_answer_approves_nothing_beside_it(harness: Harness, fakes: FakeTools) -> None:
     """Yes to a question leaves the call of the same plan to its approvers."""
     thread = ask(

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.approvals.cards.notes import notes_of
+from bot.approvals.cards.notes import notes_of, questions_waiting
 from bot.approvals.cards.origin import origin_of
 from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approving, stand_ins, standing, waited
@@ -235,6 +235,7 @@ def _approvers(
         "approver_channel": run.channel if who.channel else "",
         "self_approval": own,
         "notes": notes_of(tx, run, call.plan_id, body.get("away", {}), now),
+        "questions": questions_waiting(tx, call.plan_id),
     }
 
 

@@ -24,9 +24,13 @@ def notes_of(
     a question waits beside. `away`: as it was noted with the card.
     """
     mode = strictest(modes.of_run(tx, run))
-    asking = (each for each in calls.of_plan(tx, plan_id) if each.tool == ASK_PERSON.name)
-    waits = any(each.status is CallStatus.PENDING for each in asking)
     notes = [mode_note(mode)] if mode is not Mode.ASK else []
     if gone := still_away(away, now):
         notes.append(away_note(gone))
-    return (*notes, WAITS_FOR_ANSWER) if waits else tuple(notes)
+    return (*notes, WAITS_FOR_ANSWER) if questions_waiting(tx, plan_id) else tuple(notes)
+
+
+def questions_waiting(tx: Transaction, plan_id: str) -> int:
+    """Return how many questions of a plan wait for their answers."""
+    asking = (each for each in calls.of_plan(tx, plan_id) if each.tool == ASK_PERSON.name)
+    return sum(each.status is CallStatus.PENDING for each in asking)

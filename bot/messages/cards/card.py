@@ -203,6 +203,8 @@ def _head(
     """
     about, left, of = view.target, len(waiting), len(view.calls)
     count = f"{left} things to decide" if left == of else f"{left} of {of} left to decide"
+    if view.questions:
+        count += f", and {'a question' if view.questions == 1 else 'questions'} to answer"
     # a click counts for the calls of its own message only
     which = "all" if view.parts == 1 else "these"
     row: list[Json] = []
