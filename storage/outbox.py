@@ -35,6 +35,12 @@ _CHANNELS = (
 _NEXT_DUE = select(func.min(col(Message.due_at))).where(_UNSENT)
 _STATUS = select(col(Message.status)).where(col(Message.seq) == bindparam("seq_"))
 _NEWEST = select(func.max(col(Message.seq)))
+_UNPOSTED = select(col(Message.seq)).where(
+    col(Message.run_id) == bindparam("run_"),
+    col(Message.channel) == bindparam("channel_"),
+    col(Message.status).in_((MessageStatus.PENDING, MessageStatus.SENDING)),
+    col(Message.kind) != MessageKind.MARK,
+)
 _BY_KEY = select(Message).where(col(Message.key) == bindparam("key_"))
 _BY_TS = select(Message).where(col(Message.ts) == bindparam("ts_")).limit(1)
 _CARDS = select(Message).where(
@@ -267,6 +273,11 @@ def close_streams(tx: Transaction, run_id: str) -> bool:
 def is_streaming(tx: Transaction, row: Message) -> bool:
     """Whether nobody has closed this stream yet."""
     return bool(tx.scalar(_STATUS, {"seq_": row.seq}) == MessageStatus.STREAMING)
+
+
+def is_behind(tx: Transaction, run: Run) -> bool:
+    """Whether something of this request has yet to be posted where the request stands."""
+    return tx.scalar(_UNPOSTED, {"run_": run.id, "channel_": run.channel}) is not None
 
 
 def newest(tx: Transaction) -> int:

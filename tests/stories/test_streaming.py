@@ -12,8 +12,8 @@ from bot.sandbox.openai.server import Turn
 from bot.slack.streaming import answer as stream
 from storage.states import RunStatus
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import words
-from tests.stories.steps import all_sent, chat, now_at, showing
+from tests.stories.messages import having, words
+from tests.stories.steps import all_sent, ask, chat, now_at, showing
 from tests.stories.streams import LONG, bot_messages, called, stands_once
 
 HOUR = 3601  # after which Slack is asked again where it refused a stream
@@ -43,6 +43,21 @@ def test_a_long_answer_is_streamed(harness: Harness, slowly: None) -> None:
     )
     assert called(harness, thread, "chat.appendStream") >= 1
     assert called(harness, thread, "chat.postMessage") == 0
+
+
+def test_a_stream_overtakes_no_line(harness: Harness, slowly: None) -> None:
+    """While Slack has yet to take what came of a call, the answer to it is not begun above it."""
+    thread = ask(harness, ("note", {"text": "first things first"}), answer=LONG)
+    card = harness.card(SUPPORT, thread)
+    hold = harness.slack.faults.hold("chat.postMessage", match=having("✅ Done: "))
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(hold.arrived.is_set)
+    harness.slack.wait(lambda: harness.run_in(thread).status is RunStatus.COMPLETED)
+    assert called(harness, thread, "chat.startStream") == 0
+    hold.release()
+    answer = harness.said(SUPPORT, thread, "word119")
+    [told] = showing(harness, SUPPORT, thread, "✅ Done: ")
+    assert told["ts"] < answer["ts"]
 
 
 def test_a_short_answer_is_posted_at_once(

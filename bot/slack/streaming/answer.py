@@ -92,6 +92,8 @@ class SlackAnswer:
         self._last = time.monotonic()
         with self._store.read() as tx:
             held = runs.held_by(tx, self._run.id, self._run.fence)
+            # a stream is no row of the outbox: it would overtake what is told before it
+            begins = begins and not outbox.is_behind(tx, held)
         if held.status is not RunStatus.RUNNING:
             raise moves.FencedError(self._run.id)
         if begins or self._open:
