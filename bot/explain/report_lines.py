@@ -22,17 +22,17 @@ def report_lines(report: Report, words: Words) -> Iterator[str]:
     if not report.total.asked:
         yield "Nobody was asked about anything."
         return
-    yield _summary(report)
+    yield summary(report)
     yield ""
     listed = [*report.tools[:MOST], *([report.total] if len(report.tools) != 1 else [])]
     yield from _table(("tool", *_HEAD, "median", "90% within"), [_of_tool(each) for each in listed])
-    yield from _left_out(len(report.tools), "tools")
+    yield from left_out(len(report.tools), MOST, "tools")
     if report.approvers:
         yield ""
         head = ("approver", "approved", "rejected", "edited", "median", "90% within", _UNDER)
         people = [_of_person(each, words) for each in report.approvers[:MOST]]
         yield from _table(head, people)
-        yield from _left_out(len(report.approvers), "approvers")
+        yield from left_out(len(report.approvers), MOST, "approvers")
     if report.days:
         yield ""
         yield from _chart(report)
@@ -41,7 +41,8 @@ def report_lines(report: Report, words: Words) -> Iterator[str]:
 _UNDER = f"under {HASTY.seconds} s"
 
 
-def _summary(report: Report) -> str:
+def summary(report: Report) -> str:
+    """Say in one or two sentences how long people took, and how many can hardly have read it."""
     speed = report.total.speed
     taken = (
         f"Half of the decisions took {brief(speed.median)} or less,"
@@ -72,9 +73,10 @@ def _of_person(each: Approver, words: Words) -> tuple[str, ...]:
     )
 
 
-def _left_out(number: int, what: str) -> Iterator[str]:
-    if number > MOST:
-        yield f"… and {number - MOST} more {what}"
+def left_out(number: int, most: int, what: str) -> Iterator[str]:
+    """Say how many of them are not listed, where that is so."""
+    if number > most:
+        yield f"… and {number - most} more {what}"
 
 
 def _chart(report: Report) -> Iterator[str]:

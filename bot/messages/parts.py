@@ -143,6 +143,11 @@ def line(*leaves: Json) -> Json:
     return {"type": "rich_text_section", "elements": list(leaves)}
 
 
+def bullets(lines: Sequence[Json]) -> Json:
+    """Rich-text lines as a list."""
+    return {"type": "rich_text_list", "style": "bullet", "elements": list(lines)}
+
+
 def preformatted(text: str) -> Json:
     """Text with its line ends kept, in a frame: nothing in it can look like a part of the card."""
     return {"type": "rich_text_preformatted", "elements": [words(text)]}

@@ -34,7 +34,6 @@ from bot.messages.parts import (
     mrkdwn,
     person,
     plain_text,
-    preformatted,
     rich,
     section,
     weight,
@@ -119,19 +118,6 @@ def history(found: Sequence[ListedCall], days: int, *, more: bool) -> Answered:
     title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
     notes = ["and more before; `/approvals history` takes fewer days"] if more else []
     return _list(title, [_call(number, each) for number, each in enumerate(found)], notes)
-
-
-def table(title: str, lines: Sequence[str], note: str = "") -> Answered:
-    """Draw lines in columns below a title, as many as one answer takes, and a note below them."""
-    kept = 0
-    while kept < len(lines) and sum(map(len, lines[: kept + 1])) + kept <= ROOM // 2:
-        kept += 1
-    left = [f"… and {len(lines) - kept} more lines"] if kept < len(lines) else []
-    text = "\n".join([*lines[:kept], *left])
-    blocks = [header(_id("title"), title), rich(_id("table"), [preformatted(text)])]
-    if note:
-        blocks.append(context(_id("notes"), [mrkdwn(note)]))
-    return Answered(title, blocks)
 
 
 def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> Answered:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,14 @@ from bot.approvals.terms.grants import GrantList
 from bot.explain.explain import explain
 from bot.explain.grounds import Grounds
 from bot.explain.report import Report, report
-from bot.explain.report_lines import report_lines
+from bot.explain.report_blocks import TITLE, report_blocks
+from bot.explain.report_lines import summary
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages.delegation import listing
-from bot.messages.overview import draw
 from bot.messages.overview.link import is_reference, place_of
 from bot.messages.overview.view import Answered, Attached
 from bot.messages.text import escape
-from bot.slack.commands.words import PlainNames, SlackWords
+from bot.slack.commands.words import SlackWords
 from bot.tools import Registry
 from storage import grants, overview, reports
 from storage.models import Run
@@ -143,19 +143,18 @@ def _report(can: Answerer, asked: SlashCommand) -> str | Answered:
         raise MistypedError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
     lists = can.desk.overview()
     if not lists.lives.is_reader(asked.person):
-        return "The report is for those whom the policy names as `readers`."
+        return "The report is for those whom the policy names as readers."
     until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
     with lists.store.read() as tx:
         found = report(reports.asked(tx, lists.team, since, until), since, until)
-    words = PlainNames(can.grounds.sources.directory)
-    lines = list(report_lines(found, words))
-    file = _picture(can.tools, found, " ".join(lines[:2]))
+    titles = {name: tool.title for name, tool in can.tools.tools.items()}
+    file = _picture(found, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
-    return replace(draw.table("How people decided", lines, note), file=file)
+    return Answered(TITLE, report_blocks(found, titles, note), file)
 
 
-def _picture(tools: Registry, found: Report, alt: str) -> Callable[[], Attached] | None:
+def _picture(found: Report, titles: Mapping[str, str]) -> Callable[[], Attached] | None:
     """Return what draws the report; None where there is nothing to draw, or to draw with."""
     try:
         # here, since matplotlib may be missing: it comes with an extra only
@@ -164,8 +163,8 @@ def _picture(tools: Registry, found: Report, alt: str) -> Callable[[], Attached]
         if error.name != "matplotlib":
             raise
         return None
-    titles = {name: tool.title for name, tool in tools.tools.items()}
     title = f"Decisions from {found.since:%Y-%m-%d} to {found.until:%Y-%m-%d}"
+    alt = f"{title} (UTC). {summary(found)}"
     name = f"decisions-{found.until:%Y-%m-%d}.png"
     return (lambda: Attached(name, title, alt, png(found, titles))) if has_picture(found) else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.messages import quoting
-from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention, visible
+from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention
 from bot.policy.directory import Directory, LookupFailedError
 
 
@@ -37,15 +37,3 @@ class SlackWords:
     def quoted(self, text: str) -> str:
         """Made visible, on one line, escaped."""
         return quoting.said(text, 1200)
-
-
-class PlainNames(SlackWords):
-    """The same with people by name, for tables, where nothing is a mention."""
-
-    def person(self, user: str) -> str:
-        """Their name; their id where they cannot be looked up."""
-        try:
-            found = self._directory.person(user)
-        except LookupFailedError:
-            found = None
-        return visible(" ".join(found.name.split())) if found else user

@@ -1,0 +1,47 @@
+"""The report as Slack shows it: lines that fit a telephone, and blocks that Slack takes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from bot.explain.report import report
+from bot.explain.report_blocks import MOST, report_blocks
+from storage.states import CallStatus
+from tests.explain.test_report import ANA, APPROVE, AT, CALLS, UNTIL, call
+from tests.messages.cards_support import accept_message, read
+
+TITLES = {"refund": "Refund an order", "wipe": "Wipe a disk"}
+
+
+def test_it_reads_in_lines() -> None:
+    """Each tool by its title, each person by a mention, each day with its bar; no columns."""
+    blocks = report_blocks(report(CALLS, AT, UNTIL), TITLES, "Come again.")
+    accept_message(blocks)
+    text = read(blocks)
+    assert text.startswith("How people decided\nFrom 2026-03-02 to 2026-04-01 (UTC). Half of")
+    assert "Refund an order: 3 approved, 1 unanswered, 1 taken back, 1 waiting, 1 edited" in text
+    assert "All: 3 approved, 1 rejected" in text
+    assert "in 10 s" in text  # what was decided once took as long for half as for nine of ten
+    assert f"{{{ANA}}} approved 3, edited 1, 1 in under 3 s; half within 5.0 s" in text
+    assert "02 Mar  🟩🟩🟥  2 approved, 1 rejected" in text
+    assert text.endswith("Come again.")
+
+
+def test_nothing_asked_is_one_sentence() -> None:
+    """An empty time lists nothing."""
+    blocks = report_blocks(report([], AT, UNTIL), TITLES)
+    accept_message(blocks)
+    assert read(blocks).endswith("(UTC). Nobody was asked about anything.")
+
+
+def test_much_is_counted() -> None:
+    """Of many tools and days the first are listed, and how many are not; Slack takes it."""
+    many = [
+        call(CallStatus.SUCCEEDED, (f"U{n:09}", APPROVE, 9), tool=f"{'long ' * 30}{n}", day=n)
+        for n in range(MOST + 8)
+    ]
+    blocks = report_blocks(report(many, AT, AT + timedelta(days=60)), {})
+    accept_message(blocks)
+    assert "… and 8 more tools" in read(blocks)
+    assert "… and 8 more people" in read(blocks)
+    assert "more days before" in read(blocks)
