@@ -62,15 +62,15 @@ def _as_the_policy_says(harness: Harness) -> Iterator[None]:
     """Every story begins and ends in the mode ask."""
     yield
     if harness.all(ModeSwitch, ModeSwitch.channel == EVERYWHERE):
-        mode(harness, "ask everywhere", "ana", "*ask* mode")
+        mode(harness, "ask everywhere", "ana", "ask mode")
     for channel in (SUPPORT, GENERAL, PARTNERS):
         if harness.all(ModeSwitch, ModeSwitch.channel == channel):
-            mode(harness, "ask", "ana", "*ask* mode", channel)
+            mode(harness, "ask", "ana", "ask mode", channel)
 
 
 def test_in_observe_only_reads_run(harness: Harness, fakes: FakeTools) -> None:
     """What policy allows is refused with a sentence when it changes something; reads still run."""
-    mode(harness, "observe", "ben", "*observe* mode now")
+    mode(harness, "observe", "ben", "observe mode now")
     thread = ask(harness, ("put", {"text": "not in observe"}))
     harness.said(SUPPORT, thread, "observe mode")
     assert statuses(harness, thread)[0] is C.REFUSED
@@ -81,7 +81,7 @@ def test_in_observe_only_reads_run(harness: Harness, fakes: FakeTools) -> None:
 
 def test_in_strict_what_is_allowed_is_asked(harness: Harness, fakes: FakeTools) -> None:
     """The people of the defaults are asked, and the card says why; in other channels it runs."""
-    mode(harness, "strict", "ben", "*strict* mode now")
+    mode(harness, "strict", "ben", "strict mode now")
     thread = ask(harness, ("put", {"text": "asked in strict"}))
     card = harness.card(SUPPORT, thread)
     assert "strict mode" in words(card)
@@ -96,10 +96,10 @@ def test_in_strict_what_is_allowed_is_asked(harness: Harness, fakes: FakeTools) 
 
 def test_only_who_the_policy_names_loosens(harness: Harness) -> None:
     """Anyone tightens; loosening by somebody else is refused, and both are on record."""
-    mode(harness, "strict", "ben", "*strict* mode now")
+    mode(harness, "strict", "ben", "strict mode now")
     mode(harness, "ask", "ben", "cannot loosen")
-    mode(harness, "", "ben", "in *strict* mode")
-    mode(harness, "ask", "cleo", "*ask* mode now")
+    mode(harness, "", "ben", "in strict mode")
+    mode(harness, "ask", "cleo", "ask mode now")
     found = harness.all(ModeSwitch, ModeSwitch.channel == SUPPORT)
     assert [(each.mode, each.person) for each in found[-2:]] == [
         (Mode.STRICT, "UBEN00001"),
@@ -117,7 +117,7 @@ def test_observe_holds_for_what_was_approved_before(harness: Harness, fakes: Fak
     card = harness.card(SUPPORT, thread)
     vote(harness, "ana", card)
     assert statuses(harness, thread) == [C.APPROVED, C.PENDING]
-    mode(harness, "observe", "dan", "*observe* mode now")
+    mode(harness, "observe", "dan", "observe mode now")
     vote(harness, "ana", now_at(harness, SUPPORT, card["ts"]))
     harness.said(SUPPORT, thread, "That is all.")
     assert statuses(harness, thread) == [C.INVALIDATED, C.INVALIDATED]
@@ -128,7 +128,7 @@ def test_strict_asks_again_for_what_policy_had_allowed(harness: Harness, fakes: 
     """A call allowed by policy, held up by its plan, is asked once the channel is strict."""
     thread = ask(harness, ("put", {"text": "was allowed"}), ("note", {"text": "holds it up"}))
     card = harness.card(SUPPORT, thread)
-    mode(harness, "strict", "ben", "*strict* mode now")
+    mode(harness, "strict", "ben", "strict mode now")
     vote(harness, "ana", card)
     again = harness.slack.wait(
         lambda: next(
@@ -158,7 +158,7 @@ def test_a_channel_that_moves_keeps_its_mode(harness: Harness) -> None:
 
 def test_a_question_is_asked_in_every_mode(harness: Harness) -> None:
     """A question changes nothing, so it is asked where only reads run."""
-    mode(harness, "observe", "ben", "*observe* mode now")
+    mode(harness, "observe", "ben", "observe mode now")
     thread = ask(harness, ("ask_person", {"question": "Is it raining?", "kind": "yes_no"}))
     harness.card(SUPPORT, thread, "ben", "choose_1")
     assert statuses(harness, thread) == [C.PENDING]
@@ -168,7 +168,7 @@ def test_a_request_that_goes_on_in_private_keeps_to_its_channel(
     harness: Harness, fakes: FakeTools
 ) -> None:
     """Asked in a shared channel in observe, it is no freer in the direct message it moves to."""
-    mode(harness, "observe", "ben", "*observe* mode now", PARTNERS)
+    mode(harness, "observe", "ben", "observe mode now", PARTNERS)
     ask(harness, ("put", {"text": "moved to a DM"}), channel=PARTNERS)
     ben = harness.person("ben")
 
@@ -205,7 +205,7 @@ def test_nothing_is_remembered_in_strict(harness: Harness, fakes: FakeTools) -> 
     thread = ask(harness, again)
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("async_note", "asked once") == 2
-    mode(harness, "strict", "ben", "*strict* mode now")
+    mode(harness, "strict", "ben", "strict mode now")
     thread = ask(harness, again)
     harness.card(SUPPORT, thread)
     assert statuses(harness, thread) == [C.PENDING]
@@ -217,7 +217,7 @@ def test_everywhere_holds_in_direct_messages(harness: Harness, fakes: FakeTools)
     stricter stays so.
     """
     mode(harness, "observe everywhere", "ben", "You cannot switch all conversations")
-    mode(harness, "strict everywhere", "cleo", "All conversations are in *strict* mode now")
+    mode(harness, "strict everywhere", "cleo", "All conversations are in strict mode now")
     ben = harness.person("ben")
     thread = ask(harness, ("put", {"text": "around it"}), channel=ben.dm_channel)
     [card] = harness.slack.wait(lambda: cards_of(harness, "ana", "around it"))
@@ -225,8 +225,8 @@ def test_everywhere_holds_in_direct_messages(harness: Harness, fakes: FakeTools)
     assert not fakes.did("put", "around it")
     vote(harness, "ana", card, harness.person("ana").dm_channel, seen=card)
     harness.said(ben.dm_channel, thread, "That is all.")
-    mode(harness, "observe", "ben", "*observe* mode now")
-    mode(harness, "", "ben", "All conversations are in *strict* mode")
+    mode(harness, "observe", "ben", "observe mode now")
+    mode(harness, "", "ben", "All conversations are in strict mode")
     thread = ask(harness, ("put", {"text": "stricter here"}))
     harness.said(SUPPORT, thread, "observe mode")
     mode(harness, "ask everywhere", "dan", "You cannot switch all conversations")
@@ -237,13 +237,13 @@ def test_explain_knows_the_mode(harness: Harness) -> None:
     """What the mode of the channel makes of the policy's word is said, and who is asked then."""
     explain = "/approvals explain put text=hedge"
     assert "Yet" not in asked(harness, explain, "ben")
-    mode(harness, "strict", "ben", "*strict* mode now")
+    mode(harness, "strict", "ben", "strict mode now")
     told = asked(harness, explain, "ben")
     assert "It runs without asking, by the rule put is free." in told
     assert "Yet strict mode holds here: people are asked all the same" in told
     assert '"usergroup_id": "S0LEADS"' in told
     assert "nothing is remembered" in asked(harness, "/approvals explain note text=hedge", "ben")
-    mode(harness, "observe", "ben", "*observe* mode now")
+    mode(harness, "observe", "ben", "observe mode now")
     told = asked(harness, explain, "ben")
     assert "Yet observe mode holds here, and it is refused" in told
     assert "Who decides" not in told
@@ -251,7 +251,7 @@ def test_explain_knows_the_mode(harness: Harness) -> None:
 
 def test_a_forms_request_names_the_mode(harness: Harness) -> None:
     """The message that a request without the agent begins with says in which mode it is asked."""
-    mode(harness, "strict", "ben", "*strict* mode now")
+    mode(harness, "strict", "ben", "strict mode now")
     thread = request(harness, "by a form", "put")
     assert "strict mode" in words(now_at(harness, SUPPORT, thread, "ben"))
     assert "strict mode" in words(harness.card(SUPPORT, thread))

@@ -158,7 +158,8 @@ class GrantList:
         found = self.each(person)
         if not found:
             return "Nothing is remembered for you, and nothing that you approved."
-        return "\n".join(f"• `{grant.id}`  {text}" for grant, text in found)
+        lines = [f"• {text} (“/approvals revoke {grant.id}” ends it)" for grant, text in found]
+        return "\n".join(["Remembered, so that nobody is asked:", *lines])
 
     def each(self, person: str) -> list[tuple[Grant, str]]:
         """Return the same one by one, with what is said of it."""
@@ -190,7 +191,7 @@ class GrantList:
             ):
                 return (
                     "There is no remembered approval of yours with that id. "
-                    "`/approvals grants` lists them."
+                    "“/approvals grants” lists them."
                 )
             if not grants.revoke(tx, grant.id, person, self.clock.now()):
                 return "That was revoked already."
@@ -200,14 +201,20 @@ class GrantList:
         tool = self.tools.get(grant.tool)
         pinned = json.loads(grant.pinned)
         shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
+        fields = tool.arguments.model_fields if tool else {}
+        names = {name: field.title or name for name, field in fields.items()}
         same = (
-            ", ".join(f"{name} {quoting.said(str(value), 60)}" for name, value in shown.items())
-            or "any arguments"
+            ", ".join(
+                f"{quoting.said(names.get(name, name), 60)} {quoting.said(str(value), 60)}"
+                for name, value in shown.items()
+            )
+            or "whatever the values"
         )
+        often = "once more" if grant.uses == 1 else f"{grant.uses} more times"
         where = f"in {channel_mention(grant.channel)}" if grant.channel else "everywhere"
         where = "in one thread" if grant.thread_ts else where
         return (
             f"{quoting.said(tool.title if tool else grant.tool, 80)} ({same}) "
             f"for {mention(grant.requester)}, {where}, until {when(grant.until)}, "
-            f"{grant.uses} more times; given by {mention(grant.given_by)}"
+            f"{often}; given by {mention(grant.given_by)}"
         )

@@ -20,14 +20,14 @@ def mode_now(mode: Mode, by: tuple[str, datetime] | None, loosen: str) -> str:
     """Say which mode a channel is in; `by`: who switched it and when; `loosen`: who may, mrkdwn."""
     who = f"{loosen} may loosen it" if loosen else "nobody may loosen it"
     return (
-        f"{ICONS[mode]} This channel is in *{mode}* mode{_since(by)}: {MEANS[mode]}. "
-        f"Anyone may tighten it, {who}: `/approvals mode observe | ask | strict`."
+        f"{ICONS[mode]} This channel is in {mode} mode{_since(by)}: {MEANS[mode]}. "
+        f"Anyone may tighten it, {who}: “/approvals mode observe”, “ask” or “strict”."
     )
 
 
 def mode_everywhere(mode: Mode, by: tuple[str, datetime] | None) -> str:
     """Say which mode all conversations are in; `by`: who switched it and when."""
-    return f"{ICONS[mode]} All conversations are in *{mode}* mode{_since(by)}: {MEANS[mode]}."
+    return f"{ICONS[mode]} All conversations are in {mode} mode{_since(by)}: {MEANS[mode]}."
 
 
 def _since(by: tuple[str, datetime] | None) -> str:
@@ -36,13 +36,13 @@ def _since(by: tuple[str, datetime] | None) -> str:
 
 def mode_as_before(mode: Mode, *, everywhere: bool = False) -> str:
     """Tell somebody that a switch changes nothing."""
-    return f"{_place(everywhere)} in *{mode}* mode already."
+    return f"{_place(everywhere)} in {mode} mode already."
 
 
 def mode_set(mode: Mode, *, everywhere: bool = False) -> str:
     """Tell somebody that their switch counts."""
     own = " What is stricter by its own mode stays so." if everywhere else ""
-    return f"{_place(everywhere)} in *{mode}* mode now: {MEANS[mode]}.{own}"
+    return f"{_place(everywhere)} in {mode} mode now: {MEANS[mode]}.{own}"
 
 
 def _place(everywhere: bool) -> str:
@@ -51,13 +51,13 @@ def _place(everywhere: bool) -> str:
 
 def may_not_loosen(mode: Mode, loosen: str) -> str:
     """Tell somebody that they may not loosen; `loosen`: who may, mrkdwn, "" for nobody."""
-    return f"This channel stays in *{mode}* mode: you cannot loosen it. {_who_can(loosen)}."
+    return f"This channel stays in {mode} mode: you cannot loosen it. {_who_can(loosen)}."
 
 
 def may_not_switch_all(loosen: str) -> str:
     """Tell somebody that they may not switch all conversations; `loosen`: who may, mrkdwn."""
     return (
-        f"You cannot switch all conversations, only this channel: `/approvals mode observe`. "
+        f"You cannot switch all conversations, only this channel: “/approvals mode observe”. "
         f"{_who_can(loosen)}."
     )
 
@@ -68,7 +68,7 @@ def _who_can(loosen: str) -> str:
 
 def mode_switched(person: str, mode: Mode) -> str:
     """Tell the channel in one line that its mode is another."""
-    return f"{ICONS[mode]} {mention(person)} set this channel to *{mode}* mode: {MEANS[mode]}."
+    return f"{ICONS[mode]} {mention(person)} set this channel to {mode} mode: {MEANS[mode]}."
 
 
 def mode_note(mode: Mode) -> str:

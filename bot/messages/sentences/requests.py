@@ -63,7 +63,7 @@ def members_only() -> str:
 
 def form_changed() -> str:
     """Tell somebody that what they filled in no longer fits."""
-    return f"This form has changed since you opened it, so nothing was asked. See `{COMMAND}`."
+    return f"This form has changed since you opened it, so nothing was asked. See {COMMAND}."
 
 
 def not_begun(why: str) -> str:
