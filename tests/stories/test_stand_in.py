@@ -30,7 +30,7 @@ def test_from_a_question_to_a_changed_plan(harness: Harness) -> None:
     ben.say(SUPPORT, "@bot make it 10 EUR", thread)
     card = harness.card(SUPPORT, thread)
     ana.click(SUPPORT, card["ts"], "approve", seen=card)
-    harness.said(SUPPORT, thread, "is done: approved by")
+    harness.said(SUPPORT, thread, "That is done.")
     assert harness.shop.order(1042).left == left - Decimal(10)
 
 
@@ -61,7 +61,7 @@ def test_asked_while_its_card_waits(harness: Harness) -> None:
     assert "11.00 EUR" in words(card)
     assert card["ts"] != first["ts"]
     ana.click(SUPPORT, card["ts"], "approve", seen=card)
-    harness.said(SUPPORT, thread, "is done: approved by")
+    harness.said(SUPPORT, thread, "That is done.")
     assert harness.shop.order(1042).left == left - Decimal(11)
 
 

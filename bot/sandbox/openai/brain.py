@@ -30,6 +30,7 @@ QUESTION = re.compile(r"\?\s*$|^\W*(?:why|what|who|when|where|how)\b", re.I)
 IT = re.compile(r"\b(?:it|that|same)\b", re.I)
 REPLACE = "replace_waiting_plan"  # offered while calls wait for people
 ASK = "ask_person"
+FEEDBACK = re.compile(r'Their feedback, quoted: "(.*)"', re.S)
 ANSWER = re.compile(r'Quoted: > "(.*)"$')
 LONGEST = 4_000  # characters of a request
 MOST_OF_REASON = 500  # characters that an approver is told
@@ -65,7 +66,7 @@ def plan(body: dict[str, Any]) -> Turn:
     if (said := _heard(talk)) is not None:
         turn = _answer(replace(talk, request=f"{talk.request.rstrip(' .')}. {said}"), tools)
     else:
-        turn = _told(talk) if talk.made and not talk.asked else _answer(talk, tools)
+        turn = _told(talk, tools) if talk.made and not talk.asked else _answer(talk, tools)
     if beside:
         turn = _beside(talk, turn)
     if body.get("parallel_tool_calls") is False:
@@ -128,16 +129,35 @@ def _arguments(text: str) -> Values:
     return value if isinstance(value, dict) else {}
 
 
-def _told(talk: Talk) -> Turn:
-    """Report on every call of the request."""
-    lines = [
-        reports.report(made.name, made.arguments, made.outcome)
+def _told(talk: Talk, tools: dict[str, Values]) -> Turn:
+    """Report on every call of the request; what they have in common is said once.
+
+    A plan that was sent back with a value is proposed with that instead.
+    """
+    feedback = _feedback(talk)
+    if phrases.corrected(feedback):
+        again = _corrected(replace(talk, request=feedback, earlier=talk.made), tools)
+        if again.calls:
+            return again
+    ended = [
+        (made, made.outcome)
         for made in talk.made
         if made.outcome and (made.name != ASK or len(talk.made) == 1)
     ]
-    if any(made.outcome and made.outcome.status == "sent back" for made in talk.made):
-        lines.append("Tell me what to change, and I propose it anew.")
-    return Turn(text="\n\n".join(lines))
+    alone = len({outcome.status for _, outcome in ended}) == 1
+    lines = [
+        reports.NO_ANSWER
+        if made.name == ASK and outcome.status in ("answered", "expired")
+        else reports.report(made.name, made.arguments, outcome, alone=alone)
+        for made, outcome in ended
+    ]
+    return Turn(text="\n\n".join(dict.fromkeys(lines)))
+
+
+def _feedback(talk: Talk) -> str:
+    """Return what whoever sent the plan back wants otherwise; "" where nobody did."""
+    said = [FEEDBACK.search(made.outcome.words) for made in talk.made if made.outcome]
+    return next((found[1] for found in said if found), "")
 
 
 def _beside(talk: Talk, turn: Turn) -> Turn:

@@ -43,6 +43,20 @@ FOR_MODELS = re.compile(
 )
 EDITED = re.compile(r" and ran with: (\{.*\})$", re.S)
 LISTED = 20  # entries of a list that are shown
+# What the thread says of a call in a line of its own: not told over again, but what comes next.
+TOLD_ABOVE = {
+    "succeeded": "That is done.",
+    "rejected": "Then I leave it. If something should be different, tell me what, "
+    "and I propose it anew.",
+    "expired": "Ask me again if it is still needed.",
+    "sent back": "Tell me what to change, and I propose it anew.",
+}
+NO_ANSWER = "Without an answer I cannot go on. Ask me again once you know."
+TASKS = {
+    "refund_order": "the refund",
+    "cancel_order": "the cancellation",
+    "post_message": "the post",
+}
 
 
 @dataclass(frozen=True)
@@ -83,29 +97,23 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def report(tool: str, arguments: Mapping[str, Any], outcome: Outcome) -> str:
-    """Say in Markdown what became of one call."""
+def report(tool: str, arguments: Mapping[str, Any], outcome: Outcome, *, alone: bool = True) -> str:
+    """Say in Markdown what became of one call; `alone`: of the only one of its request."""
     shown = values(outcome.result)
     looked = REASON_FIELD not in arguments and not outcome.words
     if outcome.status in ("succeeded", "") and looked:
         return shown or "There is nothing to show."
-    told = re.sub("^Approved", "approved", outcome.words)
-    if outcome.ran:
-        changed = [
-            f"{_words(key)} {_flat(value)}"
-            for key, value in outcome.ran.items()
-            if value is not None and value != arguments.get(key)
-        ]
-        told += f" and ran with {', '.join(changed)}" if changed else ""
+    about = f"**{label(tool, {**arguments, **(outcome.ran or {})})}**"
+    if not outcome.status:
+        return f"{about}: {shown}"
+    if outcome.again:
+        about += " was not run again; what I proposed before"
+    elif alone and outcome.status in TOLD_ABOVE:
+        return TOLD_ABOVE[outcome.status]
+    told = "" if outcome.status in TOLD_ABOVE else outcome.words
     if told:
         joined = told.startswith(("by ", "before "))
         told = f" {told}" if joined else f": {told.removesuffix('.')}"
-    about = f"**{label(tool, {**arguments, **(outcome.ran or {})})}**"
-    if outcome.again:
-        about += " was not run again; what I proposed before"
-    if not outcome.status:
-        return f"{about}: {shown}"
-    # what a change came to stands on its card, and in the thread
     return f"{about} {OUTCOMES[outcome.status]}{told}."
 
 
@@ -139,7 +147,7 @@ def values(result: Any) -> str:
 
 def _member(key: str, value: Any) -> str:
     rows = isinstance(value, list) and value and isinstance(value[0], dict)
-    name = f"**{_capital(_words(key))}:**"
+    name = f"**{_capital(_words(re.sub('_id$', '', key)))}:**"
     return f"{name}\n{values(value)}" if rows else f"- {name} {_flat(value)}"
 
 
@@ -168,7 +176,7 @@ def no_tool(left: Iterable[str]) -> str:
 def question(lacking: Iterable[Proposal]) -> str:
     """Ask for what proposals still need."""
     return "\n".join(
-        f"For “{_words(each.tool)}” I still need the "
+        f"For {TASKS.get(each.tool, f'“{_words(each.tool)}”')} I still need the "
         f"{' and the '.join(_wanted(name) for name in each.missing)}. "
         "Can you tell me?"
         for each in lacking

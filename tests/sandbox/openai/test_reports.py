@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent import outputs
+from bot.agent import outputs, questions
 from tests.sandbox.openai.test_phrases import called, cancel, refund, said, turn
 
 SUPERSEDED = (
@@ -66,7 +66,6 @@ TOLD: dict[str, tuple[str, str]] = {
     "WAITS": (outputs.WAITS, "waits for people: people have not decided this yet"),
     "APPROVED_AND_WAITS": (outputs.APPROVED_AND_WAITS, "waits for people: this is approved and"),
     "BESIDE": (outputs.BESIDE, "was refused: other calls of this request wait for people"),
-    "succeeded": (DONE, f"is done: approved by {ANA}."),
     "failed": (outputs.failed("the bank said no.", RAN), "failed: the bank said no. Approved by"),
     "not_renewed": (outputs.not_renewed("It is gone.", RAN), "failed: It is gone. Nothing was"),
     "invalidated": (outputs.invalidated("it changed"), "is no longer valid: it was not run"),
@@ -92,28 +91,22 @@ TOLD: dict[str, tuple[str, str]] = {
     "asked_too_often": (outputs.asked_too_often("9 calls", 5), "was refused: 9 calls of this"),
     "not_run_again": (
         outputs.not_run_again(NO),
-        "was not run again; what I proposed before was rejected by",
+        "was not run again; what I proposed before was rejected.",
     ),
     "unseen": (outputs.unseen("the card was lost"), "was cancelled: the card was lost"),
-    "rejected": (
-        NO,
-        f"was rejected by {ANA}; it was not run. "
-        'Their reason, quoted: "Too much. Do not ask again."',
-    ),
-    "expired": (
-        outputs.expired(),
-        "has expired: nobody decided before the deadline, so it was not",
-    ),
     "cancelled": (outputs.cancelled(), "was cancelled by the requester; it was not run"),
     "withdrawn": (outputs.withdrawn(), "was cancelled: the requester withdrew this call"),
     "left_behind": (outputs.left_behind(), "was set aside: a new request was made in this thread"),
     "superseded": (outputs.superseded(), "was set aside: the requester wrote something new"),
-    "sent_back": (
-        outputs.sent_back("UANA00001", "make it 30"),
-        f'was sent back by {ANA}; nothing of this was run. Their feedback, quoted: "make it 30"',
-    ),
     "lost": (outputs.lost(), "is uncertain: it was started, and its end is not known"),
     "resolved": (outputs.resolved("UANA00001", done=False), f"failed: {ANA} looked and says that"),
+}
+# What the thread says in a line of its own: who decided, why, and what came of it.
+ABOVE = {
+    "succeeded": (DONE, "That is done."),
+    "rejected": (NO, "Then I leave it. If something should be different, tell me what, "),
+    "expired": (outputs.expired(), "Ask me again if it is still needed."),
+    "sent_back": (outputs.sent_back("UANA00001", "not so"), "Tell me what to change, and I"),
 }
 PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
 PARTS |= {"REPLACE", "REPLACED", "DECIDED", "result_of"}  # about no call of their own
@@ -126,28 +119,40 @@ def test_every_output_is_tried() -> None:
         for name, made in vars(outputs).items()
         if name.isupper() or getattr(made, "__module__", "") == outputs.__name__
     }
-    assert there - PARTS == TOLD.keys()
+    assert there - PARTS == TOLD.keys() | ABOVE.keys()
 
 
 @pytest.mark.parametrize(("output", "told"), TOLD.values(), ids=TOLD)
 def test_outcomes_are_told_truthfully(output: str, told: str) -> None:
-    """Each end of a call is told as what it is, with its reason; only a success is done.
+    """Each end of a call is told as what it is, with its reason, and never as done.
 
-    What is for the model alone is left out; what a person wrote stays as it is.
+    What is for the model alone is left out.
     """
     answer = turn(*refunded(output))
     assert not answer.calls
     assert answer.text.startswith(f"**Refund order 1042, amount 40.00** {told}")
+    assert "is done" not in answer.text
+    assert not re.search("Do not |Propose|Change it, or|If an earlier", answer.text)
+
+
+@pytest.mark.parametrize(("output", "told"), ABOVE.values(), ids=ABOVE)
+def test_what_the_thread_says_is_not_told_again(output: str, told: str) -> None:
+    """Of the only call it says what comes next; beside one that ended otherwise, how it ended."""
+    answer = turn(*refunded(output))
+    assert not answer.calls
+    assert answer.text.startswith(told)
     assert ("is done" in answer.text) == (output == DONE)
-    assert not re.search("Do not (?!ask again)|Propose|Change it, or|If an earlier", answer.text)
+    other = made("post_message", '{"channel": "#general"}', outputs.cancelled(), "call_2")
+    text = turn(*refunded(output), *other).text
+    assert text.startswith("**Refund order 1042, amount 40.00** ")
+    assert ("is done" in text) == (output == DONE)
 
 
 def test_an_edited_call_is_told_as_it_ran() -> None:
     """The amount that ran is told, not the one proposed, also beside a note of several lines."""
-    text = turn(*refunded(outputs.succeeded(EDITED, '"ok"'))).text
-    assert text.startswith("**Refund order 1042, amount 30.00** is done: approved by")
-    assert "Mind the bank.\nDo not tell it twice." in text
-    assert "and ran with amount 30.00." in text
+    other = made("post_message", '{"channel": "#general"}', outputs.expired(), "call_2")
+    text = turn(*refunded(outputs.succeeded(EDITED, '"ok"')), *other).text
+    assert text.startswith("**Refund order 1042, amount 30.00** is done.")
     assert "40.00" not in text
 
 
@@ -165,7 +170,7 @@ def test_other_words_are_passed_on(output: str) -> None:
 def test_a_repeated_success_is_told_as_the_first() -> None:
     """A call for which an earlier one stands is never told as one more that was done."""
     text = turn(*refunded(outputs.not_run_again(DONE))).text
-    assert "was not run again; what I proposed before is done: approved by" in text
+    assert "was not run again; what I proposed before is done." in text
 
 
 def test_what_was_sent_back_is_changed() -> None:
@@ -177,12 +182,34 @@ def test_what_was_sent_back_is_changed() -> None:
     assert "I was asked: “x”. Then: “make it 30”" in str(again.calls)
 
 
+def test_what_was_sent_back_with_a_value_is_changed_at_once() -> None:
+    """An approver who says what it is to be is not asked again; it is proposed anew like that."""
+    answer = turn(*refunded(outputs.sent_back("UANA00001", "make it 30")))
+    assert called(answer) == [refund(1042, "30.00", "damaged")]
+
+
 @pytest.mark.parametrize("words", ["make it -5 EUR", "make it 40 USD instead", "make it nicer"])
 def test_a_correction_it_cannot_read_changes_nothing(words: str) -> None:
     """What was refused is not proposed again as it was; it asks."""
     answer = turn(*refunded(SUPERSEDED), said(words))
     assert not answer.calls
     assert "What is it to be?" in answer.text
+
+
+@pytest.mark.parametrize("output", [questions.UNANSWERED, questions.declined(ANA, "Monday")])
+def test_a_question_without_an_answer_ends_it(output: str) -> None:
+    """Where nobody could say, nothing is proposed, and nothing of the question's data is told."""
+    question = '{"question": "Which order is it?"}'
+    answer = turn(said("Refund 3 EUR"), *made("ask_person", question, output))
+    assert not answer.calls
+    assert answer.text.startswith("Without an answer I cannot go on.")
+
+
+def test_what_ended_alike_is_told_once() -> None:
+    """Two calls that are both done are told in one sentence."""
+    more = made("post_message", '{"channel": "#general"}', DONE, "call_2")
+    assert turn(*refunded(DONE), *more).text.splitlines()[0] == "That is done."
+    assert turn(*refunded(DONE), *more).text.count("done") == 1
 
 
 def test_every_call_of_a_plan_is_told() -> None:
