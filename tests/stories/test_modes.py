@@ -183,7 +183,7 @@ def test_a_form_keeps_to_the_channel_where_it_was_opened(
     harness: Harness, fakes: FakeTools
 ) -> None:
     """Begun with a form in a shared channel in observe, it is no freer in the direct message."""
-    mode(harness, "observe", "ben", "*observe* mode now", PARTNERS)
+    mode(harness, "observe", "ben", "observe mode now", PARTNERS)
     form(harness, "put", channel=PARTNERS)
     ben = harness.person("ben")
     assert ben.submit(typed(text="a form in a DM"))["outcome"] == "closed"
