@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
+from bot.approvals.modes.narrowing import strictest
 from bot.messages.answers import notice_blocks
+from bot.messages.requests.root import mode_line
 from bot.messages.sentences import shared
 from bot.policy.current import CurrentPolicy
-from storage import channels, outbox, runs
+from storage import channels, modes, outbox, runs
 from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
@@ -45,7 +47,7 @@ def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None
         _say(tx, delivery, f"shared:{run.id}", shared.outsiders_read_along())
         return
     text = shared.goes_on_here(delivery.channel, words)
-    blocks = notice_blocks(text)
+    blocks = [*notice_blocks(text), *mode_line(strictest(modes.of_run(tx, run)))]
     if run.thread_ts:
         outbox.notice(tx, run, f"goes_on:{run.id}", {"text": text, "blocks": blocks})
     else:

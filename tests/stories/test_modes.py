@@ -176,6 +176,8 @@ def test_a_request_that_goes_on_in_private_keeps_to_its_channel(
         return any("observe mode" in words(m) for m in ben.everything(ben.dm_channel))
 
     harness.slack.wait(refused)
+    root = next(m for m in ben.messages(ben.dm_channel) if "You asked in" in words(m))
+    assert "👀 observe mode" in words(root)
     assert not fakes.did("put", "moved to a DM")
 
 

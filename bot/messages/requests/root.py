@@ -1,4 +1,4 @@
-"""The message that a request begins with which a person made with a form. Pure."""
+"""The message that a request begins with where the bot begins its thread. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ _LINK = re.compile(r"https?://[!-~]{1,500}")
 def root_message(
     person: str, effect: str, link: str, mode: Mode = Mode.ASK
 ) -> tuple[str, list[Json]]:
-    """Return its words and blocks; `link`: the message that it is about, "" for none; `mode`: in
-    which it is asked.
+    """Return words and blocks of one without the agent; `link`: the message that it is about, ""
+    for none; `mode`: in which it is asked.
     """
     text = requests.asks(person, effect)
-    blocks = notice_blocks(text)
-    if mode is not Mode.ASK:
-        blocks.append(context("mode", [mrkdwn(mode_note(mode))]))
+    blocks = [*notice_blocks(text), *mode_line(mode)]
     if _LINK.fullmatch(link):
         there = {"type": "link", "url": link, "text": "The message it is about"}
         blocks.append(rich("about", [line(words("💬 "), there)]))
     return text, blocks
+
+
+def mode_line(mode: Mode) -> list[Json]:
+    """Return the small print that names the mode in which a request is asked; none for ASK."""
+    return [] if mode is Mode.ASK else [context("mode", [mrkdwn(mode_note(mode))])]
