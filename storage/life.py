@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
-from storage.models import Message, Revision, Vote
+from storage.models import Message, Revision, Run, Vote
 from storage.states import MessageKind, MessageStatus
 from storage.transaction import Transaction, rows
 
@@ -18,7 +18,7 @@ _VOTES = select(Vote).where(col(Vote.call_id) == _CALL).order_by(col(Vote.seq))
 _SAID = (
     select(Message)
     .where(
-        col(Message.run_id) == bindparam("run_"),
+        col(Message.run_id).in_(select(col(Run.id)).where(col(Run.root_id) == bindparam("root_"))),
         col(Message.kind).in_((MessageKind.ANSWER, MessageKind.NOTICE)),
         col(Message.status) != MessageStatus.STREAMING,
     )
@@ -36,6 +36,6 @@ def votes(tx: Transaction, call_id: str) -> list[Vote]:
     return rows(tx, Vote, _VOTES, call_=call_id)
 
 
-def said(tx: Transaction, run_id: str) -> list[Message]:
+def said(tx: Transaction, root_id: str) -> list[Message]:
     """What a request's thread was told in words, whole: answers and lines, in order."""
-    return rows(tx, Message, _SAID, run_=run_id)
+    return rows(tx, Message, _SAID, root_=root_id)

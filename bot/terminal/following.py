@@ -105,7 +105,7 @@ class Following:
 
     def _changed(self, tx: Transaction, run: Run) -> Iterator[str]:
         """The calls that stand otherwise than they were told, in order."""
-        for call in calls.of_run(tx, run.id):
+        for call in calls.of_request(tx, run.id):
             votes = calls.votes(tx, call.id, call.revision)
             now = (call.status, call.revision, call.asked_at, len(votes), call.note)
             if self._calls.get(call.id) != now:

@@ -1,0 +1,54 @@
+"""A sub-agent at work in a request of the terminal's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bot.cli.terminal.asking import heard
+from bot.sandbox.openai.server import Turn
+from bot.terminal.wire import Asking, Happens, Wish, socket_path
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.follower import followed
+from tests.stories.harness import Harness
+from tests.stories.operator_steps import ANA, POLICY, with_tools
+from tests.stories.sub_agents import AGENTS, errand, writes
+
+C = CallStatus
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
+    """A bot whose operator is Ana, with sub-agents."""
+    fakes = FakeTools()
+    folder = with_tools(tmp_path_factory.mktemp("t"))
+    tools, policy = [*fakes.tools, *AGENTS], POLICY.replace("ask_person", "note_desk")
+    harness = Harness(folder, tools, policy, COUNTERSIGN_OPERATOR=ANA)
+    yield harness, fakes
+    harness.close()
+
+
+def test_the_calls_of_a_sub_agent_are_told_in_the_chat(harness: Harness, fakes: FakeTools) -> None:
+    """What it proposes, who approved it and what came of it; but not its words."""
+    harness.planner.script(
+        Turn(calls=[errand("write it down")]),
+        writes("asked at the terminal"),
+        Turn(text="Nobody reads this."),
+        Turn(text="It is written."),
+    )
+    path = socket_path(harness.app.core.store.path)
+    run = heard(path, Asking(Wish.SAY, "", "have it written")).run
+    with followed(harness, run) as chat:
+        waiting = chat.call(C.PENDING)
+        assert waiting.effect == "Write “asked at the terminal”"
+        assert chat.call(C.ENTRUSTED).effect == "write it down"
+        cleo = harness.person("cleo")
+        card = harness.card(cleo.dm_channel, None, "cleo")
+        cleo.click(cleo.dm_channel, card["ts"], "approve")
+        chat.wait(Happens.NOTICE, "Cleo Martin")
+        chat.wait(Happens.ANSWER, "It is written.")
+    told = [each.text for each in chat.told if each.kind in (Happens.WORDS, Happens.ANSWER)]
+    assert not [each for each in told if "Nobody" in each]
+    assert fakes.did("note", "asked at the terminal") == 1
