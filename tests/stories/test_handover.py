@@ -9,8 +9,16 @@ from storage.models import Audit
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import cards_of, showing, statuses, vote, waiting
-from tests.stories.test_delegation import CLEO, POLICY, delegate, none_left
+from tests.stories.steps import (
+    cards_of,
+    chat,
+    forget_people,
+    showing,
+    statuses,
+    vote,
+    waiting,
+)
+from tests.stories.test_delegation import CLEO, POLICY, delegate, fill, form, none_left
 
 __all__ = ["POLICY", "none_left"]
 
@@ -46,3 +54,21 @@ def test_what_waits_already_comes_to_them(harness: Harness) -> None:
     harness.planner.script(Turn(text="That is all."))
     vote(harness, "cleo", card, harness.person("cleo").dm_channel, seen=card)
     assert statuses(harness, private) == [CallStatus.SUCCEEDED]
+
+
+def test_it_waits_until_slack_has_said_who_is_where(harness: Harness) -> None:
+    """While a channel's members are being looked up nothing else waits; then it is shown, once."""
+    thread = waiting(harness, ("note", {"text": "patient hedge"}))
+    harness.card(SUPPORT, thread)
+    form(harness, "ana")
+    forget_people(harness)
+    hold = harness.slack.faults.hold("conversations.members")
+    assert harness.person("ana").submit(fill(harness, CLEO, 2))["outcome"] == "closed"
+    assert hold.arrived.wait(10)
+    other = chat(harness, "the hedge is patient")
+    harness.said(SUPPORT, other, "the hedge is patient")
+    assert not showing(harness, SUPPORT, thread, "this waits for a decision")
+    hold.release()
+    harness.said(SUPPORT, thread, "this waits for a decision")
+    harness.settle()
+    assert len(showing(harness, SUPPORT, thread, "this waits for a decision")) == 1
