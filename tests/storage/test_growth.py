@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from storage import calls, outbox, overview, runs
+from storage import calls, inbox, outbox, overview, runs
 from storage.store import Store
 from storage.transaction import Trace, Transaction
 from tests.runs.fakes import ANA, BEN
@@ -126,6 +126,28 @@ def test_one_request_is_found_by_an_index(store: Store) -> None:
         planned = tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {by_digest}", seen.found[by_digest])
         steps = str(list(planned))
     assert "ix_call_digest" in steps  # and not by everybody's runs
+
+
+def test_a_request_that_goes_on_elsewhere_is_found_by_an_index(store: Store) -> None:
+    """By the thread in which it was asked; and what it began with by the request."""
+    mine = seed(store, C.PENDING)
+    asked = click("asked", action="approve", value="x", person=BEN)
+    with store.write() as tx:
+        inbox.store(tx, asked)
+        [stored] = inbox.new(tx)
+        inbox.hold(tx, stored, mine.run_id)
+    store.trace = seen = Seen()
+    with store.read() as tx:
+        run = runs.begun_in(tx, TEAM, asked.channel, asked.thread_ts, BEN)
+        [held] = inbox.held(tx, mine.run_id)
+        assert inbox.begins(tx, held)
+        assert inbox.asked_in(tx, mine.run_id) == (asked.channel, asked.thread_ts)
+        assert inbox.newest_taken(tx, mine.run(), held) == ""
+    store.trace = None
+    assert run is not None
+    assert run.id == mine.run_id
+    with store.read() as tx:
+        assert scans(tx, seen.found) == []
 
 
 def test_pending_calls_are_counted_by_requester(store: Store) -> None:
