@@ -159,6 +159,23 @@ def test_a_later_message_that_is_deleted_withdraws_nothing(
     assert fakes.did("note", "stays") == 1
 
 
+def test_words_that_change_while_they_are_read(harness: Harness) -> None:
+    """Edited while the bot reads what stood before them in the thread: the new words are heard."""
+    ben = harness.person("ben")
+    thread = ben.say(SUPPORT, "the boxes are wet")
+    hold = harness.slack.faults.hold("conversations.replies")
+    harness.planner.script(Turn(text="Twelve."))
+    asked = ben.say(SUPPORT, "@bot how manny?", thread)
+    harness.slack.wait(hold.arrived.is_set)
+    ben.edit(SUPPORT, asked, "@bot how many?")
+    harness.slack.wait(lambda: kept(harness, "how many?"))
+    hold.release()
+    harness.said(SUPPORT, thread, "Twelve.")
+    heard = str(harness.planner.requests[-1]["input"])
+    assert ("how many?" in heard, "manny" in heard) == (True, False)
+    assert "the boxes are wet" in heard
+
+
 def test_a_deleted_request_is_withdrawn(harness: Harness) -> None:
     """Its card closes, nothing runs, thread and audit say why; whether it had replies or not."""
     thread = ask(harness, ("note", {"text": "gone"}))

@@ -45,6 +45,10 @@ def test_the_request_goes_on_in_private(harness: Harness, fakes: FakeTools) -> N
     seen = " ".join(words(m) for m in eve.everything(PARTNERS) if m["ts"] > asked)
     assert "margin" not in seen
     assert "approve" not in seen.lower()
+    turns = len(harness.planner.requests)
+    ben.say(PARTNERS, "sorry, Eve, that was for us", asked)  # there he talks to people
+    arrived(harness)
+    assert len(harness.planner.requests) == turns
 
 
 def private_card(harness: Harness, text: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -144,10 +148,6 @@ def test_what_is_said_in_the_shared_thread_is_heard_in_private(harness: Harness)
     harness.said(dm, root["ts"], "and how many were there?")
     arrived(harness)
     assert "I am sorry to hear that." in str(harness.planner.requests[-1]["input"])
-    turns = len(harness.planner.requests)
-    ben.say(PARTNERS, "sorry, Eve, we are on it", began)
-    arrived(harness)
-    assert len(harness.planner.requests) == turns
     seen = [m for m in harness.person("eve").messages(PARTNERS, began) if m.get("bot_id")]
     assert not any("sorry" in words(m) or "Seven" in words(m) for m in seen)
 
