@@ -37,7 +37,8 @@ from bot.clock import Clock
 from bot.slack.pauses import Pauses
 
 log = logging.getLogger("countersign.web_api")
-POSTS = ("chat.postMessage", "chat.startStream", "files.completeUploadExternal")
+STREAM = "chat.startStream"
+POSTS = ("chat.postMessage", STREAM, "files.completeUploadExternal")
 REMEMBERED = 5_000  # threads whose last post is known
 IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
 KEPT = 16  # connections that are kept for later; more may be in use at once
@@ -126,7 +127,8 @@ class SlackClient(WebClient):
         self.on_close: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self._posts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        # by channel and thread: its number, and whether it is a stream, which may go on
+        self._posts: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
         self._pauses = Pauses(clock) if clock else None
 
     def close(self) -> None:
@@ -139,7 +141,11 @@ class SlackClient(WebClient):
 
         It differs after each; 0 where none is remembered.
         """
-        return self._posts.get((channel, thread_ts), 0)
+        return self._posts.get((channel, thread_ts), (0, False))[0]
+
+    def last_is_stream(self, channel: str, thread_ts: str) -> bool:
+        """Return whether the last message that this client posted in that thread is a stream."""
+        return self._posts.get((channel, thread_ts), (0, False))[1]
 
     def api_call(self, api_method: str, **arguments: Any) -> SlackResponse:
         """As WebClient's; keeps the pauses, and remembers where it posted."""
@@ -157,7 +163,7 @@ class SlackClient(WebClient):
         if api_method in POSTS:
             place = channel, given.get("thread_ts") or ""
             with self._lock:
-                self._posts[place] = next(self._numbers)
+                self._posts[place] = next(self._numbers), api_method == STREAM
                 self._posts.move_to_end(place)
                 if len(self._posts) > REMEMBERED:
                     self._posts.popitem(last=False)

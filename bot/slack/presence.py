@@ -165,7 +165,9 @@ class SlackPresence:
         at = {"channel_id": place[0], "thread_ts": place[1]}
         post = self._client.last_post(*place)
         shown, now = thread.shown(post), time.monotonic()
-        if shown != look.status and not (look.post_follows and shown):
+        # the last words may go into a stream that is open already
+        is_cleared = look.post_follows and not self._client.last_is_stream(*place)
+        if shown != look.status and not (is_cleared and shown):
             done = self._call(
                 "status", self._client.assistant_threads_setStatus, **at, status=look.status
             )

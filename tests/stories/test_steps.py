@@ -116,6 +116,7 @@ def test_a_step_that_takes_long_begins_the_stream(
     harness.said(SUPPORT, thread, "It comes in.")
     found = stands_once(harness, thread, "It comes in.")
     assert (found["ts"], tasks(found)) == (before["ts"], [("Watching the tide", "complete")])
+    harness.slack.wait(lambda: (SUPPORT, thread) not in harness.slack.world.statuses)
     assert called(harness, thread, "chat.postMessage") == 0
     assert called(harness, thread, "chat.startStream") == 1
 
