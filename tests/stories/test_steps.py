@@ -75,15 +75,21 @@ def test_what_is_over_at_once_is_not_named(harness: Harness) -> None:
     assert set(statuses(harness, thread)) <= {THINKS, ""}
 
 
-def test_the_status_names_an_approved_call(harness: Harness, fakes: FakeTools, soon: None) -> None:
-    """What people approved is named while it runs, by its title where the tool says no more."""
-    thread = ask(harness, ("slow", {"text": "a parcel"}))
+def test_the_status_names_an_approved_call(
+    harness: Harness, fakes: FakeTools, soon: None, slowly: None
+) -> None:
+    """What people approved is named while it runs, by its title where the tool says no more.
+
+    Its card shows it, so the answer does not.
+    """
+    thread = ask(harness, ("slow", {"text": "a parcel"}), answer=LONG)
     card = harness.card(SUPPORT, thread)
     arrived(harness)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.slack.wait(lambda: "is working on it: Take long…" in statuses(harness, thread))
     fakes.go_on.set()
-    harness.said(SUPPORT, thread, "That is all.")
+    harness.said(SUPPORT, thread, "word119")
+    assert called(harness, thread, "chat.startStream") == 1
     assert not with_tasks(harness, thread)
 
 
