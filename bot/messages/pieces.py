@@ -26,6 +26,7 @@ SHORT = 32  # characters of an argument that stands beside another one, with its
 LEAST = 60  # characters of a beginning; with less room there is none
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
 COMPACT_TOTAL = 450  # after so many, further arguments are only counted
+AGENT = 60  # characters of the name of whoever proposed a call
 NAMED = 3  # arguments named among what is not shown in full; more are counted
 SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
 ALL_ROWS = "All rows as a file (approvers)"
@@ -129,12 +130,16 @@ def pieces_of(call: CallView) -> list[Piece]:
             )
         )
     if call.agent_reason.strip():
-        who = "The agent says:" if call.by_agent else "Why:"
-        says = line(words(who, italic=True))
+        says = line(words(who_says(call), italic=True))
         pieces.append(
             _piece(PieceKind.REASON, visible(call.agent_reason), lambda text: (says, quote(text)))
         )
     return pieces
+
+
+def who_says(call: CallView) -> str:
+    """Return what stands before the words of whoever proposed the call."""
+    return f"{plain(visible(call.agent), AGENT)} says:" if call.by_agent else "Why:"
 
 
 def _piece(kind: PieceKind, text: str, draw: Callable[[str], tuple[Json, ...]]) -> Piece:

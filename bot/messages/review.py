@@ -35,6 +35,7 @@ from bot.messages.pieces import (
     pieces_of,
     shown,
     title_of,
+    who_says,
 )
 from bot.messages.text import due, mention, plain, slack_length, visible
 from bot.messages.views import CallView
@@ -117,7 +118,7 @@ def _review_blocks(call: CallView) -> list[Json]:
         said = [quote(chunk) for chunk in chunks(visible(call.agent_reason))]
         blocks += _rich(
             "reason",
-            [line(words("The agent says:" if call.by_agent else "Why:", italic=True)), *said],
+            [line(words(who_says(call), italic=True)), *said],
         )
     return blocks
 

@@ -73,6 +73,7 @@ class CallView:
     has_rows: bool = False  # the preview shows a part of its rows; all may be sent
     agent_reason: str = ""  # the agent's words; the requester's where no agent takes part
     by_agent: bool = True  # the agent proposed it, and would make another plan
+    agent: str = "The agent"  # which one; a sub-agent by its title
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom

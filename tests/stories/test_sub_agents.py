@@ -62,13 +62,15 @@ def test_the_card_names_who_asked_whom_for_what(harness: Harness, fakes: FakeToo
     """Above the call stand the requester's words, and then each agent on the way."""
     office = Turn(calls=[errand("Have errand two written", "head_office")])
     desk = Turn(calls=[errand("Write errand two")])
-    harness.planner.script(office, desk, writes("errand two"))
+    why = {"text": "errand two", "reason_for_approver": "It was asked for."}
+    harness.planner.script(office, desk, Turn(calls=[("note", why)]))
     thread = harness.person("ben").say(SUPPORT, "@bot errand two, please")
     card = words(harness.card(SUPPORT, thread))
     lines = [
         "errand two, please",
         "🤖 The agent asked Head office: “Have errand two written”",
         "🤖 Head office asked Note desk: “Write errand two”",
+        "Note desk says:",
         "Asked by <@UBEN00001>",
     ]
     places = [card.find(each) for each in lines]

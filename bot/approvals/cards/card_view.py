@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.approvals.cards.notes import notes_of, questions_waiting
-from bot.approvals.cards.origin import origin_of
+from bot.approvals.cards.origin import errands_of, origin_of
 from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approving, stand_ins, standing, waited
 from bot.messages import quoting
@@ -88,7 +88,7 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         preview=call.preview,
         has_rows=bool(call.preview_rows),
         agent_reason=call.reason,
-        by_agent=_by_agent(tx, call),
+        **_proposer(tools, tx, call),
         edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
         decided_by=_deciders(call, votes),
         stand_ins=stand_ins(votes),
@@ -102,9 +102,12 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
     )
 
 
-def _by_agent(tx: Transaction, call: Call) -> bool:
+def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
+    """Return whether an agent proposed it, and which: a sub-agent by its title."""
     run = runs.get(tx, call.run_id)
-    return run is None or run.source in MODELLED
+    errands = errands_of(tools, tx, run) if run else ()
+    agent = {"agent": errands[-1].agent} if errands else {}
+    return {"by_agent": run is None or run.source in MODELLED, **agent}
 
 
 def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:
