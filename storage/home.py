@@ -26,7 +26,8 @@ _OF_LATE = (
     .order_by(col(Run.created_at).desc())
     .limit(bindparam("most_"))
 )
-_OF_LATE_IN = _OF_LATE.where(col(Run.channel) == bindparam("channel_"))
+_CHANNEL = col(Run.channel).concat("")  # else SQLite may look through everybody's requests in it
+_OF_LATE_IN = _OF_LATE.where(bindparam("channel_") == _CHANNEL)
 
 
 def waiting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import bindparam, select
 from sqlmodel import col
@@ -36,6 +37,9 @@ _AT = select(Message).where(
     col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
 )
 _TEAM = col(Run.team).concat("")  # alone, SQLite would look through everybody's requests
+_OF_PERSON = (_ON_REQUESTS, _BY_PERSON)
+_CHANNEL = col(Run.channel).concat("")  # the same for everybody's requests in a channel
+_OF_PERSON_IN = tuple(each.where(bindparam("channel_") == _CHANNEL) for each in _OF_PERSON)
 _BY_DIGEST = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -51,12 +55,9 @@ def decided(
     """The calls decided since then by this person or on their requests, the newest first;
     `channel`: of that one only.
     """
-    given = {"team_": team, "person_": person, "since_": since, "most_": most}
-    statements = (_ON_REQUESTS, _BY_PERSON)
-    if channel:
-        given["channel_"] = channel
-        here = col(Run.channel) == bindparam("channel_")
-        statements = (_ON_REQUESTS.where(here), _BY_PERSON.where(here))
+    given: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": most}
+    statements = _OF_PERSON_IN if channel else _OF_PERSON
+    given |= {"channel_": channel} if channel else {}
     found = {
         call.id: call
         for statement in statements
