@@ -184,7 +184,7 @@ class Intake:
             self._cancel(tx, delivery, run)
             return None
         if not self._has_model:
-            invite(tx, delivery)
+            invite(tx, delivery, in_private=in_private)
             inbox.settle(tx, delivery, "there is no model")
             return None
         return self._take_on(tx, delivery, run, in_private)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.stories.fakes import FakeTools
-from tests.stories.harness import SUPPORT, Harness
+from tests.stories.harness import PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import arrived, typed, vote
+from tests.stories.steps import arrived, told, typed, vote
 
 
 class Lines(logging.Handler):
@@ -63,6 +63,21 @@ def test_a_mention_is_answered_with_the_form(harness: Harness, lines: Lines) -> 
     arrived(harness)
     assert harness.planner.requests == []
     assert len(harness.thread(SUPPORT, thread)) == 2
+
+
+def test_where_another_company_reads_it_is_answered_in_private(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """In a shared channel only who wrote sees how to ask, and the button leads to the same form."""
+    policy = '[defaults]\napprovers = ["@shop-leads"]\n'
+    harness = own_harness(FakeTools().tools, policy, OPENAI_API_KEY="")
+    ben = harness.person("ben")
+    asked = ben.say(PARTNERS, "@bot refund our best customer")
+    told(harness, "ben", PARTNERS, asked, "there is no agent here")
+    assert not any(m.get("bot_id") for m in harness.person("eve").everything(PARTNERS))
+    answer = next(m for m in ben.everything(PARTNERS) if "there is no agent here" in words(m))
+    ben.click(PARTNERS, answer["ts"], "request", seen=answer)
+    harness.slack.wait(ben.view)
 
 
 def test_help_says_how_to_ask(harness: Harness) -> None:
