@@ -37,3 +37,8 @@ def once(args: Words, context: ToolContext) -> str:
 @tool(title="Set something", effect="Set “{text}”", does=Effect.WRITE, idempotent=True)
 def again(args: Words, context: ToolContext) -> str:
     return _effect("again", args.text, context)
+
+
+@tool(title="Look at something", effect="Look at “{text}”", does=Effect.READ)
+def look(args: Words, context: ToolContext) -> str:
+    return _effect("look", args.text, context)

@@ -187,3 +187,23 @@ def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
     with_text = having(bot, thread, lambda m: "worth streaming" in words(m))
     assert len(with_text) == 1
     assert asked("chat.stopStream")
+
+
+def test_a_step_left_open_is_closed_first(bot: BotProcess) -> None:
+    """Killed while a look-up was shown: it is closed, looked up again, and answered once."""
+    os.mkfifo(bot.folder / "hang")
+    bot.planner.script(Turn(calls=[("look", {"text": "the night"})]), Turn(text=ANSWER))
+    thread = bot.slack.person("ben").say(SUPPORT, "@bot look")
+
+    def is_open(message: dict[str, Any]) -> bool:
+        return bool(message.get("streaming_state") == "in_progress")
+
+    bot.slack.wait(lambda: having(bot, thread, is_open))
+    with (bot.folder / "hang").open("w"):  # opens once the tool reads
+        bot.kill()
+    (bot.folder / "hang").unlink()
+    bot.start()
+    bot.slack.wait(lambda: having(bot, thread, lambda m: ANSWER in words(m)))
+    bot.slack.wait(lambda: not having(bot, thread, is_open))
+    assert len(having(bot, thread, lambda m: ANSWER in words(m))) == 1
+    assert len(bot.effects()) == 2
