@@ -14,8 +14,6 @@ from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.agents import check_agents
 from bot.tools.people.question import ASK_PERSON
-from bot.tools.shop.shop import Shop
-from bot.tools.shop.tools import order_tools
 from bot.tools.slack.lookup import Names
 from bot.tools.slack.tools import slack_tools
 
@@ -119,7 +117,13 @@ def _made(family: Added, kit: Kit) -> list[Tool[Any]]:
 def shop(kit: Kit) -> list[Tool[Any]]:
     """The demo shop's, where the settings name its file."""
     path = kit.settings.shop_path
-    return order_tools(Shop(path)) if path else []
+    if path is None:
+        return []
+    # only now: it takes a hundredth of a start
+    from bot.tools.shop.shop import Shop
+    from bot.tools.shop.tools import order_tools
+
+    return order_tools(Shop(path))
 
 
 def databases(kit: Kit) -> list[Tool[Any]]:

@@ -107,6 +107,8 @@ class Row(SQLModel, metaclass=_Tables):
     anyway.
     """
 
+    model_config = {"defer_build": True}  # nobody asks the validators, which take time to make
+
     def __init__(self, **given: Any) -> None:
         """The columns that are `given`, the others by their defaults; TypeError for any other."""
         constant, made = _defaults(type(self))
