@@ -234,7 +234,8 @@ class Votes:
                 person, offer = delivery.user, found.offer
                 given = grants.remember(tx, policy, run, call, person, offer, now=now)
                 if given:
-                    lines.append(notices.remembered(given.until, given.uses))
+                    same = grants.covers(self._tools, given)
+                    lines.append(notices.remembered(given.until, given.uses, same))
         if lines:
             outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": "\n".join(lines)})
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from bot.agent import outputs
+from bot.approvals.terms import grants
 from bot.approvals.terms.effect import effect_at
 from bot.approvals.terms.progress import approving, stand_ins
 from bot.messages.answers import Ended, fits_cell, record_line, table_room
@@ -65,9 +66,9 @@ def say_outcome(
     call = ended.call
     if call.status not in RAN:
         return
-    if call.grant_id or not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
+    if not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
         return
-    tool, people = tools.get(call.tool), _people(run, ended)
+    tool, people = tools.get(call.tool), _people(tx, run, ended)
     effect, done = effect_at(tools, call, ended.revision), call.status is CallStatus.SUCCEEDED
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
     text = notices.outcome_line(
@@ -87,7 +88,9 @@ def say_end(tx: Transaction, tools: Registry, call_id: str) -> None:
         say_outcome(tx, tools, run, shown, calls.of_plan(tx, shown.call.plan_id))
 
 
-def _people(run: Run, approved: calls.Approved) -> notices.People:
+def _people(tx: Transaction, run: Run, approved: calls.Approved) -> notices.People:
+    if giver := grants.giver(tx, approved.call):
+        return notices.People(run.requester, (), ((giver, ""),), remembered=True)
     return notices.People(
         run.requester,
         tuple(sorted(approved.editors)),
@@ -100,7 +103,7 @@ def _is_told_later(tx: Transaction, run: Run, plan: Sequence[Call], people: noti
     """Return whether the same people had a part in what runs last of the plan: told then."""
     left = [each for each in plan if each.status is CallStatus.APPROVED]
     last = calls.approved(tx, left[-1]) if left else None
-    return last is not None and _people(run, last) == people
+    return last is not None and _people(tx, run, last) == people
 
 
 def _outcome_key(call: Call) -> str:

@@ -44,7 +44,7 @@ SAID = {
     "enough": ("<@UANA00001>",),
     "again_needs_all": (),
     "offer_label": (Offer(), {}),
-    "remembered": (AT, 3),
+    "remembered": (AT, 3, "Order 1042"),
     "words_needed": (),
     "not_the_requester": ("UBEN00001",),
     "withdrawn_line": ("UBEN00001", [EVIL]),

@@ -127,10 +127,11 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
     harness, fakes = made
     thread = ask(harness, ("note", {"text": "daily"}))
     assert approve(harness, thread, offer=0)["outcome"] == "closed"
-    harness.said(SUPPORT, thread, "is remembered for the next ten times")
+    harness.said(SUPPORT, thread, "remembered (Text daily): the next ten times nobody is asked")
     harness.said(SUPPORT, thread, "That is all.")
     harness.planner.script(*_turns("daily", "Again."))
     harness.person("ben").say(SUPPORT, "@bot once more", thread)
+    harness.said(SUPPORT, thread, "had approved before and had remembered.")
     harness.said(SUPPORT, thread, "Again.")
     assert fakes.did("note", "daily") == 2
     [*_, last] = harness.calls_in(thread)

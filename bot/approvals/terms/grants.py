@@ -144,6 +144,19 @@ def remember(
     return grant
 
 
+def covers(tools: Registry, grant: Grant) -> str:
+    """Return which values a grant is for, by what people call them, as mrkdwn: "Order 1042"."""
+    tool, pinned = tools.get(grant.tool), json.loads(grant.pinned)
+    shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
+    fields = tool.arguments.model_fields if tool else {}
+    names = {name: field.title or name for name, field in fields.items()}
+    found = (
+        f"{quoting.said(names.get(name, name), 60)} {quoting.said(str(value), 60)}"
+        for name, value in shown.items()
+    )
+    return ", ".join(found) or "whatever the values"
+
+
 @dataclass(frozen=True, slots=True)
 class GrantList:
     """What is remembered in one workspace, as its people may see and end it."""
@@ -198,18 +211,7 @@ class GrantList:
         return f"Revoked: {self._described(grant)}. The next such call is asked again."
 
     def _described(self, grant: Grant) -> str:
-        tool = self.tools.get(grant.tool)
-        pinned = json.loads(grant.pinned)
-        shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
-        fields = tool.arguments.model_fields if tool else {}
-        names = {name: field.title or name for name, field in fields.items()}
-        same = (
-            ", ".join(
-                f"{quoting.said(names.get(name, name), 60)} {quoting.said(str(value), 60)}"
-                for name, value in shown.items()
-            )
-            or "whatever the values"
-        )
+        tool, same = self.tools.get(grant.tool), covers(self.tools, grant)
         often = "once more" if grant.uses == 1 else f"{grant.uses} more times"
         where = f"in {channel_mention(grant.channel)}" if grant.channel else "everywhere"
         where = "in one thread" if grant.thread_ts else where

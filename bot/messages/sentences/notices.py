@@ -28,12 +28,12 @@ def card_elsewhere(place: str, link: str = "") -> str:
     return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
 
 
-def remembered(until: datetime, uses: int) -> str:
-    """Tell the thread that an approval is remembered, for how long and how often."""
-    often = "once more" if uses == 1 else f"for the next {spelt(uses)} times"
+def remembered(until: datetime, uses: int, same: str) -> str:
+    """Tell the thread that an approval is remembered; `same`: for which values, as mrkdwn."""
+    often = "once more" if uses == 1 else f"the next {spelt(uses)} times"
     return (
-        f"🧷 This approval is remembered {often}, until {when(until)}. “/approvals grants” shows "
-        "what is remembered."
+        f"🧷 This approval is remembered ({same}): {often} nobody is asked, until {when(until)}. "
+        "“/approvals grants” shows what is remembered."
     )
 
 
@@ -96,6 +96,7 @@ class People:
     editors: tuple[str, ...]  # told of only where they approved it, too: others were told of before
     approved: tuple[tuple[str, str], ...]  # each approver, and their words ("" for none)
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
+    remembered: bool = False  # who approved had that remembered, and nobody was asked
 
 
 def outcome_line(status: CallStatus, what: str, people: People | None, *, why: str = "") -> str:
@@ -117,6 +118,9 @@ def outcome_line(status: CallStatus, what: str, people: People | None, *, why: s
 def _parts(people: People | None) -> str:
     if people is None:
         return ""
+    if people.remembered:
+        by = _and([mention(person) for person, _ in people.approved])
+        return f" {_asked_by(people.requester)}, as {by} had approved before and had remembered."
     approvers = [
         decided_as(person, people.stand_ins) + (f" (“{said(words)}”)" if words.strip() else "")
         for person, words in people.approved
