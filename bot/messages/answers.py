@@ -96,7 +96,7 @@ def record_line(ended: Sequence[Ended]) -> str:
     for each in ended:
         by_word[_ENDED[each.status]].append(each)
     nothing = [] if by_word["done"] else ["nothing was done"]
-    if len(ended) == 1 and ended[0].told:
+    if len(ended) == 1 and (ended[0].told or ended[0].status is CallStatus.REFUSED):
         return f"On record: {'; '.join([*nothing, _ENDED[ended[0].status]])}."
     told, anew = [], []
     for word, found in by_word.items():

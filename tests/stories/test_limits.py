@@ -231,5 +231,5 @@ def test_a_limit_is_said_once(harness: Harness, limits: Callable[..., None]) -> 
     thread = harness.person("ben").say(SUPPORT, "@bot go on asking")
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "no")
     said = harness.said(SUPPORT, thread, "refused 3 turns in a row")
-    assert "nobody was asked: Write" in words(said)
+    assert "nobody was asked" in words(said)
     assert len(showing(harness, SUPPORT, thread, "I did not ask anybody")) == 1

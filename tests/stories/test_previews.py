@@ -30,8 +30,8 @@ def test_what_is_known_to_fail_asks_nobody(harness: Harness, fakes: FakeTools) -
         "FAILED before it was run, and nobody was asked: there is no luck in in vain"
     )
     assert statuses(harness, thread) == [CallStatus.REFUSED]
-    [answer] = showing(harness, SUPPORT, thread, "luck")
-    assert "nobody was asked: Try one's luck" in words(answer)
+    [answer] = showing(harness, SUPPORT, thread, "That is all.")
+    assert "nothing was done; nobody was asked." in words(answer)
     assert fakes.did("luck", "in vain") == 0
 
 
