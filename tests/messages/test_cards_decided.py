@@ -45,7 +45,7 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
         {"note": "an earlier step failed", "decided_by": (), "decided_at": None},
         "⏹️ Cancelled — an earlier step failed",
     ),
-    CallStatus.SUPERSEDED: ({}, "↪️ Replaced: the request was changed"),
+    CallStatus.SUPERSEDED: ({}, "↪️ Replaced: another plan has taken its place"),
     CallStatus.INVALIDATED: ({"note": "the tool is gone"}, "⚠️ No longer valid: the tool is gone"),
     CallStatus.RUNNING: ({}, "⏳ Running…"),
     CallStatus.ENTRUSTED: ({}, "⏳ At work…"),

@@ -149,7 +149,7 @@ def _status(call: CallView, undecided: int) -> list[Json]:
             given_up = "" if asks(call) else ", and it is no longer asked"
             leaves.append(words(f": it started, and nobody knows whether it finished{given_up}"))
         case S.SUPERSEDED if not call.note.strip():
-            leaves.append(words(": the request was changed"))
+            leaves.append(words(": another plan has taken its place"))
         case S.INVALIDATED if not call.note.strip():
             leaves.append(words(": what was shown is no longer what would run"))
     if call.status is S.APPROVED:

@@ -116,7 +116,7 @@ def history(found: Sequence[ListedCall], days: int, *, more: bool) -> Answered:
     """Draw what was decided of late, by this person or on their requests."""
     span = "the last day" if days == 1 else f"the last {days} days"
     title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
-    notes = ["and more before; `/approvals history` takes fewer days"] if more else []
+    notes = ["and more before; they stand in their threads"] if more else []
     return _list(title, [_call(number, each) for number, each in enumerate(found)], notes)
 
 
