@@ -237,6 +237,6 @@ def _corrected(talk: Talk, tools: dict[str, Values]) -> Turn:
     for made in again:
         values = {key: value for key, value in named.items() if key in made.arguments}
         if why := made.arguments.get(REASON_FIELD):
-            values[REASON_FIELD] = f"{why} Then: “{talk.request}”"[:MOST_OF_REASON]
+            values[REASON_FIELD] = f"{why} Then: “{talk.request}”."[:MOST_OF_REASON]
         calls.append((made.name, {**made.arguments, **values}))
     return Turn(calls=calls)

@@ -51,6 +51,7 @@ TOLD_ABOVE = {
     "expired": "Ask me again if it is still needed.",
     "sent back": "Tell me what to change, and I propose it anew.",
 }
+BEFOREHAND = "before it was run, and nobody was asked: "
 NO_ANSWER = "Without an answer I cannot go on. Ask me again once you know."
 TASKS = {
     "refund_order": "the refund",
@@ -106,10 +107,14 @@ def report(tool: str, arguments: Mapping[str, Any], outcome: Outcome, *, alone: 
     about = f"**{label(tool, {**arguments, **(outcome.ran or {})})}**"
     if not outcome.status:
         return f"{about}: {shown}"
+    if tool == "query" and outcome.status == "succeeded" and not outcome.again:
+        return "That is what the database says."
     if outcome.again:
         about += " was not run again; what I proposed before"
     elif alone and outcome.status in TOLD_ABOVE:
         return TOLD_ABOVE[outcome.status]
+    if alone and outcome.words.startswith(BEFOREHAND) and not outcome.again:
+        return f"That would not work, so I asked nobody: {outcome.words.removeprefix(BEFOREHAND)}."
     told = "" if outcome.status in TOLD_ABOVE else outcome.words
     if told:
         joined = told.startswith(("by ", "before "))

@@ -81,10 +81,6 @@ TOLD: dict[str, tuple[str, str]] = {
         outputs.invalid_arguments(["amount: too big"]),
         "was not proposed, because it is not valid: nobody was asked: - amount: too big",
     ),
-    "would_fail": (
-        outputs.would_fail("none is left.", earlier=True),
-        "failed before it was run, and nobody was asked: none is left",
-    ),
     "no_approvers": (outputs.no_approvers("nobody may"), "was refused: this needs an approval"),
     "cards_used_up": (outputs.cards_used_up(9), "was refused: this request has asked people 9"),
     "too_many_wait": (outputs.too_many_wait(9), "was refused: 9 calls of this requester wait"),
@@ -95,6 +91,7 @@ TOLD: dict[str, tuple[str, str]] = {
     ),
     "unseen": (outputs.unseen("the card was lost"), "was cancelled: the card was lost"),
     "cancelled": (outputs.cancelled(), "was cancelled by the requester; it was not run"),
+    "abandoned": (outputs.abandoned(), "was cancelled: whoever proposed it could not go on"),
     "withdrawn": (outputs.withdrawn(), "was cancelled: the requester withdrew this call"),
     "left_behind": (outputs.left_behind(), "was set aside: a new request was made in this thread"),
     "superseded": (outputs.superseded(), "was set aside: the requester wrote something new"),
@@ -105,10 +102,15 @@ TOLD: dict[str, tuple[str, str]] = {
 ABOVE = {
     "succeeded": (DONE, "That is done."),
     "rejected": (NO, "Then I leave it. If something should be different, tell me what, "),
+    "would_fail": (
+        outputs.would_fail("none is left.", earlier=True),
+        "That would not work, so I asked nobody: none is left.",
+    ),
     "expired": (outputs.expired(), "Ask me again if it is still needed."),
     "sent_back": (outputs.sent_back("UANA00001", "not so"), "Tell me what to change, and I"),
 }
 PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
+PARTS |= {"stopped"}  # of a sub-agent, which this one has none of
 PARTS |= {"REPLACE", "REPLACED", "DECIDED", "result_of"}  # about no call of their own
 
 
