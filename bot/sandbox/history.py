@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("countersign.demo")
 HOUR = 60  # minutes
-PATIENCE = 3.0  # seconds for what is to happen
+PATIENCE = 10.0  # seconds for what is to happen
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ HISTORY = (
         3 * HOUR,
         "ben",
         "run `UPDATE product SET price_cents = 1600 WHERE sku = 'MUG'` on shop",
-        pressed=[("ana", "review", ""), ("cleo", "review", "")],
+        pressed=[("ana", "approve", ""), ("cleo", "approve", "")],
     ),
     Past(40, "dan", "refund 9.50 EUR of order 1036, a candle came broken"),
     Past(12, "dan", "cancel order 1050, ordered twice by mistake"),
@@ -111,9 +111,6 @@ def _happen(sandbox: Sandbox, past: Past, settle: Callable[[], None]) -> None:
         found = partial(_card, decider, place, at, action)
         card = sandbox.wait(found, PATIENCE)
         decider.click(place, card["ts"], action)
-        if action == "review":  # it opens the dialog that shows all, and approves there
-            sandbox.wait(decider.view, PATIENCE)
-            decider.submit()
         sandbox.wait(lambda: all(each.outcome != "pending" for each in sandbox.deliveries))
         settle()
 
