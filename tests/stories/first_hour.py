@@ -1,0 +1,152 @@
+"""What the story of a first hour is told in: the demo's own world, and all that is said in it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from bot.sandbox.client.actor import Actor
+from bot.sandbox.demo import Demo
+from tests.stories.messages import action_ids, value_of, words
+from tests.stories.spoken import Reader
+
+Json = dict[str, Any]
+SUPPORT, FINANCE = "C0SUPPORT", "C0FINANCE"
+# What no person says to another: our fields, our formats, and what is meant for a model.
+UNSPEAKABLE = re.compile(
+    r"\bNone\b|\bnull\b|\b[a-z]+_(?:id|order|message|waiting|person|plan)\b|INVALID|REFUSED|EXPIRED"
+    r"|SUCCEEDED|CANCELLED|Do not \w+ (?:it|the same)|\brequester\b|Value error|Input should"
+    r"|pydantic|Traceback|\{\}|\[\]|\(\)|(?<!\.)\.\.(?!\.)|\w ,|“”"
+)
+
+
+class Hour:
+    """A demo, the people in it, and what they read, line by line."""
+
+    def __init__(self, demo: Demo) -> None:
+        """The demo has just been opened."""
+        self.slack, self.app = demo.sandbox, demo.app
+        self._reader = Reader(self.slack)
+        self.lines: list[str] = []  # all that was read, under a heading for each look
+
+    def person(self, name: str) -> Actor:
+        """One of the demo's people."""
+        return self.slack.person(name)
+
+    def rest(self) -> None:
+        """Wait until the bot has heard everything and has nothing more to say."""
+        self.slack.wait(lambda: all(each.outcome != "pending" for each in self.slack.deliveries))
+        self.app.settle()
+
+    def says(self, text: str, thread: str | None = None, who: str = "ben") -> str:
+        """Somebody mentions the bot in #support; returns the thread, once all is quiet."""
+        said = self.person(who).say(SUPPORT, f"<@{self.slack.bot_user_id}> {text}", thread)
+        self.rest()
+        return thread or said
+
+    def replies(self, text: str, thread: str, who: str = "ben") -> None:
+        """Somebody goes on in the thread without a mention."""
+        self.person(who).say(SUPPORT, text, thread)
+        self.rest()
+
+    def card(self, thread: str | None, who: str, having: str, channel: str = SUPPORT) -> Json:
+        """The newest message with a button of that action, or that choice in its menu."""
+
+        def look() -> Json | None:
+            seen = self.person(who).messages(channel, thread)
+            return next((m for m in reversed(seen) if having in _offers(m)), None)
+
+        found: Json = self.slack.wait(look)
+        return found
+
+    def presses(
+        self, who: str, action: str, thread: str | None, channel: str = SUPPORT, nth: int = 0
+    ) -> None:
+        """Somebody uses a button of the newest card that has it, or a choice of its menu."""
+        card = self.card(thread, who, action, channel)
+        if action in action_ids(card):
+            self.person(who).click(channel, card["ts"], action, value=value_of(card, action, nth))
+        else:
+            block, option = _choice(card, action)
+            self.person(who).click(channel, card["ts"], "more", block, selected=option)
+        self.rest()
+
+    def dialog(self, who: str, **entered: Json) -> None:
+        """Somebody reads the dialog in front of them, fills in what is given, and submits it."""
+        self._read(
+            f"{who} reads a dialog", self._reader.view(self.slack.wait(self.person(who).view))
+        )
+        assert self.person(who).submit(entered)["outcome"] == "closed"
+        self.rest()
+
+    def later(self, minutes: int) -> None:
+        """So much time passes."""
+        self.slack.clock.advance(60 * minutes)
+        self.rest()
+
+    def reads(self, thread: str | None, who: str = "ben", channel: str = SUPPORT) -> str:
+        """Somebody reads a thread, or what is new in a channel; returns it."""
+        found = [
+            each
+            for each in self.person(who).everything(channel)
+            if thread is None or each.get("thread_ts", each["ts"]) == thread
+        ]
+        told = [line for each in found for line in self._reader.message(each)]
+        return self._read(f"{who} reads {channel}", told)
+
+    def asks(self, who: str, command: str, part: str = "") -> str:
+        """Somebody types a slash command; returns the answer that only they see."""
+        person = self.person(who)
+        before = {each["ts"] for each in person.everything(SUPPORT)}
+        person.command(SUPPORT, command)
+
+        def look() -> list[Json]:
+            new = [each for each in person.everything(SUPPORT) if each["ts"] not in before]
+            return [each for each in new if each.get("is_ephemeral") and part in words(each)]
+
+        told = [line for each in self.slack.wait(look) for line in self._reader.message(each)]
+        self.rest()
+        return self._read(f"{who} types {command}", told)
+
+    def home(self, who: str, part: str) -> str:
+        """Somebody opens Home; returns it once it shows that."""
+        self.person(who).open_home()
+
+        def look() -> Json | None:
+            view = self.person(who).home()
+            return view if view and part in words(view) else None
+
+        return self._read(f"{who} opens Home", self._reader.view(self.slack.wait(look)))
+
+    def _read(self, what: str, lines: list[str]) -> str:
+        self.lines += ["", f"== {what}", *lines]
+        return "\n".join(lines)
+
+    def unspeakable(self, since: int) -> list[str]:
+        """The lines, from that one on, in which the bot says what no person would."""
+        return [line for line in self.lines[since:] if UNSPEAKABLE.search(line)]
+
+
+def _offers(message: Json) -> set[str]:
+    choices = {value.partition(":")[0] for _, value in _menu(message)}
+    return {*action_ids(message), *choices}
+
+
+def _menu(message: Json) -> list[tuple[str, str]]:
+    """The choices of the message's menus: the block, and the value."""
+    return [
+        (block["block_id"], option["value"])
+        for block in message.get("blocks") or []
+        for element in [*block.get("elements", []), block.get("accessory") or {}]
+        if element.get("action_id") == "more"
+        for option in element["options"]
+    ]
+
+
+def _choice(message: Json, action: str) -> tuple[str, str]:
+    return next((block, value) for block, value in _menu(message) if value.startswith(f"{action}:"))
+
+
+def typed(**fields: str) -> dict[str, Json]:
+    """What is typed into the fields of a tool's form."""
+    return {f"f:{name}": {"v": {"value": text}} for name, text in fields.items()}
