@@ -6,10 +6,11 @@ It only looks people up.
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from bot.approvals.cards.absence import away_of, still_away
 from bot.approvals.cards.placement import PlaceKind, place_for
 from bot.durations import in_words
 from bot.explain.words import Words
@@ -98,8 +99,10 @@ class GateWords:
             return f" (who that is now is not known: {error})"
         return f" (now: {self._people(able)})" if able else " (now: nobody)"
 
-    def _people(self, people: Iterable[str]) -> str:
-        names = [self._words.person(each) for each in sorted(people)]
+    def _people(self, people: Collection[str]) -> str:
+        now, authority = self._grounds.sources.clock.now(), self._grounds.authority
+        marks = {user: " [away]" for user, _ in still_away(away_of(authority, people), now)}
+        names = [self._words.person(each) + marks.get(each, "") for each in sorted(people)]
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         return ", ".join(names[:MOST_NAMES]) + more
 

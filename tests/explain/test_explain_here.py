@@ -59,3 +59,15 @@ def test_the_mode_of_a_channel_at_the_terminal(
     assert "Yet observe mode holds here, and it is refused" in text
     assert "Who decides" not in text
     assert "Yet" not in said(capsys, f"{BIG} --as UBEN00001 --in C0FINANCE")
+
+
+def test_who_is_away_is_said(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who of those that could decide now is away by their status is marked, and still counts."""
+    ana = slack.person("ana")
+    ana.set_status(":palm_tree:")
+    try:
+        text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+    finally:
+        ana.set_status()
+    assert "(now: Ana Ruiz (UANA00001) [away], Cleo Martin (UCLEO0001))" in text
+    assert "2 different people" in text
