@@ -11,7 +11,7 @@ from tests.missing import missing
 from tests.stories.asked_people import question
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask, open_modal, press, statuses, typed, vote
+from tests.stories.steps import arrived, ask, cards_of, open_modal, press, statuses, typed, vote
 from tests.stories.test_commands import asked
 
 POLICY = """
@@ -127,6 +127,24 @@ def test_show_is_for_those_whom_it_concerns(harness: Harness) -> None:
     assert "There is no such request that you may read." in text
     events = harness.all(Audit, Audit.event == "request.read", Audit.run_id == call.run_id)
     assert [row.actor for row in events] == ["UCLEO0001", "UDAN00001"]
+
+
+def test_a_link_leads_where_its_reader_may_look(harness: Harness) -> None:
+    """To a request in somebody's direct message: who asked goes there, an approver to the card in
+    their own, and who only reads nowhere.
+    """
+    ben, ana = harness.person("ben"), harness.person("ana")
+    root = ask(harness, ("note", {"text": "larch poles"}), channel=ben.dm_channel)
+    [card] = harness.slack.wait(lambda: cards_of(harness, "ana", "larch poles"))
+    arrived(harness)
+    [call] = harness.calls_in(root)
+    theirs = f"/archives/{ben.dm_channel}/"
+    assert theirs in asked(harness, f"/approvals show {call.id}", "ben")
+    for line in ("list", f"show {call.id}"):
+        told_ana = asked(harness, f"/approvals {line}", "ana")
+        assert f"/archives/{ana.dm_channel}/p{card['ts'].replace('.', '')}" in told_ana
+        assert theirs not in told_ana
+    assert "/archives/" not in asked(harness, f"/approvals show {call.id}", "dan")
 
 
 def test_what_waits_is_pressed_by_its_card(harness: Harness) -> None:

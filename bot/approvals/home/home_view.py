@@ -68,7 +68,7 @@ class HomeViews:
         page = min(view.shows.page, max(0, pages - 1))
         here = found[page * most : (page + 1) * most]
         with self.grants.store.read() as tx:
-            waiting = tuple(self._call(tx, call, run) for call, run in here)
+            waiting = tuple(self._call(tx, call, run, person) for call, run in here)
         return replace(
             view,
             shows=replace(view.shows, page=page),
@@ -90,12 +90,12 @@ class HomeViews:
                     question=masked(each.asked.question),
                     requester=each.run.requester,
                     deadline=each.call.deadline,
-                    link=self.lister.link(tx, each.run, each.call),
+                    link=self.lister.link(tx, each.run, each.call, person),
                 )
                 for each in mine
             )
 
-    def _call(self, tx: Transaction, call: Call, run: Run) -> WaitingCall:
+    def _call(self, tx: Transaction, call: Call, run: Run, person: str) -> WaitingCall:
         return WaitingCall(
             target=CallTarget(call.id, call.revision),
             effect=effect_of(self.grants.tools, tx, call),
@@ -103,7 +103,7 @@ class HomeViews:
             requester=run.requester,
             channel=run.channel,
             deadline=call.deadline,
-            link=self.lister.link(tx, run, call),
+            link=self.lister.link(tx, run, call, person),
             unknown=call.status is CallStatus.UNKNOWN,
             warned=call.does == Effect.DESTRUCTIVE or bool(call.note),
         )
@@ -131,7 +131,7 @@ class HomeViews:
         with self.grants.store.read() as tx:
             found = overview.decided(tx, team, person, since, draw.DECIDED + 1, channel)
             pairs = [(call, runs.get(tx, call.run_id)) for call in found[: draw.DECIDED]]
-            decided = tuple(self.lister.call(tx, call, run) for call, run in pairs if run)
+            decided = tuple(self.lister.call(tx, call, run, person) for call, run in pairs if run)
         view = replace(view, decided=decided, more_decided=len(found) > draw.DECIDED)
         if channel:
             return view

@@ -66,7 +66,7 @@ class Lives:
             data = {"calls": [call.id for call in found]}
             audit.record(tx, "request.read", at=now, actor=person, run_id=run.id, data=data)
         with self.store.read() as tx:
-            return self._told(tx, run, found, now)
+            return self._told(tx, run, found, now, person)
 
     def _may_read(self, person: str, run: Run, found: Sequence[Call], voted: set[str]) -> bool:
         if person in {run.requester, *voted}:
@@ -89,7 +89,9 @@ class Lives:
         readers = self.policy.policy.readers
         return person in self.authority.named(readers, requester="", channel="")
 
-    def _told(self, tx: Transaction, run: Run, found: Sequence[Call], now: datetime) -> Life:
+    def _told(
+        self, tx: Transaction, run: Run, found: Sequence[Call], now: datetime, person: str
+    ) -> Life:
         return Life(
             run=run.id,
             words=first_words(tx, run, now),
@@ -98,7 +100,7 @@ class Lives:
             at=run.created_at,
             status=run.status,
             calls=tuple(self._past(tx, run, call) for call in found),
-            link=self.lister.link(tx, run, found[-1] if found else None),
+            link=self.lister.link(tx, run, found[-1] if found else None, person),
         )
 
     def _past(self, tx: Transaction, run: Run, call: Call) -> PastCall:

@@ -33,7 +33,7 @@ class Overview:
         say = self.decidable.of(person, now)
         questions = len(waiting_for(self.store, self.lives.authority, person, now))
         with self.store.read() as tx:
-            found = [self.lister.call(tx, *each) for each in say.calls[: draw.MOST]]
+            found = [self.lister.call(tx, *each, person) for each in say.calls[: draw.MOST]]
         more = len(say.calls) - len(found)
         return draw.waiting(
             found, more=more, unsure=say.unsure, unread=say.unread, questions=questions
@@ -53,7 +53,9 @@ class Overview:
         with self.store.read() as tx:
             late = overview.decided(tx, self.team, person, since, draw.MOST + 1)
             pairs = [(call, runs.get(tx, call.run_id)) for call in late[: draw.MOST]]
-            found = [self.lister.call(tx, call, run) for call, run in pairs if run is not None]
+            found = [
+                self.lister.call(tx, call, run, person) for call, run in pairs if run is not None
+            ]
         return draw.history(found, days, more=len(late) > draw.MOST)
 
     def show(self, person: str, reference: str) -> Answered | None:

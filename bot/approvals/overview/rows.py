@@ -42,8 +42,8 @@ class Lister:
     tools: Registry
     workspace: str  # its address in Slack; "" where it is not known
 
-    def call(self, tx: Transaction, call: Call, run: Run) -> ListedCall:
-        """Return a call as an entry."""
+    def call(self, tx: Transaction, call: Call, run: Run, viewer: str) -> ListedCall:
+        """Return a call as an entry, for whoever sees it."""
         waits = calls.waits(call)
         return ListedCall(
             run=run.id,
@@ -54,11 +54,11 @@ class Lister:
             deadline=call.deadline,
             at=None if waits else call.decided_at,
             deciders=_deciders(call, calls.votes(tx, call.id, call.revision)),
-            link=self.link(tx, run, call),
+            link=self.link(tx, run, call, viewer),
         )
 
     def run(self, tx: Transaction, run: Run, now: datetime) -> ListedRun:
-        """Return a request as an entry, with the calls that change something or asked."""
+        """Return a request as an entry for who asked, with calls that change something or asked."""
         told = [
             call
             for call in calls.of_request(tx, run.id)
@@ -75,21 +75,25 @@ class Lister:
                 for call in last
             ),
             more=len(told) - len(last),
-            link=self.link(tx, run, last[-1] if last else None),
+            link=self.link(tx, run, last[-1] if last else None, run.requester),
         )
 
-    def link(self, tx: Transaction, run: Run, call: Call | None = None) -> str:
-        """Return the address of the call's card in a channel, else of the request; "" for none."""
+    def link(self, tx: Transaction, run: Run, call: Call | None, viewer: str) -> str:
+        """Return the address of the call's card in a channel, else of the request; "" for none.
+
+        A direct message is for who is in it: others get the card in their own.
+        """
         cards = outbox.cards(tx, call.plan_id) if call else []
-        at = [
-            (row.channel, row.ts, row.thread_ts)
-            for row in cards
-            if call and row.ts and call.id in outbox.body(row)["calls"]
-        ]
-        here = [each for each in at if each[0] == run.channel]
-        elsewhere = [each for each in at if each[0][:1] in ("C", "G")]
-        found = next(iter((*here, *elsewhere)), (run.channel, run.thread_ts, ""))
-        return permalink(self.workspace, *found)
+        stands = [row for row in cards if call and row.ts and call.id in outbox.body(row)["calls"]]
+        found = [row for row in stands if row.channel[:1] in ("C", "G")]
+        if not run.channel.startswith("D") or viewer == run.requester:
+            here = [row for row in stands if row.channel == run.channel]
+            places = [(row.channel, row.ts, row.thread_ts) for row in (*here, *found)]
+            places.append((run.channel, run.thread_ts, ""))
+        else:
+            own = [row for row in stands if row.key.endswith(f":{viewer}")]
+            places = [(row.channel, row.ts, row.thread_ts) for row in (*found, *own)]
+        return permalink(self.workspace, *places[0]) if places else ""
 
 
 def first_words(tx: Transaction, run: Run, now: datetime) -> str:
