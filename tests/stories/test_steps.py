@@ -109,6 +109,26 @@ def test_a_long_answer_carries_its_steps(harness: Harness, slowly: None) -> None
     assert called(harness, thread, "chat.update") == 0
 
 
+def test_a_decision_in_between_loses_no_step(harness: Harness, slowly: None) -> None:
+    """What was looked up before people decided stands above the answer; what they decided does not.
+
+    The next request in the thread begins anew.
+    """
+    calls = [("books", {"text": "shelf 8"}), ("note", {"text": "three on shelf 8"})]
+    harness.planner.script(Turn(calls=calls), Turn(text=LONG))
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    card = harness.card(SUPPORT, thread)
+    arrived(harness)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "word119")
+    assert tasks(stands_once(harness, thread, LONG)) == [("List books", "complete")]
+    harness.planner.script(Turn(text=LONG.replace("word", "sign")))
+    harness.person("ben").say(SUPPORT, "@bot once more", thread)
+    harness.said(SUPPORT, thread, "sign119")
+    all_sent(harness)
+    assert with_tasks(harness, thread) == [("List books", "complete")]
+
+
 def test_a_step_that_takes_long_begins_the_stream(
     harness: Harness, fakes: FakeTools, soon: None
 ) -> None:

@@ -57,9 +57,9 @@ class SlackAnswers:
         return SlackAnswer(*self._parts, self._streaming, run, tasks or Tasks(), self._keep)
 
     def hear(self, event: Event) -> None:
-        """Note a step of a request that the model answers; what waits or is over has no more."""
+        """Note a step of a request that the model answers; where one waits, its stream ends."""
         if isinstance(event, RunEvent) and event.kind is not EventKind.WORKS:
-            self._close(event.run)
+            self._close(event.run, over=event.kind is EventKind.OVER)
         if not isinstance(event, StepEvent) or event.step.asked:
             return
         if event.run.source is not RunSource.MESSAGE:
@@ -90,9 +90,10 @@ class SlackAnswers:
         with self._lock:
             self._begun[answer.run.id] = answer
 
-    def _close(self, run: Run) -> None:
+    def _close(self, run: Run, *, over: bool) -> None:
         with self._lock:
-            self._tasks.pop(run.id, None)
+            if over:
+                self._tasks.pop(run.id, None)
             begun = self._begun.pop(run.id, None)
         if begun is not None:
             begun.abandon()
