@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from bot.sandbox.openai.server import Turn
-from bot.tools import runner
+from bot.tools import ToolContext, runner
+from bot.tools.agents import agent_tool
 from storage.states import RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import all_sent, arrived, ask
 from tests.stories.streams import LONG, bot_messages, called, stands_once
+from tests.stories.sub_agents import Errand
 
 STATUS = "assistant.threads.setStatus"
 THINKS = "is working on it…"
@@ -91,6 +93,30 @@ def test_the_status_names_an_approved_call(
     harness.said(SUPPORT, thread, "word119")
     assert called(harness, thread, "chat.startStream") == 1
     assert not with_tasks(harness, thread)
+
+
+def test_what_a_sub_agent_does_is_named(own_harness: Callable[..., Harness], soon: None) -> None:
+    """Who asked reads what is done for them, whoever of the agents does it."""
+    fakes = FakeTools()
+
+    @agent_tool(title="Night watch", effect="{task}", prompt="You keep watch.", tools=("watch",))
+    def night_watch(args: Errand, context: ToolContext) -> str:
+        return args.task
+
+    harness = own_harness([*fakes.tools, night_watch])
+    harness.planner.script(
+        Turn(calls=[("night_watch", {"task": "watch the door"})]),
+        Turn(calls=[("watch", {"text": "the door"})]),
+        Turn(text="It is shut."),
+        Turn(text="All is well."),
+    )
+    thread = harness.person("ben").say(SUPPORT, "@bot is the door shut")
+    harness.slack.wait(lambda: "is watching the door…" in statuses(harness, thread))
+    fakes.go_on.set()
+    harness.said(SUPPORT, thread, "All is well.")
+    harness.settle()
+    harness.slack.wait(lambda: (SUPPORT, thread) not in harness.slack.world.statuses)
+    assert not open_streams(harness, thread)
 
 
 def test_a_long_answer_carries_its_steps(harness: Harness, slowly: None) -> None:
