@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from bot.sandbox.openai.server import Turn
 from storage.models import Delivery
 from storage.states import CallStatus, DeliveryStatus
 from tests.stories.asked_people import HOURS, outcome, question
+from tests.stories.fakes import FakeTools
 from tests.stories.harness import PARTNERS, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import arrived, ask, later, menu, now_at, open_modal, statuses, told
+from tests.stories.sub_agents import AGENTS, errand
 
 C = CallStatus
 
@@ -37,6 +41,19 @@ def test_a_reply_to_a_choice_is_no_answer(harness: Harness) -> None:
     assert sum("by the buttons under it" in words(m) for m in hints) == 1
     assert not any("People decide this" in words(m) for m in hints)
     assert statuses(harness, thread) == [C.PENDING]
+
+
+def test_a_reply_to_a_sub_agents_choice(own_harness: Callable[..., Harness]) -> None:
+    """It is told like any other, though the request's own agent waits for that one."""
+    policy = '[defaults]\napprovers = ["@shop-leads"]\n'
+    harness = own_harness([*FakeTools().tools, *AGENTS], policy)
+    asks = Turn(calls=[question(question="Is the shed open?", kind="yes_no")])
+    harness.planner.script(Turn(calls=[errand("look after the shed")]), asks)
+    thread = harness.person("ben").say(SUPPORT, "@bot see to the shed")
+    harness.card(SUPPORT, thread, "ben", "choose_1")
+    harness.settle()
+    harness.person("ben").say(SUPPORT, "yes", thread)
+    told(harness, "ben", SUPPORT, thread, "please answer by the buttons under it")
 
 
 def test_a_reply_stored_before_the_deadline_counts(harness: Harness) -> None:

@@ -49,9 +49,8 @@ def say_unanswered(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
 
 
 def is_all_that_waits(tx: Transaction, run: Run) -> bool:
-    """Return whether the request waits for answers only, and for no decision."""
-    found = [call for plan in calls.open_plans(tx, run.id) for call in calls.of_plan(tx, plan.id)]
-    waits = [call for call in found if calls.waits(call)]
+    """Return whether the request, sub-agents and all, waits for answers and for no decision."""
+    waits = [call for call in calls.of_request(tx, run.id) if calls.waits(call)]
     return bool(waits) and all(map(is_question, waits))
 
 
