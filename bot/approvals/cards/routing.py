@@ -42,11 +42,13 @@ def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -
                 outbox.put(tx, card_row(run, plan_id, part, target, number, len(parts)))
         # without any target, people come in by an escalation
         if group[0].place.kind is not PlaceKind.THREAD and group[0].place.targets:
-            _tell_where(tx, run, plan_id, parts)
+            _tell_where(tx, run, plan_id, parts, among=len(routes))
 
 
-def _tell_where(tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[Asked]]) -> None:
-    """Tell the request's thread where people decide.
+def _tell_where(
+    tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[Asked]], *, among: int
+) -> None:
+    """Tell the request's thread where people decide; `among`: in so many places about the plan.
 
     In a direct message, where only who asked reads along, by the card itself, without its buttons.
     """
@@ -55,7 +57,7 @@ def _tell_where(tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequenc
     where = first.place.targets[0] if channel else ""
     if not run.channel.startswith("D"):
         key = f"elsewhere:{first.call.id}:{first.call.revision}"
-        outbox.notice(tx, run, key, {"text": notices.card_elsewhere(where)})
+        outbox.notice(tx, run, key, {"text": notices.card_elsewhere(where, part=among > 1)})
         return
     here = replace(first.place, kind=PlaceKind.THREAD, targets=(run.channel,))
     for number, part in enumerate(parts, 1):

@@ -17,15 +17,19 @@ from storage.states import CallStatus
 POLICY = "policy: "  # what a reason begins with that the policy gives
 
 
-def card_elsewhere(place: str, link: str = "") -> str:
-    """Tell the thread where its card went: `place` is a channel id, or "" for direct messages."""
+def card_elsewhere(place: str, link: str = "", *, part: bool = False) -> str:
+    """Tell the thread where its card went: `place` is a channel id, or "" for direct messages.
+
+    `part`: it is one of several cards of the plan.
+    """
     where = channel_mention(place) if place else "the approvers, in direct messages"
     seen = (
         f" (<{link.replace('|', '%7C')}|see it>)"
         if link.startswith("https://") and ">" not in link
         else ""
     )
-    return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
+    needs = "Part of this is decided elsewhere" if part else "This needs a decision"
+    return f"{needs}. I have asked {'in ' if place else ''}{where}{seen}."
 
 
 def remembered(until: datetime, uses: int, same: str) -> str:
