@@ -210,6 +210,7 @@ def test_its_whole_life_is_told(harness: Harness) -> None:
         lambda: [m for m in ben.everything(SUPPORT)[seen:] if "a kite" in words(m)]
     )
     assert "Asked with a form" in words(told[0])
+    assert "“Asked" not in words(told[0])
     assert "Why: “the wind is good”" in words(told[0])
     assert "agent" not in words(told[0])
     assert "UBEN00001" in words(told[0])

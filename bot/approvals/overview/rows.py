@@ -10,7 +10,7 @@ from bot.agent import prompt
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import approving, stand_ins
 from bot.messages.overview.link import permalink
-from bot.messages.overview.view import ListedCall, ListedRun
+from bot.messages.overview.view import WITH_A_FORM, ListedCall, ListedRun
 from bot.messages.text import decided_as
 from bot.tools import Registry
 from bot.tools.people.question import ASK_PERSON
@@ -31,8 +31,6 @@ BY_VOTES = frozenset(  # what has been approved, whatever came of it
     }
 )
 CALLS = 4  # calls shown of one request
-
-WITH_A_FORM = "Asked with a form"  # where nobody wrote anything
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import HOME, CallTarget, HomePart, HomeTarget, RunTarget, Setting
 from bot.messages.delegation.listing import begin_button, entry
 from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQuestion
-from bot.messages.overview.draw import STANDS, decided_by, stands
+from bot.messages.overview.draw import STANDS, began_with, decided_by, stands
 from bot.messages.overview.view import ListedCall, ListedRun
 from bot.messages.parts import (
     Json,
@@ -42,7 +42,7 @@ from storage.states import RunStatus
 WAITING, REQUESTS, DECIDED, REMEMBERED, STANDING = 10, 8, 8, 10, 5
 WAITING_PAGE, REQUESTS_PAGE = 20, 20
 QUESTIONS = 3  # two blocks each
-EFFECT, WORDS_LIMIT = 300, 150  # characters
+EFFECT = 300  # characters
 STRANGER = "I take requests from full members of this workspace only."
 TABS = (
     (Action.HOME_ALL, HomePart.ALL, "All"),
@@ -228,7 +228,7 @@ def _requests(view: HomeView) -> list[Json]:
 
 
 def _request(asked: ListedRun) -> Json:
-    said = f"“{_one_line(asked.words, WORDS_LIMIT)}”" if asked.words else "A new request"
+    said = began_with(asked.words)
     # its calls say how a request stands that waits for them, or has come to its end
     is_told = bool(asked.calls) and asked.status in (RunStatus.WAITING, RunStatus.COMPLETED)
     stands_ = "Asked " if is_told else f"{STANDS[asked.status]}  ·  asked "

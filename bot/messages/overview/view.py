@@ -44,6 +44,9 @@ class ListedCall:
     link: str = ""  # to its card, else to its request
 
 
+WITH_A_FORM = "Asked with a form"  # in the place of words, where nobody wrote anything
+
+
 @dataclass(frozen=True, slots=True)
 class ListedRun:
     """One request in a list."""
