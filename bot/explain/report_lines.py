@@ -53,7 +53,7 @@ def summary(report: Report) -> str:
     if not report.hasty:
         return taken
     share = round(100 * report.hasty / report.votes)
-    return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given {_UNDER}."
+    return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given in {_UNDER}."
 
 
 def _of_tool(calls: Calls) -> tuple[str, ...]:

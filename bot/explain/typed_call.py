@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from bot.messages.forms.errors import sentence
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
@@ -52,10 +53,11 @@ def typed_call(
         raise MistypedError(f"{tool.name}: {error}.") from None
     except ValidationError as error:
         wrong = (
-            f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}"
+            f"{'.'.join(map(str, each['loc'])) or 'arguments'}: "
+            + sentence(each["type"], each["msg"])
             for each in error.errors()[:20]
         )
-        raise MistypedError(f"{tool.name} does not take this: {'; '.join(wrong)}.") from None
+        raise MistypedError(f"{tool.name} does not take this. {' '.join(wrong)}") from None
     return tool, args
 
 

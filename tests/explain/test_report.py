@@ -128,7 +128,7 @@ def test_the_lines_say_all_of_it() -> None:
     """Who reads them sees the share of hasty votes, a line for each tool and person, and a day."""
     lines = list(report_lines(report(CALLS, AT, UNTIL), Names()))
     assert lines[0] == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
-    assert "1 of 6 votes (17%) were given under 3 s." in lines[1]
+    assert "1 of 6 votes (17%) were given in under 3 s." in lines[1]
     [refund] = [line for line in lines if line.startswith("refund")]
     assert refund.split() == ["refund", "6", "3", "–", "1", "1", "1", "1", "90", "s", "10", "min"]
     assert any(line.split()[:2] == ["all", "7"] for line in lines)

@@ -113,7 +113,7 @@ def test_what_the_rows_say_first(own_harness: Callable[..., Harness]) -> None:
         ("/approvals HELP", "this list"),
         ("/approvals explain", "Name a tool"),
         ("/approvals explain nothing", "There is no tool 'nothing'"),
-        ("/approvals explain note", "text: Field required"),
+        ("/approvals explain note", "text: A value is needed here."),
         ('/approvals explain note text="open', "A quotation mark is not closed."),
         ("/approvals dance", "I do not know /approvals 'dance'."),
     ],
