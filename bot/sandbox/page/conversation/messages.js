@@ -141,7 +141,7 @@ function replyBar(message, under, status, open) {
   const faces = [...new Set(under.map(authorOf))].slice(0, 4).map((id) => avatar(id, "tiny"));
   const words = under.length ? h("span", { class: "count" }, plural(under.length, "reply", "replies")) : null;
   const at = under.length ? Number(under.at(-1).ts) : 0;
-  const last = under.length ? h("span", { class: "last" }, `Last reply ${dayName(at).toLowerCase()} at ${clockTime(at)}`) : null;
+  const last = under.length ? h("span", { class: "last" }, `Last reply ${dayName(at).replace(/^(Today|Yesterday|Tomorrow)$/, (day) => day.toLowerCase())} at ${clockTime(at)}`) : null;
   return h("button", { type: "button", class: "reply-bar", "data-testid": "open-thread", "data-thread": message.ts, onclick: () => open(message.ts) },
     faces, words, status ? h("span", { class: "thinking" }, statusText(status)) : last);
 }
