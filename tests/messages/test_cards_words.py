@@ -82,6 +82,7 @@ SAID = {
     "edit_not_saved": (EVIL,),
     "could_not": (True,),
     "answer_by_buttons": (),
+    "answer_too_long": (2_000,),
     "words_decide_nothing": (),
     "said": (EVIL,),
     "past": ("approve",),

@@ -29,6 +29,17 @@ def test_a_plain_reply_answers_a_question_for_text(harness: Harness) -> None:
     assert '"Frederick"' in outcome(harness, "ANSWERED")
 
 
+def test_a_reply_that_is_too_long(harness: Harness) -> None:
+    """It is not cut and taken: who wrote it is told how long an answer may be, and it waits on."""
+    thread = ask(harness, question(question="What did the driver say?"))
+    harness.card(SUPPORT, thread, "ben", "answer")
+    harness.person("ben").say(SUPPORT, "and so on " * 300, thread)
+    told(harness, "ben", SUPPORT, thread, "2,000 characters at most")
+    assert statuses(harness, thread) == [C.PENDING]
+    harness.person("ben").say(SUPPORT, "that it is late", thread)
+    assert "that it is late" in outcome(harness, "ANSWERED")
+
+
 def test_a_reply_to_a_choice_is_no_answer(harness: Harness) -> None:
     """What is answered by buttons is not answered in words; its requester is told so, once."""
     thread = ask(harness, question(question="Is the lamp on?", kind="yes_no"))

@@ -14,7 +14,7 @@ from bot.approvals.questions.waiting import asked_there
 from bot.approvals.replies import tell
 from bot.messages.incoming import WRITTEN, message_text, takes_back
 from bot.messages.sentences import questions as sentences
-from bot.tools.people.answer_form import checked, one_value
+from bot.tools.people.answer_form import MOST_TEXT, checked, one_value
 from bot.tools.people.question import ASK_PERSON, AnswerKind
 from storage import inbox, questions
 from storage.models import Delivery
@@ -53,7 +53,8 @@ class PlainReplies:
             self.answers.take(delivery, found[0], given)
             return True
         with self.answers.store.write() as tx:
-            tell(tx, delivery, sentences.SEVERAL if len(found) > 1 else sentences.UNREADABLE)
+            too_long = sentences.answer_too_long(MOST_TEXT)
+            tell(tx, delivery, sentences.SEVERAL if len(found) > 1 else too_long)
             inbox.settle(tx, delivery, "no single question that it answers")
         return True
 

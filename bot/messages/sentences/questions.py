@@ -13,6 +13,11 @@ WAITS_FOR_ANSWER = "💬 Runs once the question beside it is answered, too"
 SEVERAL = "Several questions wait in this thread. Please answer by the buttons under each."
 
 
+def answer_too_long(most: int) -> str:
+    """Tell somebody that their answer in words is longer than an answer may be."""
+    return f"That is too long for an answer: {most:,} characters at most. Please say it in fewer."
+
+
 def answer_by_buttons() -> str:
     """Tell a requester who writes while a question waits that words are no answer to it."""
     return (

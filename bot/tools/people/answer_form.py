@@ -25,6 +25,7 @@ from bot.tools import Effect, Tool
 from bot.tools.people.question import ASK_PERSON, AnswerField, AnswerKind, AskPerson
 
 Given = dict[str, Any]  # JSON values by field
+MOST_TEXT = 2_000  # characters of an answer in words
 
 
 def form_of(question: AskPerson) -> Tool[Any]:
@@ -98,5 +99,5 @@ def _kind_of(asked: AnswerField) -> Any:
         case AnswerKind.DATE:
             return date
         case _:
-            text = StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)
+            text = StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_TEXT)
             return Annotated[str, text]
