@@ -21,7 +21,8 @@ _DECIDED = (
         col(Run.team) == bindparam("team_"),
         col(Call.asked_at).is_not(None),
         col(Call.decided_at) >= bindparam("since_"),
-        col(Call.status) != CallStatus.PENDING,
+        # a question that was answered decided nothing
+        col(Call.status).not_in((CallStatus.PENDING, CallStatus.ANSWERED)),
     )
     .order_by(col(Call.decided_at).desc())
     .limit(bindparam("most_"))

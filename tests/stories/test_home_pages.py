@@ -11,6 +11,7 @@ import pytest
 from bot.messages.home.draw import WAITING_PAGE
 from bot.sandbox.openai.server import Turn
 from storage.delegations import Delegation
+from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.steps import arrived, ask, vote, waiting
@@ -48,6 +49,17 @@ def test_what_was_decided_stands_there(harness: Harness) -> None:
     for who in ("ana", "ben"):
         wait(harness, who, "Decided of late", "✅ Done: Write “lily pond”", "by <@UANA00001>", link)
     opened(harness, "dan", "Nothing waits for you", without="lily pond")
+
+
+def test_an_answer_is_no_decision(harness: Harness) -> None:
+    """What somebody answered stands among the requests, and not among what was decided."""
+    thread = ask(harness, question(question="Is the pond deep?", kind="yes_no"))
+    asked = harness.card(SUPPORT, thread, "ben", "choose_1")
+    harness.person("ben").click(SUPPORT, asked["ts"], "choose_1")
+    harness.said(SUPPORT, thread, "That is all.")
+    blocks = opened(harness, "ben", "💬 Answered: Ask “Is the pond deep?”")
+    past = [each for each in blocks if str(each["block_id"]).startswith("home:past")]
+    assert "pond deep" not in str(past)
 
 
 def test_who_decides_for_whom_stands_there(harness: Harness) -> None:
