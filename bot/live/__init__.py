@@ -42,6 +42,7 @@ class StepEnd(StrEnum):
     DONE = "done"
     FAILED = "failed"
     UNKNOWN = "unknown"  # nobody knows whether it happened
+    ENTRUSTED = "entrusted"  # to a sub-agent, whose own steps are heard; the call goes on
     NOT_DONE = "not_done"  # what was shown no longer holds: people are asked again
 
 

@@ -71,7 +71,7 @@ class StepTeller:
 def _end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
     match outcome:
         case Ran():
-            return StepEnd.DONE
+            return StepEnd.DONE if tool.agent is None else StepEnd.ENTRUSTED
         case Changed():
             return StepEnd.NOT_DONE
         case Lost() | TimedOut() if tool.does is not Effect.READ:

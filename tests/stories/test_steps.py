@@ -96,7 +96,7 @@ def test_the_status_names_an_approved_call(
 
 
 def test_what_a_sub_agent_does_is_named(own_harness: Callable[..., Harness], soon: None) -> None:
-    """Who asked reads what is done for them, whoever of the agents does it."""
+    """Who asked reads what is done for them, in the status and above the answer."""
     fakes = FakeTools()
 
     @agent_tool(title="Night watch", effect="{task}", prompt="You keep watch.", tools=("watch",))
@@ -108,15 +108,17 @@ def test_what_a_sub_agent_does_is_named(own_harness: Callable[..., Harness], soo
         Turn(calls=[("night_watch", {"task": "watch the door"})]),
         Turn(calls=[("watch", {"text": "the door"})]),
         Turn(text="It is shut."),
-        Turn(text="All is well."),
+        Turn(text=LONG),
     )
+    harness.planner.chunk_delay = 0.012
     thread = harness.person("ben").say(SUPPORT, "@bot is the door shut")
     harness.slack.wait(lambda: "is watching the door…" in statuses(harness, thread))
     fakes.go_on.set()
-    harness.said(SUPPORT, thread, "All is well.")
+    harness.said(SUPPORT, thread, "word119")
+    assert tasks(stands_once(harness, thread, LONG)) == [("Watching the door", "complete")]
+    assert called(harness, thread, "chat.startStream") == 1
     harness.settle()
     harness.slack.wait(lambda: (SUPPORT, thread) not in harness.slack.world.statuses)
-    assert not open_streams(harness, thread)
 
 
 def test_a_long_answer_carries_its_steps(harness: Harness, slowly: None) -> None:

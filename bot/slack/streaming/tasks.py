@@ -29,7 +29,7 @@ ENDS = {
 
 
 class Tasks:
-    """The steps of one request, and what of them its streams show; used by its worker."""
+    """The steps of one request, and what of them its streams show; any thread."""
 
     def __init__(self) -> None:
         """No step yet."""
@@ -48,6 +48,10 @@ class Tasks:
                 "title": title,
                 "status": status,
             }
+
+    def drop(self, step: ToolStep) -> None:
+        """A step is none: it has only asked for others, which are shown."""
+        self._chunks.pop(step.call_id, None)
 
     def beats(self, step: ToolStep) -> int:
         """Count one more beat of a step that goes on."""
