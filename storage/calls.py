@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, bindparam, func, or_, select, update
+from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage.columns import values
@@ -22,6 +22,17 @@ from storage.transaction import Transaction, first, insert_into, rows
 _ID: BindParameter[Any] = bindparam("id_")
 _NUMBER: BindParameter[Any] = bindparam("number_")
 UNFINISHED = (*RUN_OPEN, RunStatus.FAILED)  # runs that may have pending calls
+
+
+def lately(also: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The requester's runs that have moved since then, or are so `also`.
+
+    Each side says whose, so that each has an index; else SQLite would look through all they asked.
+    """
+    own = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
+    return or_(and_(*own, col(Run.updated_at) > bindparam("since_")), and_(*own, also))
+
+
 WAITS = or_(  # as `waits` has it
     col(Call.status) == CallStatus.PENDING,
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
@@ -64,8 +75,7 @@ _ASKED_SINCE = (
     select(col(Call.asked_at))
     .select_from(Run)
     .join(Call, col(Run.id) == col(Call.run_id))
-    .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
-    .where(or_(col(Run.updated_at) > bindparam("since_"), col(Run.status).in_(UNFINISHED)))
+    .where(lately(col(Run.status).in_(UNFINISHED)))
     .where(col(Call.asked_at) > bindparam("since_"))
     .order_by(col(Call.asked_at).desc())
     .limit(1)

@@ -69,6 +69,7 @@ class Run(Row, table=True):
     __table_args__ = (
         Index("ix_run_thread", "team", "channel", "thread_ts"),
         Index("ix_run_requester", "team", "requester", "status"),
+        Index("ix_run_lately", "team", "requester", "updated_at"),
     )
     id: str = Field(default_factory=new_id, primary_key=True)
     team: str

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, exists, func, or_, select, update
+from sqlalchemy import Update, bindparam, exists, func, select, update
 from sqlmodel import col
 
 from storage import calls, moves
@@ -61,9 +61,7 @@ _BEGUN_IN = (
 )
 _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
     col(Run.parent_call) == "",  # what a sub-agent uses is counted with its request
-    col(Run.team) == bindparam("team_"),
-    col(Run.requester) == bindparam("requester_"),
-    or_(col(Run.updated_at) > bindparam("since_"), col(Run.status) == RunStatus.RUNNING),
+    calls.lately(col(Run.status) == RunStatus.RUNNING),
 )
 _TRANSCRIPT = (
     select(col(Item.body))

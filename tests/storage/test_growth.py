@@ -100,6 +100,12 @@ def test_nothing_looks_through_a_table(harness: LoopHarness) -> None:
         steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}", found[asked]))
     # not one call is read for it, and of a long request only those that asked lately are met
     assert "COVERING INDEX ix_call_asked (run_id=? AND asked_at>?)" in steps
+    [tokens] = [statement for statement in found if statement.startswith("SELECT sum(run.tokens)")]
+    with harness.store.read() as tx:
+        steps += str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {tokens}", found[tokens]))
+    # of all that somebody ever asked only what has moved since, or is open, is met
+    assert steps.count("ix_run_lately (team=? AND requester=? AND updated_at>?)") == 2
+    assert steps.count("ix_run_requester (team=? AND requester=? AND status=?)") == 2
 
 
 def test_one_request_is_found_by_an_index(store: Store) -> None:

@@ -64,6 +64,7 @@ def _run() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_run_requester", "run", ["team", "requester", "status"], unique=False)
+    op.create_index("ix_run_lately", "run", ["team", "requester", "updated_at"], unique=False)
     op.create_index("ix_run_root_id", "run", ["root_id"], unique=False)
     op.create_index("ix_run_status", "run", ["status"], unique=False)
     op.create_index("ix_run_thread", "run", ["team", "channel", "thread_ts"], unique=False)
