@@ -46,7 +46,8 @@ def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None
     if run.channel == delivery.channel:
         _say(tx, delivery, f"shared:{run.id}", shared.outsiders_read_along())
         return
-    text = shared.goes_on_here(delivery.channel, words)
+    told = shared.asked_there if run.thread_ts else shared.goes_on_here
+    text = told(delivery.channel, words)
     blocks = [*notice_blocks(text), *mode_line(strictest(modes.of_run(tx, run)))]
     if run.thread_ts:
         outbox.notice(tx, run, f"goes_on:{run.id}", {"text": text, "blocks": blocks})

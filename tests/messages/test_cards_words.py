@@ -48,6 +48,7 @@ SAID = {
     "words_needed": (),
     "not_the_requester": ("UBEN00001",),
     "withdrawn_line": ("UBEN00001", [EVIL]),
+    "asked_there": ("C0PARTNER", EVIL),
     "goes_on_here": ("C0PARTNER", EVIL),
     "goes_on_in_private": ("UBEN00001",),
     "outsiders_read_along": (),

@@ -6,13 +6,16 @@ from bot.messages.quoting import said
 from bot.messages.text import channel_mention, mention
 
 
+def asked_there(channel: str, words: str) -> str:
+    """Tell a requester in private what they asked elsewhere, which goes on here too."""
+    asked = f": “{said(words)}”" if words.strip() else ""
+    return f"🔒 You asked in {channel_mention(channel)}{asked}"
+
+
 def goes_on_here(channel: str, words: str) -> str:
     """Tell a requester in private why their request goes on here; `words` are theirs."""
-    asked = f": “{said(words)}”" if words.strip() else ""
-    return (
-        f"🔒 You asked in {channel_mention(channel)}{asked}\nPeople of another company read along "
-        "there, so I go on here. Only you see this."
-    )
+    why = "People of another company read along there, so I go on here. Only you see this."
+    return f"{asked_there(channel, words)}\n{why}"
 
 
 def goes_on_in_private(person: str) -> str:
