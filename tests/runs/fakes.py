@@ -144,7 +144,10 @@ def make_tools(do: Any) -> list[Tool[Any]]:
         return act
 
     @agent_tool(
-        title="Desk", effect="{text}", prompt="You do it.", tools=("note", "put", "peek", "desk")
+        title="Desk",
+        effect="{text}",
+        prompt="You do it.",
+        tools=("note", "put", "free", "peek", "desk"),
     )
     def desk(args: Note, context: ToolContext) -> str:
         return args.text

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from bot.messages.actions.codec import Subject, encode_dialog
+from bot.messages.actions.names import Dialog
+from bot.messages.actions.targets import CallTarget
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.fakes import ANA
 from tests.runs.harness import Crash, LoopHarness
 from tests.runs.promises import all_came_to_an_end, look
-from tests.storage.builders import click
+from tests.storage.builders import click, submission
 
 C, R = CallStatus, RunStatus
 
@@ -136,3 +140,27 @@ def test_a_sub_agent_that_fails_holds_nobody_up(harness: LoopHarness) -> None:
     assert child.status is R.FAILED
     assert harness.all()[1][0].status is C.FAILED
     assert {run.status for run in harness.all()[0]} == {R.FAILED, R.COMPLETED}
+
+
+def test_a_rejection_counts_in_all_of_the_request(harness: LoopHarness) -> None:
+    """Another sub-agent cannot have the same done, and what policy would allow it is asked."""
+    begin(harness, [("desk", "a")], [("note", "b")], "answer", [("desk", "c")])
+    harness.model.script.append([("note", "b"), ("free", "d")])
+    harness.work()
+    state = {
+        "words": {"text": {"value": "no"}},
+        "reason": {"preset": {"selected_option": {"value": "other"}}},
+    }
+    about = Subject(Dialog.REJECT, CallTarget(note(harness).id, 1))
+    metadata = json.loads(encode_dialog(about))
+    harness.arrive(lambda key: submission(key, about.dialog, metadata, state, ANA))
+    harness.loop.tick()
+    harness.work()
+    look(harness)
+    assert [(call.tool, call.status) for call in harness.all()[1]] == [
+        ("desk", C.SUCCEEDED),
+        ("note", C.REJECTED),
+        ("desk", C.ENTRUSTED),
+        ("note", C.REFUSED),
+        ("free", C.PENDING),
+    ]

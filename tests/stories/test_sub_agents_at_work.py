@@ -75,7 +75,7 @@ def test_a_restart_loses_nothing(harness: Harness, fakes: FakeTools, stage: str)
         harness.person("ana").click(SUPPORT, card["ts"], "approve")
     if stage == "decided":
         harness.slack.wait(lambda: harness.all(Delivery, Delivery.status == DeliveryStatus.NEW))
-    assert all(each.arrived.wait(10) for each in holds)
+    assert all(each.arrived.wait(30) for each in holds)
     harness.restart()
     if stage == "asked":
         harness.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -131,3 +131,17 @@ def test_a_sub_agent_that_fails_is_told_of(harness: Harness, fakes: FakeTools) -
     assert child_of(harness, thread).status is R.FAILED
     assert statuses(harness, thread) == [C.FAILED]
     assert not [m for m in harness.thread(SUPPORT, thread) if "retry" in action_ids(m)]
+
+
+def test_no_sub_agent_is_asked_beside_a_card(harness: Harness, fakes: FakeTools) -> None:
+    """In a side turn another one is refused to the model, and the first goes on."""
+    thread, card = asked_for(harness, "errand eighteen")
+    harness.planner.script(Turn(calls=[errand("errand nineteen")]), Turn(text="One by one."))
+    harness.person("ben").say(SUPPORT, "@bot and nineteen", thread)
+    harness.said(SUPPORT, thread, "One by one.")
+    harness.settle()
+    assert "no sub-agent is asked beside them" in last_output(harness)
+    assert statuses(harness, thread) == [C.ENTRUSTED, C.PENDING, C.REFUSED]
+    approve(harness, card, Turn(text="Noted."), Turn(text="Eighteen is written."))
+    harness.said(SUPPORT, thread, "Eighteen is written.")
+    assert fakes.did("note", "errand eighteen") == 1
