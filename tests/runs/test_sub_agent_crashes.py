@@ -164,3 +164,7 @@ def test_a_rejection_counts_in_all_of_the_request(harness: LoopHarness) -> None:
         ("note", C.REFUSED),
         ("free", C.PENDING),
     ]
+    free = harness.all()[1][-1]
+    assert [row.event for row in harness.all()[2] if row.call_id == free.id] == [
+        "call.born.pending"
+    ]
