@@ -134,6 +134,14 @@ def test_labels_hints_and_lines() -> None:
     )
 
 
+@pytest.mark.parametrize(("now", "told"), [(None, False), ("call back", False), ("", True)])
+def test_only_who_has_an_empty_text_hears_of_it(now: str | None, told: bool) -> None:
+    """How to write an empty text is said where there is one, and nobody else is bothered by it."""
+    hint = block(view_of(TOOL, NOW | {"note": now}), "f:note")["hint"]["text"]
+    assert hint.startswith("Leave it empty for none")
+    assert ('write "" for an empty text' in hint) == told
+
+
 def test_hidden_characters_are_pointed_out() -> None:
     """An input cannot show them, so the hint says which there are."""
     view = view_of(TOOL, NOW | {"name": "evil\u202etxt.exe\u200b\u200b"})

@@ -205,11 +205,11 @@ def hint_of(made: Input, *, new: bool = False) -> str:
         empty, least = (
             (EMPTY_TEXT, "minLength") if made.kind is Kind.TEXT else (EMPTY_LIST, "minItems")
         )
-        unset = "Leave it empty for “not set”"
-        said.append(
-            f"{unset}."
-            if slot.schema.get(least)
-            else f"{unset}; write {empty} for {_NOTHING[made.kind]}."
+        unset, holds_nothing = "Leave it empty for none", made.old in ("", [])
+        said.append(  # few need to tell the two apart
+            f"{unset}; write {empty} for {_NOTHING[made.kind]}."
+            if holds_nothing and not slot.schema.get(least)
+            else f"{unset}."
         )
     if made.old is Mark.ABSENT and slot.schema.get("default") is not None:
         said.append(f"Left empty, it is {readable(slot.schema['default'], slot.kind)}.")
