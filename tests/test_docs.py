@@ -157,6 +157,7 @@ def test_the_tool_of_the_readme(example: Tool[Any], tmp_path: Path) -> None:
     assert (tmp_path / "duty.txt").read_text("utf-8") == "Cleo, 8 hours from 2026-05-04 09:30 UTC"
 
 
+@pytest.mark.long
 def test_the_trial_of_a_tool(example: Tool[Any], tmp_path: Path) -> None:
     """The example that drives a tool through the sandbox runs as it stands, with its effect."""
     assert example.name in EXTENDING.read_text("utf-8")

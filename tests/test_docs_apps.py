@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 from urllib.request import urlopen
 
+import pytest
+
 from bot.sandbox.server import Sandbox
 from tests.pages import ROOT, blocks, section
 
@@ -48,6 +50,7 @@ def test_the_default_workspace_is_told() -> None:
     assert set(re.findall(r"`([^`]+)`", text)) == set(world.people) | ids | groups
 
 
+@pytest.mark.long
 def test_the_pytest_example_passes(tmp_path: Path) -> None:
     """The page's conftest.py, tests and app are a project of their own whose tests pass."""
     python = blocks(PAGE, "python")

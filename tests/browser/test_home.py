@@ -11,7 +11,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.steps import waiting
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 HOME = "[data-testid=home-view]"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 

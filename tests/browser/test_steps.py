@@ -12,7 +12,7 @@ from tests.sandbox.page.page import THREAD, Page
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 TASK = f"{THREAD} .task-card"
 ANSWER = "Two parcels are on their way. " * 8
 

@@ -98,6 +98,7 @@ def run(project: pytest.Pytester) -> pytest.RunResult:
     )
 
 
+@pytest.mark.long
 def test_a_foreign_project(project: pytest.Pytester) -> None:
     """Its manifest is found in the root folder; messages and commands arrive.
 

@@ -22,7 +22,8 @@ def postgres_server() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+# what both do alike is tried on the server by `make test-long`; `test_postgres.py` always is
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     """A database of each kind, fresh."""
     if request.param == "sqlite":
