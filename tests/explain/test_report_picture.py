@@ -125,6 +125,7 @@ def test_the_file_is_a_png_of_that_size() -> None:
     assert figure(found, TITLES).get_suptitle() == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
 
 
+@pytest.mark.long
 def test_the_bot_starts_without_it() -> None:
     """Neither the bot nor the command imports matplotlib before a picture is drawn."""
     code = (

@@ -97,9 +97,9 @@ def holds(bot: BotProcess, stage: str) -> Any:
     "stage",
     [
         "first model turn",
-        "card posted, answer lost",
+        pytest.param("card posted, answer lost", marks=pytest.mark.long),
         "card about to be posted",
-        "answer posted, answer lost",
+        pytest.param("answer posted, answer lost", marks=pytest.mark.long),
         "answer about to be posted",
         "click being decided",
         "second model turn",

@@ -236,7 +236,9 @@ def test_a_step_notifies_nobody(harness: Harness, fakes: FakeTools, soon: None) 
     assert len(harness.person("ana").notifications()) == before
 
 
-@pytest.mark.parametrize("error", ["invalid_chunks", "feature_disabled"])
+@pytest.mark.parametrize(
+    "error", ["invalid_chunks", pytest.param("feature_disabled", marks=pytest.mark.long)]
+)
 def test_where_slack_draws_no_tasks(own_harness: Callable[..., Harness], error: str) -> None:
     """The words are streamed without them, and tasks are not tried again."""
     fakes = FakeTools()

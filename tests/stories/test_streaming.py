@@ -72,7 +72,13 @@ def test_a_short_answer_is_posted_at_once(
 
 
 @pytest.mark.parametrize(
-    "error", ["feature_disabled", "channel_type_not_supported", "unknown_method", "ratelimited"]
+    "error",
+    [
+        "feature_disabled",
+        pytest.param("channel_type_not_supported", marks=pytest.mark.long),
+        pytest.param("unknown_method", marks=pytest.mark.long),
+        "ratelimited",
+    ],
 )
 def test_streaming_is_refused(harness: Harness, slowly: None, error: str) -> None:
     """Where Slack does not stream, the answer is posted whole, and none is begun for an hour."""
@@ -90,7 +96,7 @@ def test_streaming_is_refused(harness: Harness, slowly: None, error: str) -> Non
 @pytest.mark.parametrize(
     ("method", "when"),
     [
-        ("chat.startStream", "before"),
+        pytest.param("chat.startStream", "before", marks=pytest.mark.long),
         ("chat.startStream", "after"),
         ("chat.appendStream", "after"),
         ("chat.stopStream", "after"),

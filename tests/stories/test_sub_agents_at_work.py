@@ -59,7 +59,10 @@ def test_withdrawing_a_call_is_told_to_the_child(harness: Harness, fakes: FakeTo
     assert fakes.did("note", "errand seven") + fakes.did("note", "errand eight") == 1
 
 
-@pytest.mark.parametrize("stage", ["asked", "decided", "its turn", "the parent's turn"])
+@pytest.mark.parametrize(
+    "stage",
+    ["asked", "decided", pytest.param("its turn", marks=pytest.mark.long), "the parent's turn"],
+)
 def test_a_restart_loses_nothing(harness: Harness, fakes: FakeTools, stage: str) -> None:
     """While people decide, once they have, and in the middle of either agent's next turn."""
     text = f"errand nine, {stage}"
