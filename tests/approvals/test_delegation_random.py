@@ -93,6 +93,7 @@ def arranged(
     return seeded.call(), seeded.run()
 
 
+@pytest.mark.long
 @given(
     gate=GATES,
     requester=USERS,

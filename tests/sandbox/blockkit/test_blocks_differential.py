@@ -59,6 +59,7 @@ _SETTINGS = settings(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", [name for name in KINDS if name not in ("container_child", "file")]
 )
