@@ -168,7 +168,7 @@ def test_words_that_change_while_they_are_read(harness: Harness) -> None:
     asked = ben.say(SUPPORT, "@bot how manny?", thread)
     harness.slack.wait(hold.arrived.is_set)
     ben.edit(SUPPORT, asked, "@bot how many?")
-    harness.slack.wait(lambda: kept(harness, "how many?"))
+    harness.slack.wait(lambda: kept(harness, "how many?") and not kept(harness, "how manny?"))
     hold.release()
     harness.said(SUPPORT, thread, "Twelve.")
     heard = str(harness.planner.requests[-1]["input"])
