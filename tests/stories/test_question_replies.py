@@ -91,6 +91,7 @@ def test_who_is_not_in_the_channel_is_asked_directly(harness: Harness) -> None:
         )
 
     message = harness.slack.wait(asked)
+    harness.settle()  # it is known which question stands there
     dan.say(dan.dm_channel, "Gus has it", message["ts"])
     assert '"Gus has it"' in outcome(harness, "ANSWERED")
 
