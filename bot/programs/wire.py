@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.surfaces.private_socket import GarbledError
+from bot.surfaces.private_socket import GarbledError, object_in
 
 MOST = 1_000_000  # bytes of what a program says
 MOST_TOLD = 16_000_000  # bytes of what it hears
@@ -64,7 +64,7 @@ def write_line(said: CallWanted | Look | Told) -> bytes:
 
 def read_wish(line: bytes) -> CallWanted | Look:
     """Read what a program says; raises GarbledError."""
-    given = _read(line)
+    given = object_in(line)
     if "run" in given:
         run, seconds = given.get("run"), given.get("seconds", 0.0)
         if not isinstance(run, str) or not isinstance(seconds, int | float):
@@ -81,20 +81,10 @@ def read_wish(line: bytes) -> CallWanted | Look:
 
 def read_told(line: bytes) -> Told:
     """Read what the bot says; raises GarbledError."""
-    given = _read(line)
+    given = object_in(line)
     texts = [given.get(name, "") for name in ("run", "problem", "status", "result")]
     arguments = given.get("arguments", {})
     if not all(isinstance(each, str) for each in texts) or not isinstance(arguments, dict):
         raise GarbledError("no answer")
     run, problem, status, result = texts
     return Told(run, problem, status, result, arguments)
-
-
-def _read(line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        raise GarbledError("no JSON") from None
-    if not isinstance(found, dict):
-        raise GarbledError("no object")
-    return found

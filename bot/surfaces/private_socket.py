@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 log = logging.getLogger("countersign.socket")
 LONGEST_PATH = 100  # bytes, below what systems allow
@@ -89,3 +91,14 @@ def line_of(visitor: socket.socket, most: int) -> bytes:
         if not part or len(found) > most:
             raise GarbledError("no whole line")
     return bytes(found)
+
+
+def object_in(line: bytes) -> dict[str, Any]:
+    """Read a line as a JSON object; raises GarbledError where it is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        raise GarbledError("no JSON") from None
+    if not isinstance(found, dict):
+        raise GarbledError("no object")
+    return found

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.surfaces.private_socket import GarbledError
+from bot.surfaces.private_socket import GarbledError, object_in
 from bot.terminal.shown import CallShown
 
 MOST = 65_536  # bytes of what a command says
@@ -99,7 +98,7 @@ def write_line(said: Asking | Answering | Happening) -> bytes:
 
 def read_asking(line: bytes) -> Asking:
     """Read what a command said; raises GarbledError."""
-    given = _read(line)
+    given = object_in(line)
     wish, target, words = (given.get(name) for name in ("wish", "target", "words"))
     values = given.get("values", {})
     if not isinstance(wish, str) or wish not in frozenset(Wish) or not isinstance(target, str):
@@ -125,13 +124,3 @@ def read_happening(line: bytes) -> Happening:
         return _HAPPENING.validate_json(line, strict=False)
     except ValidationError:
         raise GarbledError("nothing that happens") from None
-
-
-def _read(line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        raise GarbledError("no JSON") from None
-    if not isinstance(found, dict):
-        raise GarbledError("no object")
-    return found
