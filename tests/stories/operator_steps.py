@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from bot.cli.main import main
 from bot.terminal.wire import socket_path
 from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
 from tests.stories.harness import POLICY as DEMO
 from tests.stories.harness import SUPPORT, Harness
 
@@ -33,6 +35,16 @@ tool = "*"
 verdict = "ask"
 approvers = ["@shop-leads"]
 """
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
+    """A bot whose operator is Ana."""
+    fakes = FakeTools()
+    folder = with_tools(tmp_path_factory.mktemp("t"))
+    harness = Harness(folder, fakes.tools, POLICY, COUNTERSIGN_OPERATOR=ANA)
+    yield harness, fakes
+    harness.close()
 
 
 @pytest.fixture(autouse=True)

@@ -13,33 +13,7 @@ from storage.models import Audit, Delivery, Run
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import all_sent, arrived, ask, chat, told
-
-
-def called(harness: Harness, thread: str, method: str) -> int:
-    """Return how often the bot called a method of the thread with success.
-
-    It is known by its argument thread_ts, or by its message.
-    """
-    mine = {m["ts"] for m in harness.thread(SUPPORT, thread)} | {thread}
-    found = [
-        r for r in harness.slack.requests if r.method == method and (r.response or {}).get("ok")
-    ]
-    return sum(bool({r.args.get("thread_ts"), r.args.get("ts")} & mine) for r in found)
-
-
-def answer_of(message: dict[str, Any]) -> str:
-    """The Markdown that a message shows."""
-    return "".join(b["text"] for b in message["blocks"] if b["type"] == "markdown")
-
-
-def bot_messages(
-    harness: Harness, thread: str, who: str = "ben", channel: str = SUPPORT
-) -> list[dict[str, Any]]:
-    return [
-        m
-        for m in harness.thread(channel, thread, who)
-        if m.get("bot_id") and not m.get("is_ephemeral")
-    ]
+from tests.stories.streams import answer_of, bot_messages
 
 
 def test_each_person_is_greeted_once(own_harness: Callable[..., Harness]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,27 +18,16 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.operator_steps import (
     ANA,
-    POLICY,
     at_the_machine,
     command,
     spoken,
     waits,
-    with_tools,
+    world,
 )
 from tests.stories.steps import arrived, ask, noted, open_modal, statuses, typed, vote
 
 ODD = b'{"wish": "sell", "target": "x:1", "words": ""}'
-__all__ = ["at_the_machine"]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot whose operator is Ana."""
-    fakes = FakeTools()
-    folder = with_tools(tmp_path_factory.mktemp("t"))
-    harness = Harness(folder, fakes.tools, POLICY, COUNTERSIGN_OPERATOR=ANA)
-    yield harness, fakes
-    harness.close()
+__all__ = ["at_the_machine", "world"]
 
 
 def test_what_waits_is_approved_there(

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from storage.states import CallStatus, RunStatus
 from tests.stories.asked_people import outcome, question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.operator_steps import ANA, POLICY, at_the_machine, command, waits, with_tools
+from tests.stories.operator_steps import (
+    ANA,
+    at_the_machine,
+    command,
+    waits,
+    world,
+)
 from tests.stories.steps import arrived, ask, noted, open_modal, statuses, typed, vote
 
 C = CallStatus
-__all__ = ["at_the_machine"]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot whose operator is Ana."""
-    fakes = FakeTools()
-    folder = with_tools(tmp_path_factory.mktemp("t"))
-    harness = Harness(folder, fakes.tools, POLICY, COUNTERSIGN_OPERATOR=ANA)
-    yield harness, fakes
-    harness.close()
+__all__ = ["at_the_machine", "world"]
 
 
 def test_an_edit_is_stored_and_others_approve_it(

@@ -24,28 +24,17 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.operator_steps import (
     ANA,
-    POLICY,
     at_the_machine,
     command,
     environment,
     waits,
-    with_tools,
+    world,
 )
 from tests.stories.steps import ask, statuses
 from tests.stories.typist import Typist
 
 C = CallStatus
-__all__ = ["at_the_machine"]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot whose operator is Ana."""
-    fakes = FakeTools()
-    folder = with_tools(tmp_path_factory.mktemp("t"))
-    harness = Harness(folder, fakes.tools, POLICY, COUNTERSIGN_OPERATOR=ANA)
-    yield harness, fakes
-    harness.close()
+__all__ = ["at_the_machine", "world"]
 
 
 def say(harness: Harness, text: str, *turns: Turn, run: str = "") -> str:
