@@ -64,6 +64,7 @@ class Controls:
         self._holds: deque[Hold] = deque()
         self._waiting: set[Hold] = set()
         self._refusing = 0
+        self._era = 0  # grows with each clearing: what was scripted after it is for later requests
 
     def script(self, *turns: Turn) -> None:
         """Queue turns, one for each answered request, to be used before the built-in brain.
@@ -96,8 +97,12 @@ class Controls:
         return hold
 
     def clear(self) -> None:
-        """Forget scripted turns and faults that were not used, and let held requests go on."""
+        """Forget scripted turns and faults that were not used, and let held requests go on.
+
+        A request from before takes none of the turns that are scripted from now on.
+        """
         with self._lock:
+            self._era += 1
             self._turns.clear()
             self._faults.clear()
             self._cuts.clear()
@@ -116,25 +121,30 @@ class Controls:
 
     def _take_request(
         self, body: dict[str, Any]
-    ) -> tuple[tuple[int, float | None] | None, Hold | None]:
-        """Record a request and take the fault or the hold that is meant for it."""
+    ) -> tuple[tuple[int, float | None] | None, Hold | None, int]:
+        """Record a request and take the fault or the hold that is meant for it, and the era."""
         with self._lock:
             self.requests.append(body)
             fault = self._faults.popleft() if self._faults else None
             hold = self._holds.popleft() if self._holds and not fault else None
             if hold:
                 self._waiting.add(hold)
-        return fault, hold
+            return fault, hold, self._era
 
-    def _take_turn(self) -> tuple[Turn | None, int | None]:
-        """The scripted turn for the next answer, and after how many of its events to cut it."""
+    def _take_turn(self, era: int) -> tuple[Turn | None, int | None]:
+        """The scripted turn for the answer to a request of that era, and after how many of its
+        events to cut it.
+        """
         with self._lock:
+            if era != self._era:
+                return None, None
             turn = self._turns.popleft() if self._turns else None
             return turn, (self._cuts.popleft() if self._cuts else None)
 
-    def _give_back(self, turn: Turn) -> None:
+    def _give_back(self, turn: Turn, era: int) -> None:
         with self._lock:
-            self._turns.appendleft(turn)
+            if era == self._era:
+                self._turns.appendleft(turn)
 
     def _release_all(self) -> None:
         with self._lock:

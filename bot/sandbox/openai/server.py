@@ -157,7 +157,7 @@ class Planner(Controls):
             body = json.loads(await request.read())
         except ValueError:
             raise Refusal("We could not parse the JSON body of your request.") from None
-        fault, hold = self._take_request(body)
+        fault, hold, era = self._take_request(body)
         if fault:
             return _fault(*fault)
         check(body, lenient_ids=self.lenient_ids)
@@ -165,14 +165,14 @@ class Planner(Controls):
             await hold.wait()
             if request.transport is None or request.transport.is_closing():
                 return web.Response()  # nobody is listening any more: the script stays as it is
-        scripted, cut = self._take_turn()
+        scripted, cut = self._take_turn(era)
         sent = False
         try:
             response = await self._answer(request, body, scripted or self._mind(body), cut, hold)
             sent = cut is None
         finally:
             if scripted and not sent:
-                self._give_back(scripted)
+                self._give_back(scripted, era)
         return response
 
     async def _answer(

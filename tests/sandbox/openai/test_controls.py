@@ -116,6 +116,18 @@ def test_a_held_request_waits_for_its_release(
         assert answer.result(5)[-1].type == "response.completed"
 
 
+def test_what_was_held_leaves_the_next_script_alone(planner: Planner, client: OpenAI) -> None:
+    """A request that a clearing let go on is not answered with a turn that was scripted since."""
+    hold = planner.hold()
+    with ThreadPoolExecutor(1) as pool:
+        before = pool.submit(client.responses.create, **ASK)
+        assert hold.arrived.wait(10)
+        planner.clear()
+        planner.script(Turn(text="of the next story"))
+        assert before.result(10).output_text != "of the next story"
+    assert client.responses.create(**ASK).output_text == "of the next story"
+
+
 def test_stop_ends_what_is_held() -> None:
     """Stopping the server does not wait for a release that nobody will give."""
     with Planner() as planner, ThreadPoolExecutor(1) as pool:
