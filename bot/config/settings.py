@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from bot.config.connection import MISSING, Connection
 from bot.config.environment import DotenvError, misspelt, oddities, split, variables
 from bot.config.keeping import Keeping
 from bot.config.limits import Limits
@@ -22,10 +23,9 @@ from bot.tools.database.config import Database, DatabasesError, read_databases
 _SECONDS_MIN = 0.05  # below this a loop would spin
 
 CREDENTIALS = ("slack_bot_token", "slack_app_token", "openai_api_key")
-_MISSING = SecretStr("")  # never read from a variable: blank means unset there
 
 
-class Settings(Limits, Keeping):
+class Settings(Connection, Limits, Keeping):
     """All settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.
@@ -33,17 +33,8 @@ class Settings(Limits, Keeping):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    slack_bot_token: SecretStr = Field(
-        title="SLACK_BOT_TOKEN",
-        description="The bot token, xoxb-…: your app's page at Slack, OAuth & Permissions.",
-    )
-    slack_app_token: SecretStr = Field(
-        title="SLACK_APP_TOKEN",
-        description="The app-level token with connections:write, xapp-…: "
-        "Basic Information at Slack.",
-    )
     openai_api_key: SecretStr = Field(
-        _MISSING,
+        MISSING,
         title="OPENAI_API_KEY",
         description="The key of the model's API; any word if your server needs none. "
         "Unset: no model, people ask with forms.",
@@ -52,11 +43,6 @@ class Settings(Limits, Keeping):
         title="COUNTERSIGN_POLICY",
         description="The policy file (TOML); "
         "`countersign doctor --init --approver U…` writes a first one.",
-    )
-    slack_api_url: str = Field(
-        "https://slack.com/api/",
-        title="SLACK_API_URL",
-        description="Where Slack's Web API is, ending in /api/.",
     )
     openai_base_url: str | None = Field(
         None,
@@ -158,11 +144,6 @@ class Settings(Limits, Keeping):
         title="COUNTERSIGN_SLACK_TOOLS",
         description="Whether the agent has the Slack tools: on or off.",
     )
-    other_connections: bool = Field(
-        False,
-        title="COUNTERSIGN_OTHER_CONNECTIONS",
-        description="Whether to work beside another process with the same app token: on or off.",
-    )
     warnings: tuple[str, ...] = Field((), description="What was odd but harmless.")
 
     @classmethod
@@ -188,7 +169,7 @@ class Settings(Limits, Keeping):
             if field.title is not None and field.title in given
         }
         if reading:
-            values = dict.fromkeys(CREDENTIALS, _MISSING) | values
+            values = dict.fromkeys(CREDENTIALS, MISSING) | values
         problems: list[str] = []
         try:
             if "databases" in values:
@@ -223,24 +204,10 @@ class Settings(Limits, Keeping):
         """The SQLite file of `database_url`."""
         return Path(self.database_url.removeprefix("sqlite:///"))
 
-    @field_validator("slack_bot_token", "slack_app_token")
-    @classmethod
-    def _token(cls, value: SecretStr, info: Any) -> SecretStr:
-        if value is _MISSING:
-            return value
-        prefix, other = ("xoxb-", "xapp-")[:: 1 if info.field_name == "slack_bot_token" else -1]
-        if value.get_secret_value().startswith(other):
-            raise ValueError(f"it begins with {other}, which is the other token: they are swapped")
-        if not re.fullmatch(prefix + r"[!-~]+", value.get_secret_value()):
-            raise ValueError(
-                f"it does not begin with {prefix}, or holds characters that no token has"
-            )
-        return value
-
     @field_validator("openai_api_key")
     @classmethod
     def _api_key(cls, value: SecretStr) -> SecretStr:
-        if value is not _MISSING and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+        if value is not MISSING and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
             raise ValueError("it is empty, or holds characters that no key has")
         return value
 
