@@ -15,37 +15,26 @@ from functools import partial
 from typing import Any
 
 from slack_bolt import App as BoltApp
-from slack_sdk import WebClient
 
-from bot.agent.late_planner import LatePlanner, NoModel
-from bot.agent.turn import ModelTurns
-from bot.approvals.answers.answering import QuestionAnswers
+from bot.agent.late_planner import LatePlanner
 from bot.approvals.delegation.delegations import StandIns
 from bot.approvals.forms.templates import insist
-from bot.approvals.modes.switching import Modes
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, fitted
 from bot.core import Core
-from bot.explain.grounds import Grounds
+from bot.edges.model import make_planner
+from bot.edges.slack import make_commands, make_listeners
 from bot.identity import Identity
 from bot.logs import mask_logs
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
-from bot.policy.directory import Directory
 from bot.policy.evaluate import Policy, PolicyError
 from bot.runs.loop import Loop
 from bot.signals import Signals
 from bot.signing_key import open_store
 from bot.slack.bolt import make_bolt
 from bot.slack.client import SlackClient, reading_client
-from bot.slack.commands.commands import Commands
-from bot.slack.commands.questions import Answerer
-from bot.slack.dialogs.answers import AnswerDialogs
-from bot.slack.dialogs.delegation import DelegationDialogs
-from bot.slack.dialogs.dialogs import Dialogs
-from bot.slack.dialogs.doors import RequestDoors
-from bot.slack.dialogs.requests import RequestDialogs
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
 from bot.slack.lookups.directory import SlackDirectory, look_ahead
@@ -194,30 +183,6 @@ def build(
     return _assemble(core, directory, posting, reading)
 
 
-def make_planner(settings: Settings, stopping: threading.Event) -> ModelTurns:
-    """Make the planner that the settings name; without a key it is none."""
-    if not settings.has_model:
-        return NoModel()
-    # here: the library takes a third of the start, and only a turn needs it
-    import openai
-
-    from bot.agent.planner import Planner
-
-    client = openai.OpenAI(
-        api_key=settings.openai_api_key.get_secret_value(),
-        base_url=settings.openai_base_url,
-        timeout=settings.model_timeout,
-    )
-    return Planner(
-        client,
-        model=settings.openai_model,
-        reasoning_effort=settings.reasoning_effort,
-        retries=settings.model_retries,
-        backoff=settings.model_backoff,
-        stopping=stopping,
-    )
-
-
 def _assemble(
     core: Core, directory: SlackDirectory, posting: SlackClient, reading: SlackClient
 ) -> App:
@@ -266,33 +231,4 @@ def _assemble(
         planner=planner,
         tool_pool=tool_pool,
         portal=portal,
-    )
-
-
-def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Commands:
-    """Make what answers questions about approvals."""
-    grounds = Grounds(core.sources(), core.authority, core.limits())
-    forms = RequestDialogs(core.store, core.over(hurried).forms())
-    doors = RequestDoors(forms, posting, core.identity.team)
-    modes = Modes(core.store, core.clock, core.policy, core.authority, core.signals.post)
-    answerer = Answerer(grounds, core.grants(), core.tools, doors, modes, core.desk())
-    return Commands(answerer, posting, core.identity.team)
-
-
-def make_listeners(
-    core: Core, bolt: BoltApp, commands: Commands, client: WebClient, hurried: Directory
-) -> Listeners:
-    """Hang what hears Slack on the Bolt app; `hurried` looks people up for dialogs."""
-    store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
-    asking = core.over(hurried)
-    may, edits = asking.permissions(), asking.edits()
-    answers = AnswerDialogs(QuestionAnswers(store, asking.authority), clock, hurried)
-    families = (
-        RequestDialogs(asking.store, asking.forms()),
-        answers,
-        DelegationDialogs(asking.desk().delegations()),
-    )
-    dialogs = Dialogs(store, clock, core.tools, hurried, signals.post, may, edits, families)
-    return Listeners(
-        store, clock, team, signals, app=bolt, client=client, dialogs=dialogs, commands=commands
     )

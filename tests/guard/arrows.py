@@ -50,7 +50,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.slack": (*UP_TO_APPROVALS, "bot.agent", "bot.explain", *LEAVES),
     "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.slack", *LEAVES),
     "bot.signing_key": ("storage", "bot.config", "bot.agent", *LEAVES),
-    "bot.app": (*ALL_ROOMS, *START, "bot.web", *LEAVES),
+    "bot.app": (*ALL_ROOMS, *START, "bot.edges", "bot.web", *LEAVES),
+    "bot.edges": (*ALL_ROOMS, "bot.web", *LEAVES),
     "bot.web": (*ALL_ROOMS, *LEAVES),
     "bot.cli": (*ALL_ROOMS, *START, "bot.app", *LEAVES),
 }

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bot.app import make_commands
+from bot.edges.slack import make_commands
 from bot.sandbox.openai.server import Turn
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
