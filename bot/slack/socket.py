@@ -12,8 +12,6 @@ from typing import Any
 
 from slack_bolt import App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
-from slack_bolt.middleware import IgnoringSelfEvents
-from slack_bolt.request.internals import extract_user_id
 from slack_sdk.socket_mode.builtin.client import SocketModeClient
 from slack_sdk.socket_mode.builtin.connection import ConnectionState
 from slack_sdk.socket_mode.response import SocketModeResponse
@@ -21,6 +19,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.signals import Arrivals
+from bot.slack.echoes import is_echo
 
 log = logging.getLogger("countersign.socket")
 
@@ -34,7 +33,6 @@ HELLO, LOOKED_AT = "hello", 200  # the first frame of a connection, and where it
 GREETED = 5.0  # seconds that Slack may take to say hello
 ACKNOWLEDGED = 3.0  # seconds that what has arrived may take before the connection is closed
 
-NO_ECHOES = IgnoringSelfEvents.events_that_should_be_kept  # though the bot itself may be named
 LINGERING = (1.0, 2.0, 4.0, 8.0)  # seconds between tries while another connection is counted
 NOT_ALONE = (
     "another process is connected to Slack with this SLACK_APP_TOKEN, and Slack gives each "
@@ -198,18 +196,6 @@ class SocketMode(SocketModeHandler):
             self.client.close()
         except Exception as error:  # noqa: BLE001 - the client may raise here
             log.debug("closing the connection: %s", error)
-
-
-def is_echo(body: dict[str, Any], own: Collection[str]) -> bool:
-    """Return whether this is an event of what the bot did itself.
-
-    Bolt passes over those, too, but only after it has made a client, a context and a request of
-    each; most of what arrives are such.
-    """
-    event = body.get("event")
-    if not own or not isinstance(event, dict) or event.get("type") in NO_ECHOES:
-        return False
-    return event.get("bot_id") in own or extract_user_id(body) in own
 
 
 def connect_alone(

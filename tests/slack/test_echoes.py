@@ -1,0 +1,55 @@
+"""What only tells the bot what it did itself, as Bolt sees it."""
+
+from __future__ import annotations
+
+import pytest
+from slack_bolt import App, BoltRequest, BoltResponse
+from slack_bolt.authorization import AuthorizeResult
+from slack_sdk import WebClient
+
+from bot.slack.echoes import is_echo
+
+ECHOES = {
+    "a post": {"type": "message", "bot_id": "B1"},
+    "a change": {"type": "message", "subtype": "message_changed", "message": {"user": "UBOT"}},
+    "a deletion": {
+        "type": "message",
+        "subtype": "message_deleted",
+        "previous_message": {"user": "UBOT"},
+    },
+    "a reaction": {"type": "reaction_added", "user": "UBOT"},
+    "a person": {"type": "user_change", "user": {"id": "UBOT"}},
+    "joining": {"type": "member_joined_channel", "user": "UBOT"},
+    "leaving": {"type": "member_left_channel", "user": "UBOT"},
+    "another's": {"type": "message", "user": "UANA", "bot_id": "B2"},
+    "nobody's": {"type": "tokens_revoked"},
+}
+
+
+@pytest.mark.parametrize("name", ECHOES)
+def test_the_echoes_are_those_that_bolt_passes_over(name: str) -> None:
+    """What is acknowledged before Bolt sees it is what Bolt would keep from every listener."""
+    body = {"type": "event_callback", "team_id": "T1", "event_id": "E1", "event": ECHOES[name]}
+    heard = []
+
+    def hear() -> BoltResponse:
+        heard.append(body)
+        return BoltResponse(status=200)
+
+    app = App(
+        client=WebClient(retry_handlers=[]),
+        token_verification_enabled=False,
+        authorize=lambda **_: AuthorizeResult(
+            enterprise_id=None, team_id="T1", bot_token="xoxb-1", bot_id="B1", bot_user_id="UBOT"
+        ),
+    )
+    app.middleware(hear)
+    response = app.dispatch(BoltRequest(mode="socket_mode", body=body))
+    assert response.status == 200
+    assert is_echo(body, {"UBOT", "B1"}) == (not heard)
+
+
+def test_a_click_is_never_an_echo() -> None:
+    """Only events can be; without ids of its own the bot has no echoes."""
+    assert not is_echo({"type": "block_actions", "user": {"id": "UBOT"}}, {"UBOT"})
+    assert not is_echo({"event": {"type": "message", "user": "UBOT"}}, ())
