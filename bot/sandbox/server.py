@@ -53,7 +53,13 @@ class Sandbox(Admin):
         seed: Seed | None = None,
         port: int = 0,
         guide: Callable[[World], Json] | None = None,
+        *,
+        shares_clock: bool = False,
     ) -> None:
+        """`shares_clock`: the apps go by this clock, too, so HTTP requests are signed by it.
+
+        Else they are signed by the machine's, by which an app in a process of its own goes.
+        """
         self.clock: Clock = clock or ShiftedClock()
         world = World(
             load_manifest() if manifest is None else manifest, self.clock, seed or default_seed()
@@ -63,7 +69,9 @@ class Sandbox(Admin):
         self.team_id = TEAM
         self.url = self.api_url = ""
         self._loop = asyncio.new_event_loop()
-        self._transports = Transports(self.world, self._loop)
+        self._transports = Transports(
+            self.world, self._loop, self.world.now if shares_clock else time.time
+        )
         self._transports.installed(self.world.app)
         self.faults = Faults(self.world, self._transports)
         self._web = WebApi(self.world, self._transports, self.faults, METHODS)

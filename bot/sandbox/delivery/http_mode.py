@@ -11,7 +11,7 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urljoin
@@ -66,8 +66,15 @@ class _Answer:
 class HttpMode:
     """What is on its way to the apps that take HTTP requests."""
 
-    def __init__(self, world: World, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
+    def __init__(
+        self,
+        world: World,
+        loop: asyncio.AbstractEventLoop,
+        timers: Timers,
+        signing_time: Callable[[], float],
+    ) -> None:
         self.world, self.loop, self.timers = world, loop, timers
+        self._signing_time = signing_time  # the apps' time, Unix seconds: they look at its age
         self._session: aiohttp.ClientSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -178,7 +185,7 @@ class HttpMode:
             if delivery.kind == "events_api"
             else {"Accept": "application/json,*/*"}
         )
-        headers |= signed(delivery.app.signing_secret, int(time.time()), body)
+        headers |= signed(delivery.app.signing_secret, int(self._signing_time()), body)
         if delivery.attempts > 1:
             headers |= {
                 "X-Slack-Retry-Num": str(delivery.attempts - 1),

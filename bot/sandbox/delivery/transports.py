@@ -6,6 +6,7 @@ It knows no payload. `send`, `disconnect` and `cut` may be called from any threa
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -20,10 +21,15 @@ from bot.sandbox.workspace.state import World
 class Transports:
     """The hubs of the apps that use Socket Mode, and HTTP for the others."""
 
-    def __init__(self, world: World, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        world: World,
+        loop: asyncio.AbstractEventLoop,
+        signing_time: Callable[[], float],
+    ) -> None:
         self.world, self.loop = world, loop
         self.timers = Timers(world.clock, loop)
-        self.http = HttpMode(world, loop, self.timers)
+        self.http = HttpMode(world, loop, self.timers, signing_time)
         self._hubs: dict[str, Hub] = {}
         world.send = self.send
 
