@@ -42,7 +42,7 @@ INSERT INTO account VALUES (1, 'root', 'hunter2'), (2, 'guest', NULL);
 INSERT INTO watched VALUES (1, 10), (2, 20);
 """
 SECRET = ("orders.card_number", "*.password")
-VALUES = ("4111", "hunter2", "HUNTER2", "aHVud")  # pieces of what must never be seen
+VALUES = ("4111-", "hunter2", "HUNTER2", "aHVud")  # pieces of what must never be seen
 TRIGGERS = {
     "sqlite": "CREATE TRIGGER watch AFTER UPDATE ON watched BEGIN INSERT INTO log VALUES "
     "('seen'); END;",
