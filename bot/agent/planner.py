@@ -18,22 +18,10 @@ from typing import Any, NoReturn
 import openai
 import tenacity
 
+from bot.agent.troubles import TRANSIENT, CutStreamError, may_pass, sentence_of
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink
 
 log = logging.getLogger("countersign.planner")
-MOST_REASON = 300  # characters of what the model's service gives as its reason
-
-
-class CutStreamError(Exception):
-    """The stream ended before the response was complete."""
-
-
-TRANSIENT = (
-    openai.RateLimitError,
-    openai.InternalServerError,
-    openai.APIConnectionError,  # includes APITimeoutError
-    CutStreamError,
-)
 
 
 @dataclass(slots=True)
@@ -90,7 +78,7 @@ class Planner:
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(TRANSIENT)
-            & tenacity.retry_if_exception(_may_pass),
+            & tenacity.retry_if_exception(may_pass),
             stop=tenacity.stop_after_attempt(self._retries + 1)
             | tenacity.stop_when_event_set(self._stopping),
             wait=self._wait,
@@ -101,7 +89,7 @@ class Planner:
         try:
             return _result(retrying(self._once, transcript, tools, instructions, sink))
         except (openai.OpenAIError, CutStreamError) as error:
-            raise PlannerError(_sentence(error)) from error
+            raise PlannerError(sentence_of(error)) from error
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -227,35 +215,3 @@ def _result(turn: _Turn) -> Reply | Proposal:
         if calls
         else Reply(text, turn.items, turn.tokens, turn.cut)
     )
-
-
-def _may_pass(error: BaseException) -> bool:
-    """A 429 for an empty account never passes by waiting."""
-    return getattr(error, "code", None) != "insufficient_quota"
-
-
-def reason_of(error: openai.APIStatusError) -> str:
-    """What the service gave as its reason, on one line; "" where it gave none."""
-    body = error.body if isinstance(error.body, dict) else {}
-    return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
-
-
-def _sentence(error: Exception) -> str:
-    if getattr(error, "code", None) == "insufficient_quota":
-        return "The model's account has no credit left."
-    match error:
-        case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return "The model refused our key."
-        case openai.RateLimitError():
-            return "The model is receiving too many requests."
-        case openai.APITimeoutError():
-            return "The model did not answer in time."
-        case openai.APIConnectionError() | CutStreamError():
-            return "The connection to the model broke."
-        case openai.APIStatusError():
-            code, why = error.status_code, reason_of(error)
-            return (
-                f"The model's service answered with an error ({code}){f': {why}' if why else ''}."
-            )
-        case _:
-            return "The model could not be reached."

@@ -7,8 +7,9 @@ from typing import Any
 
 from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
 
-from bot.agent.planner import reason_of, request_of
+from bot.agent.planner import request_of
 from bot.agent.prompt import INSTRUCTIONS, request
+from bot.agent.troubles import reason_of
 from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import Clock

@@ -1,0 +1,52 @@
+"""What can go wrong with a request to the model: whether it passes, and what people are told."""
+
+from __future__ import annotations
+
+import openai
+
+MOST_REASON = 300  # characters of what the model's service gives as its reason
+
+
+class CutStreamError(Exception):
+    """The stream ended before the response was complete."""
+
+
+TRANSIENT = (
+    openai.RateLimitError,
+    openai.InternalServerError,
+    openai.APIConnectionError,  # includes APITimeoutError
+    CutStreamError,
+)
+
+
+def may_pass(error: BaseException) -> bool:
+    """A 429 for an empty account never passes by waiting."""
+    return getattr(error, "code", None) != "insufficient_quota"
+
+
+def reason_of(error: openai.APIStatusError) -> str:
+    """What the service gave as its reason, on one line; "" where it gave none."""
+    body = error.body if isinstance(error.body, dict) else {}
+    return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
+
+
+def sentence_of(error: Exception) -> str:
+    """What people are told of it."""
+    if getattr(error, "code", None) == "insufficient_quota":
+        return "The model's account has no credit left."
+    match error:
+        case openai.AuthenticationError() | openai.PermissionDeniedError():
+            return "The model refused our key."
+        case openai.RateLimitError():
+            return "The model is receiving too many requests."
+        case openai.APITimeoutError():
+            return "The model did not answer in time."
+        case openai.APIConnectionError() | CutStreamError():
+            return "The connection to the model broke."
+        case openai.APIStatusError():
+            code, why = error.status_code, reason_of(error)
+            return (
+                f"The model's service answered with an error ({code}){f': {why}' if why else ''}."
+            )
+        case _:
+            return "The model could not be reached."
