@@ -26,7 +26,6 @@ from bot.core import Core
 from bot.edges.model import make_planner
 from bot.edges.slack import make_commands, make_listeners
 from bot.identity import Identity
-from bot.logs import mask_logs
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import Policy, PolicyError
@@ -34,7 +33,7 @@ from bot.runs.loop import Loop
 from bot.signals import Signals
 from bot.signing_key import open_store
 from bot.slack.bolt import make_bolt
-from bot.slack.client import SlackClient, reading_client
+from bot.slack.client import SlackClient, make_clients
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
 from bot.slack.lookups.directory import SlackDirectory, look_ahead
@@ -51,6 +50,8 @@ from bot.toolbox import toolbox
 from bot.tools import Tool
 from bot.tools.portal import Portal
 from bot.upkeep.upkeep import Upkeep
+from bot.watch.logs import mask_logs
+from bot.watch.passages import Lookout
 
 log = logging.getLogger("countersign")
 NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
@@ -152,13 +153,9 @@ def build(
     registered.
     """
     mask_logs()
-    token = settings.slack_bot_token.get_secret_value()
-    posting = SlackClient(
-        token, clock=clock, base_url=settings.slack_api_url, retry_handlers=[], timeout=15
-    )
-    reading = reading_client(token, settings.slack_api_url)
+    signals = Signals(watch=Lookout(now=clock.now))
+    posting, reading = make_clients(settings, clock, signals.watch)
     identity = Identity.told(reading.auth_test().get)
-    signals = Signals()
     directory = SlackDirectory(reading, clock, signals)
     registry = toolbox(settings, posting, directory, tools)
     try:
@@ -167,7 +164,8 @@ def build(
         raise StartupError((), error.problems) from None
     insist(policy, registry)
     current = CurrentPolicy(policy)
-    store = open_store(settings, clock.now(), lambda: current.digest, exclusive=exclusive)
+    told = signals.watch.heard
+    store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
     core = Core(
         settings=settings,
         store=store,
@@ -194,7 +192,7 @@ def _assemble(
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
     homes = core.over(directory.within(PATIENCE)).desk().homes()
     home = SlackHome(posting, homes.of, signals, me.team)
-    planner = LatePlanner(lambda: make_planner(settings, signals.stopping))
+    planner = LatePlanner(lambda: make_planner(settings, signals))
     worker = core.worker(
         planner,
         core.executor(tool_pool, portal),

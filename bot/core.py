@@ -285,6 +285,7 @@ class Core:
                 self.store,
                 self.clock,
                 lambda policy: misfitting(policy, self.tools),
+                self.signals.watch,
             ),
         )
         return Loop(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.live import Live
+from bot.watch.passages import Lookout, Work
 
 FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
 
@@ -94,8 +95,9 @@ class Precedence:
 class Arrivals:
     """Deliveries that have arrived and are not acknowledged yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Lookout | None = None) -> None:
         """None has arrived."""
+        self._watch = watch or Lookout()
         self._condition = threading.Condition()
         self._open = 0
 
@@ -105,7 +107,8 @@ class Arrivals:
         with self._condition:
             self._open += 1
         try:
-            yield
+            with self._watch.over(Work.ACKNOWLEDGE):
+                yield
         finally:
             with self._condition:
                 self._open -= 1
@@ -144,10 +147,15 @@ class Signals:
     post: Signal = field(default_factory=Signal)  # the outbox has something to send
     rest: Rest = field(default_factory=Rest)  # something came to its end
     decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
-    arrivals: Arrivals = field(default_factory=Arrivals)
     live: Live = field(default_factory=Live)  # what goes on in each request, for surfaces
+    watch: Lookout = field(default_factory=Lookout)  # what the bot is at work on, for its operator
+    arrivals: Arrivals = field(init=False)
     # what is under way is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        """What arrives is watched."""
+        object.__setattr__(self, "arrivals", Arrivals(self.watch))
 
     def give_way(self) -> None:
         """Let acknowledgements and then decisions go first, for a bounded time each."""

@@ -9,7 +9,7 @@ closed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from bot import __version__
 from bot.agent import outputs
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from storage import calls, moves, runs
+from storage import audit_log, calls, moves, runs
+from storage.audit_log import Appended
 from storage.chain import key_id
 from storage.digest import KeyFileError, key_path
 from storage.states import CallStatus
@@ -28,9 +29,16 @@ LOST = "it was shown under a key that is lost"
 
 
 def open_store(
-    settings: Settings, now: datetime, policy: Callable[[], str], *, exclusive: bool = True
+    settings: Settings,
+    now: datetime,
+    policy: Callable[[], str],
+    told: Callable[[Sequence[Appended]], None] = audit_log.tell,
+    *,
+    exclusive: bool = True,
 ) -> Store:
     """Open the record with its key; `policy` tells the digest of the one in force, for the audit.
+
+    `told` is told of each row of it.
 
     Raises StartupError where the key cannot be used or others made what still waits, and what
     `Store.open` raises.
@@ -41,7 +49,8 @@ def open_store(
         return {"policy": policy(), "model": settings.openai_model, "version": __version__}
 
     try:
-        store = Store(settings.database_url, key=key, under=under).open(exclusive=exclusive)
+        store = Store(settings.database_url, key=key, under=under, told=told)
+        store.open(exclusive=exclusive)
     except KeyFileError as error:
         raise StartupError(
             [f"{error}; put the right one back, or set COUNTERSIGN_KEY"], ()

@@ -15,7 +15,6 @@ from typing import Any
 from sqlalchemy import BindParameter, bindparam, or_, select
 from sqlmodel import col
 
-from storage import audit_log
 from storage.audit_log import Appended
 from storage.chain import FIRST, Chain, Head
 from storage.masking import masked_data
@@ -80,8 +79,12 @@ def record(
         "hash": tx.head.hash,
     }
     tx.execute(insert_into(Audit), row)
-    if audit_log.is_wanted():
-        tx.appended.append(Appended(tx.head.seq, event, actor, run_id, call_id, told))
+    tx.appended.append(Appended(tx.head.seq, event, actor, run_id, call_id, told, at))
+
+
+def ends(tx: Transaction, since: datetime | None) -> None:
+    """Tell who watches when that had begun which the last row ends; it is not stored."""
+    tx.appended[-1] = tx.appended[-1]._replace(since=since)
 
 
 def head(tx: Transaction) -> Head:

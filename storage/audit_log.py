@@ -9,6 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 log = logging.getLogger("countersign.audit")
@@ -20,7 +21,7 @@ _WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes
 
 
 class Appended(NamedTuple):
-    """A row that was appended to the audit, as far as the log may need it."""
+    """A row that was appended to the audit, as far as who watches may need it."""
 
     seq: int
     event: str
@@ -28,29 +29,39 @@ class Appended(NamedTuple):
     run_id: str
     call_id: str
     data: Mapping[str, Any]
-
-
-def is_wanted() -> bool:
-    """Whether such lines are written at all."""
-    return log.isEnabledFor(logging.INFO)
+    at: datetime
+    since: datetime | None = None  # when what it ends had begun: a wait for people, a request
 
 
 def tell(appended: Iterable[Appended]) -> None:
-    """Write a line for each row."""
+    """Write a line for each row; its fields are beside it, for a log in JSON."""
+    if not log.isEnabledFor(logging.INFO):
+        return
     for row in appended:
-        log.info("%s", _line(row))
+        told = _told(row)
+        fact = {"audit": row.seq, "actor": row.actor, "details": told or None}
+        fact |= {"run_id": row.run_id, "call_id": row.call_id}
+        log.info("%s", _line(row, told), extra={"event": row.event, "fact": fact})
 
 
-def _line(row: Appended) -> str:
+def _told(row: Appended) -> dict[str, Any]:
+    """What of a row's data is told."""
+    return {
+        name: row.data[name]
+        for name in _TOLD
+        if name in row.data and not (row.call_id and _is_told_in_words(name, row.data[name]))
+    }
+
+
+def _line(row: Appended, data: Mapping[str, Any]) -> str:
     about = "".join(
         f" {kind} {_quoted(value)}"
         for kind, value in (("run", row.run_id), ("call", row.call_id))
         if value
     )
     told = [
-        f"{name} {_quoted(row.data[name])}"  # a "=" would have each line searched for passwords
-        for name in _TOLD
-        if name in row.data and not (row.call_id and _is_told_in_words(name, row.data[name]))
+        f"{name} {_quoted(value)}"  # a "=" would have each line searched for passwords
+        for name, value in data.items()
     ]
     details = f" ({', '.join(told)})" if told else ""
     return f"#{row.seq}{about}: {row.event} by {_quoted(row.actor)}{details}"

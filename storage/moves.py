@@ -137,6 +137,8 @@ def call(
         call_id=row.id,
         data=details,
     )
+    if row.status is CallStatus.PENDING:
+        audit.ends(tx, row.asked_at)
     touch(tx, row.plan_id)
     return True
 
@@ -191,6 +193,7 @@ def run(
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     audit.record(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
+    audit.ends(tx, row.created_at)
     return True
 
 

@@ -7,7 +7,7 @@ Never hold a transaction over a model, tool or Slack call.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +18,7 @@ from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
 from storage import audit_log, sqlite
+from storage.audit_log import Appended
 from storage.chain import Chain, Head, Under
 from storage.digest import key_path, load_key
 from storage.head_file import HeadFile, head_path
@@ -29,11 +30,19 @@ from storage.transaction import Trace, Transaction
 class Store:
     """One SQLite database. `open()` locks it for this process and brings the schema up to date."""
 
-    def __init__(self, url: str, *, key: bytes | None = None, under: Under = dict) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: bytes | None = None,
+        under: Under = dict,
+        told: Callable[[Sequence[Appended]], None] = audit_log.tell,
+    ) -> None:
         """Name the database; ValueError unless `url` is an SQLAlchemy URL of an SQLite file.
 
         `key`: behind fingerprints and the audit; None: the one in the file beside the database.
-        `under`: what the audit says to hold at each decision.
+        `under`: what the audit says to hold at each decision. `told` is told of its rows once they
+        are committed, and raises nothing.
         """
         parsed = make_url(url)
         if (
@@ -56,7 +65,7 @@ class Store:
         self._soft = False  # something committed may not be on the disk yet
         self._lock: IO[Any] | None = None
         self.trace: Trace | None = None  # watches every transaction from now on
-        self._key, self._under = key, under
+        self._key, self._under, self._told = key, under, told
         self.chain = Chain(key or b"", under)
         self._note: HeadFile | None = None  # None: nothing is noted
         self._head: Head | None = None  # of the last commit with an audit row
@@ -145,7 +154,7 @@ class Store:
                 self._soft = self._soft or told
             elif tx.changed:  # one that changed nothing waited for nothing
                 self._on_disk()
-        audit_log.tell(tx.appended)  # only now: nobody waits for the log with the lock
+        self._told(tx.appended)  # only now: nobody waits for the log with the lock
 
     def _keep_connections(self) -> None:
         """Keep connections open between transactions, until the engine is disposed of.

@@ -18,8 +18,9 @@ from typing import Any, NoReturn
 import openai
 import tenacity
 
-from bot.agent.troubles import TRANSIENT, CutStreamError, may_pass, sentence_of
+from bot.agent.troubles import TRANSIENT, CutStreamError, kind_of, may_pass, sentence_of
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink
+from bot.watch.passages import Lookout, Work
 
 log = logging.getLogger("countersign.planner")
 
@@ -28,7 +29,8 @@ log = logging.getLogger("countersign.planner")
 class _Turn:
     text: list[str] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
-    tokens: int = 0
+    tokens: int = 0  # in and out
+    written: int = 0  # out alone
     complete: bool = False
     cut: str = ""  # why it is complete and not whole
 
@@ -45,6 +47,7 @@ class Planner:
         retries: int = 4,
         backoff: float = 1.0,
         stopping: threading.Event | None = None,
+        watch: Lookout | None = None,
     ) -> None:
         """`retries` more tries after the first.
 
@@ -56,6 +59,7 @@ class Planner:
         self._retries = retries
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
+        self._watch = watch or Lookout()
 
     def close(self) -> None:
         """Close the client's connections; a turn under way fails."""
@@ -111,12 +115,19 @@ class Planner:
     ) -> _Turn:
         request = request_of(self._model, self._effort, transcript, tools, instructions)
         turn = _Turn()
-        with self._post(request) as stream:
-            while (event := _next(stream)) is not _END:
-                if isinstance(event, dict):
-                    _take(turn, event, sink)
-        if not turn.complete:
-            raise CutStreamError("the model's answer broke off")
+        with self._watch.over(Work.MODEL) as passage:
+            try:
+                with self._post(request) as stream:
+                    while (event := _next(stream)) is not _END:
+                        if isinstance(event, dict):
+                            _take(turn, event, sink)
+                if not turn.complete:
+                    raise CutStreamError("the model's answer broke off")
+            except (openai.OpenAIError, CutStreamError, PlannerError) as error:
+                passage.end = kind_of(error)
+                raise
+            finally:
+                passage.amounts |= {"in": turn.tokens - turn.written, "out": turn.written}
         return turn
 
     def _post(self, request: dict[str, Any]) -> openai.Stream[object]:
@@ -183,6 +194,7 @@ def _take(turn: _Turn, event: dict[str, Any], sink: Sink) -> None:
                 turn.cut = str(details.get("reason") or "unknown")
             usage = event["response"].get("usage")
             turn.tokens = usage["total_tokens"] if usage else 0
+            turn.written = min(turn.tokens, (usage or {}).get("output_tokens") or 0)
             turn.complete = True
         case "response.failed":
             _raise_failed(event["response"].get("error") or {})

@@ -1,6 +1,10 @@
-"""What can go wrong with a request to the model: whether it passes, and what people are told."""
+"""What can go wrong with a request to the model: whether it passes, what it is called, what people
+are told.
+"""
 
 from __future__ import annotations
+
+from enum import StrEnum
 
 import openai
 
@@ -17,6 +21,37 @@ TRANSIENT = (
     openai.APIConnectionError,  # includes APITimeoutError
     CutStreamError,
 )
+
+
+class Trouble(StrEnum):
+    """What can go wrong with a request to the model, for who counts it."""
+
+    KEY = "key"  # it was refused
+    CREDIT = "credit"  # the account has none left
+    LIMIT = "limit"  # too many requests
+    TIME = "time"  # no answer in time
+    CONNECTION = "connection"  # it broke, or the stream was cut
+    SERVER = "server"  # an answer of 5xx
+    REQUEST = "request"  # what was asked was refused, or any other error
+
+
+def kind_of(error: Exception) -> Trouble:
+    """Return which of them it is."""
+    if getattr(error, "code", None) == "insufficient_quota":
+        return Trouble.CREDIT
+    match error:
+        case openai.AuthenticationError() | openai.PermissionDeniedError():
+            return Trouble.KEY
+        case openai.RateLimitError():
+            return Trouble.LIMIT
+        case openai.APITimeoutError():
+            return Trouble.TIME
+        case openai.APIConnectionError() | CutStreamError():
+            return Trouble.CONNECTION
+        case openai.InternalServerError():
+            return Trouble.SERVER
+        case _:
+            return Trouble.REQUEST
 
 
 def may_pass(error: BaseException) -> bool:

@@ -12,6 +12,7 @@ from bot.clock import SystemClock
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read
+from bot.watch.logs import write_logs
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
@@ -21,9 +22,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 def run(_arguments: argparse.Namespace) -> int:
     """Start the bot and wait for its end; raises what keeps it from starting."""
     settings, policy = read(os.environ, DOTENV)
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    write_logs(settings.log_level, settings.log_format)
     for warning in settings.warnings:
         logging.getLogger("countersign").warning(warning)
     prepare_environment(os.environ, settings.slack_api_url)

@@ -17,6 +17,7 @@ from bot.clock import Clock
 from bot.config.startup import policy_text
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import Policy, PolicyError, parse
+from bot.watch.passages import Incident, Lookout
 from storage import audit
 from storage.store import Store
 
@@ -34,12 +35,14 @@ class PolicyReload:
         store: Store,
         clock: Clock,
         misfits: Callable[[Policy], Sequence[str]] = lambda _: (),
+        watch: Lookout | None = None,
     ) -> None:
         """Replaces the `current` policy whenever the file at `path` says something else.
 
-        `misfits` says what in a policy does not fit the tools there are.
+        `misfits` says what in a policy does not fit the tools there are; `watch` is told of one
+        that is refused.
         """
-        self._misfits = misfits
+        self._misfits, self._watch = misfits, watch or Lookout()
         self._path = path
         self._current = current
         self._store = store
@@ -76,6 +79,7 @@ class PolicyReload:
         if policy is not None and (problems := self._misfits(policy)):
             policy = None
         if policy is None:
+            self._watch.happened(Incident.POLICY_REFUSED)
             log.error(
                 "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)
             )

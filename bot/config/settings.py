@@ -18,6 +18,7 @@ from bot.config.environment import DotenvError, misspelt, oddities, split, varia
 from bot.config.keeping import Keeping
 from bot.config.limits import Limits
 from bot.config.mistakes import SettingsError
+from bot.config.watching import Watching
 from bot.tools.database.config import Database, DatabasesError, read_databases
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
@@ -25,7 +26,7 @@ _SECONDS_MIN = 0.05  # below this a loop would spin
 CREDENTIALS = ("slack_bot_token", "slack_app_token", "openai_api_key")
 
 
-class Settings(Connection, Limits, Keeping):
+class Settings(Connection, Limits, Keeping, Watching):
     """All settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.
@@ -125,9 +126,6 @@ class Settings(Connection, Limits, Keeping):
         ge=_SECONDS_MIN,
         le=30,
         description="Seconds between two looks at the clock when nothing happens.",
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", title="COUNTERSIGN_LOG", description="How much is logged."
     )
     shop_path: Path | None = Field(
         None,

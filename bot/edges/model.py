@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-
 from bot.agent.late_planner import NoModel
 from bot.agent.turn import ModelTurns
 from bot.config.settings import Settings
+from bot.signals import Signals
 
 
-def make_planner(settings: Settings, stopping: threading.Event) -> ModelTurns:
+def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
     """Make the planner that the settings name; without a key it is none."""
     if not settings.has_model:
         return NoModel()
@@ -29,5 +28,6 @@ def make_planner(settings: Settings, stopping: threading.Event) -> ModelTurns:
         reasoning_effort=settings.reasoning_effort,
         retries=settings.model_retries,
         backoff=settings.model_backoff,
-        stopping=stopping,
+        stopping=signals.stopping,
+        watch=signals.watch,
     )

@@ -39,7 +39,8 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.preview import Previews
 from bot.tools.runner import Changed, run_tool
-from bot.tools.step import StepTeller
+from bot.tools.step import StepTeller, step_end
+from bot.watch.passages import Work
 from storage import calls, moves, runs
 from storage.models import Call, Run
 from storage.patience import until_stored
@@ -105,15 +106,18 @@ class CallExecutor:
         context = context_of(run, call, self._clock.now(), expects=call.expects)
         step = StepTeller(self._signals.live, run, call, tool, args)
         step.began()
-        outcome = run_tool(
-            tool,
-            args,
-            context,
-            portal=self._portal,
-            executor=self._pool,
-            heartbeat=lambda: self._hold(run, step),
-            beat=self._lease / 3,
-        )
+        watch = self._signals.watch
+        with watch.over(Work.TOOL, tool.name, run_id=run.id, call_id=call.id) as passage:
+            outcome = run_tool(
+                tool,
+                args,
+                context,
+                portal=self._portal,
+                executor=self._pool,
+                heartbeat=lambda: self._hold(run, step),
+                beat=self._lease / 3,
+            )
+            passage.end = step_end(tool, outcome)
         ended: object = outcome
         try:
             if isinstance(outcome, Changed):

@@ -26,6 +26,7 @@ from bot.messages.sentences import refusals
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.runs.intake import Intake
 from bot.signals import Signals, Waiting
+from bot.watch.passages import Work, watched
 from storage import endings, inbox, moves, outbox, runs, schedule
 from storage.models import Delivery
 from storage.patience import passes, pause_after, reason
@@ -72,17 +73,13 @@ class Loop:
         advance: Callable[[str], None],
         look_ahead: Callable[[list[Delivery]], None],
     ) -> None:
-        """`advance(run id)` is run on the worker pool.
-
-        `look_ahead` begins to look people up, and waits for nothing.
-        """
+        """`advance(run id)` is run on the worker pool; `look_ahead` waits for nothing."""
         self._store, self._clock, self._settings = store, clock, settings
         self._acts, self._advance = acts, advance
         self._look_ahead = look_ahead
-        self._wake = signals.work
+        self._wake, self.watch = signals.work, signals.watch
         self._post, self._decisions = signals.post, signals.decisions
-        self._rest = signals.rest
-        self._arrivals = signals.arrivals
+        self._rest, self._arrivals = signals.rest, signals.arrivals
         self._stopping = threading.Event()
         self._going = threading.Event()
         self._going.set()
@@ -144,6 +141,7 @@ class Loop:
         with self._lock:
             return not (self._active or self._again or self.busy or self._wake.is_given())
 
+    @watched(Work.TICK)
     def tick(self) -> None:
         """One pass."""
         self._read_policy()
@@ -192,10 +190,11 @@ class Loop:
     def _take(self, delivery: Delivery) -> bool:
         """Return whether it was dealt with or waits for a look-up; raises what the database did."""
         try:
-            if delivery.kind in inbox.CLICKS:
-                self._acts.clicks.take(delivery)
-            elif not (self._acts.typed.take(delivery) or self._acts.replies.take(delivery)):
-                self._acts.intake.take(delivery)
+            with self.watch.over(Work.DECIDE, delivery.kind, since=delivery.received_at):
+                if delivery.kind in inbox.CLICKS:
+                    self._acts.clicks.take(delivery)
+                elif not (self._acts.typed.take(delivery) or self._acts.replies.take(delivery)):
+                    self._acts.intake.take(delivery)
         except NotYetKnownError as error:  # the loop is woken when it is known
             self._waiting.put(delivery.seq, error.answers)
             return False

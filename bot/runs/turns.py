@@ -27,6 +27,7 @@ from bot.runs.proposals.proposals import Proposals
 from bot.runs.results import record_of, say_end
 from bot.signals import Signals
 from bot.tools import Registry
+from bot.watch.passages import Work
 from storage import calls, children, endings, inbox, moves, outbox, runs
 from storage.models import Call, Plan, Run
 from storage.patience import until_stored
@@ -107,7 +108,8 @@ class Turns:
         tools = [*role.offered(), *([outputs.REPLACE] if waiting else [])]
         answer = self._aloud(run)
         try:
-            result = self._planner.turn(items, tools, role.instructions, answer)
+            with self._signals.watch.over(Work.TURN):
+                result = self._planner.turn(items, tools, role.instructions, answer)
             said = Heard(result, before.proposed, beside=bool(waiting))
             return until_stored(
                 lambda: self._stored(run, said, answer),

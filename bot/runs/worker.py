@@ -34,6 +34,7 @@ from bot.runs.ports import Presence, announce_wait
 from bot.runs.results import say_end
 from bot.signals import Signals
 from bot.tools import Effect, Registry
+from bot.watch.passages import Work, watched
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Run
 from storage.patience import passes, reason, until_stored
@@ -71,13 +72,14 @@ class Worker:
         self._store = store
         self._clock = clock
         self._lease = timedelta(seconds=lease)
-        self._signals = signals
+        self._signals, self.watch = signals, signals.watch
         self._turns = turns
         self._executor = executor
         self._tools = tools
         self._authority = authority
         self._presence = presence
 
+    @watched(Work.ADVANCE)
     def advance(self, run_id: str) -> None:
         """Claim the run and take steps until it waits, ends or is taken away. Raises nothing."""
         run: Run | None = None
@@ -123,8 +125,7 @@ class Worker:
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             run = runs.claim(tx, run_id, now=now, lease_until=now + self._lease)
-            # A stream left open by a crash is closed before anything else is said; nobody has
-            # begun one before the first claim.
+            # a stream left open by a crash is closed first; the first claim finds none
             claimed_before = run is not None and run.fence > 1
             closed = claimed_before and outbox.close_streams(tx, run_id)
             found = calls.open_calls(tx, run_id)

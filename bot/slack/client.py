@@ -34,7 +34,10 @@ from slack_sdk.http_retry.builtin_handlers import (
 from slack_sdk.web import SlackResponse
 
 from bot.clock import Clock
+from bot.config.settings import Settings
+from bot.slack.errors import status_of
 from bot.slack.pauses import Pauses
+from bot.watch.passages import Incident, Lookout, Work
 
 log = logging.getLogger("countersign.web_api")
 STREAM = "chat.startStream"
@@ -44,7 +47,18 @@ IDLE = 15.0  # seconds after which a connection is not used again: servers allow
 KEPT = 16  # connections that are kept for later; more may be in use at once
 
 
-def reading_client(token: str, base_url: str) -> SlackClient:
+def make_clients(
+    settings: Settings, clock: Clock, watch: Lookout
+) -> tuple[SlackClient, SlackClient]:
+    """Make the client that posts, and the one for what only reads."""
+    token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
+    posting = SlackClient(
+        token, clock=clock, watch=watch, base_url=url, retry_handlers=[], timeout=15
+    )
+    return posting, reading_client(token, url, watch)
+
+
+def reading_client(token: str, base_url: str, watch: Lookout | None = None) -> SlackClient:
     """Make the client for what only reads: it tries again, and waits where Slack limits it.
 
     Closing it ends the waiting, so that nothing that stops waits for Slack.
@@ -53,6 +67,7 @@ def reading_client(token: str, base_url: str) -> SlackClient:
     client = SlackClient(
         token,
         base_url=base_url,
+        watch=watch,
         timeout=5,
         retry_handlers=[
             ConnectionErrorRetryHandler(max_retry_count=2),
@@ -107,9 +122,14 @@ class SlackClient(WebClient):
     """
 
     def __init__(
-        self, token: str | None = None, *, clock: Clock | None = None, **options: Any
+        self,
+        token: str | None = None,
+        *,
+        clock: Clock | None = None,
+        watch: Lookout | None = None,
+        **options: Any,
     ) -> None:
-        """`options` are those of WebClient.
+        """`options` are those of WebClient; each call is a passage of `watch`.
 
         By a `clock` it keeps the pauses that Slack asks for: a call that comes too early is refused
         as Slack would, unasked. Without, each call is sent.
@@ -130,6 +150,7 @@ class SlackClient(WebClient):
         # by channel and thread: its number, and whether it is a stream, which may go on
         self._posts: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
         self._pauses = Pauses(clock) if clock else None
+        self._watch = watch or Lookout()
 
     def close(self) -> None:
         """Close the connections; a call that comes later opens one of its own."""
@@ -151,14 +172,15 @@ class SlackClient(WebClient):
         """As WebClient's; keeps the pauses, and remembers where it posted."""
         given = arguments.get("json") or arguments.get("params") or {}
         channel = given.get("channel") or given.get("channel_id") or ""
-        if self._pauses is None:
-            response = super().api_call(api_method, **arguments)
-        else:
+        if self._pauses is not None:
             self._pauses.check(api_method, channel)
+        with self._watch.over(Work.SLACK, api_method) as passage:
             try:
                 response = super().api_call(api_method, **arguments)
             except SlackApiError as error:
-                self._pauses.heed(api_method, channel, error)
+                passage.end = str(error.response.get("error") or status_of(error))
+                if self._pauses is not None and self._pauses.heed(api_method, channel, error):
+                    self._watch.happened(Incident.PAUSE, api_method)
                 raise
         if api_method in POSTS:
             place = channel, given.get("thread_ts") or ""

@@ -44,16 +44,17 @@ class Pauses:
         text = f"Slack limits {method}, which was not asked again"
         raise SlackApiError(text, response)  # type: ignore[no-untyped-call]  # slack_sdk's own
 
-    def heed(self, method: str, channel: str, error: SlackApiError) -> None:
-        """Begin a pause where an answer asks for one."""
+    def heed(self, method: str, channel: str, error: SlackApiError) -> bool:
+        """Begin a pause where an answer asks for one; returns whether it does."""
         if (seconds := seconds_asked(error)) <= 0:
-            return
+            return False
         now = self._clock.now()
         scope, end = _scope(method, channel), now + timedelta(seconds=seconds)
         with self._lock:
             end = max(end, self._ends.get(scope, end))
             ends = {each: until for each, until in self._ends.items() if until > now}
             self._ends = {**ends, scope: end}
+        return True
 
 
 def _scope(method: str, channel: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Executor, Future, wait
+from contextvars import copy_context
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
@@ -111,7 +112,8 @@ def run_tool(
     logged, for the tool runs on regardless. Raises nothing of its own.
     """
     try:
-        future = executor.submit(_call, tool, args, context, portal)
+        # what it logs on its thread is about this call, too
+        future = executor.submit(copy_context().run, _call, tool, args, context, portal)
     except RuntimeError:  # the executor was shut down
         return Raised("The bot is stopping; the tool was not started.", certain=True)
     deadline, patience = time.monotonic() + tool.timeout, min(beat, FIRST_BEAT)

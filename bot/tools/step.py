@@ -57,7 +57,7 @@ class StepTeller:
 
     def ended(self, outcome: ToolOutcome) -> None:
         """It is over, and how is stored."""
-        self._tell(EventKind.STEP_ENDED, _end(self._of[0], outcome))
+        self._tell(EventKind.STEP_ENDED, step_end(self._of[0], outcome))
 
     def _tell(self, kind: EventKind, end: StepEnd | None = None) -> None:
         self._live.tell(lambda: StepEvent(kind, self._run, self._words(), end))
@@ -68,7 +68,8 @@ class StepTeller:
         return self._step
 
 
-def _end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
+def step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
+    """Return how a tool ended."""
     match outcome:
         case Ran():
             return StepEnd.DONE if tool.agent is None else StepEnd.ENTRUSTED

@@ -17,9 +17,9 @@ LEAVES = (
     "bot.durations",
     "bot.identity",
     "bot.live",
-    "bot.logs",
     "bot.signals",
     "bot.toml_file",
+    "bot.watch",
 )
 UP_TO_TOOLS = ("storage", "bot.policy", "bot.tools")
 UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.messages", "bot.approvals")
@@ -33,7 +33,7 @@ START = ("bot.signing_key", "bot.toolbox")
 ARROWS: dict[str, tuple[str, ...]] = {
     "storage": (),
     **dict.fromkeys(LEAVES, LEAVES),
-    **dict.fromkeys(("bot.live", "bot.logs"), ("storage",)),
+    **dict.fromkeys(("bot.live", "bot.watch"), ("storage",)),
     "bot.policy": ("storage", "bot.durations", "bot.toml_file"),
     "bot.tools": ("storage", "bot.policy", *LEAVES),
     "bot.agent": ("bot.policy", "bot.tools", *LEAVES),

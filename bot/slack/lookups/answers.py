@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 from bot.clock import Clock
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.signals import Signals
+from bot.watch.passages import Work
 
 log = logging.getLogger("countersign.lookups")
 SHORT, LONG = (
@@ -161,18 +163,20 @@ class Answers:
             kind = key[0]
             if kind not in self._pools:
                 self._pools[kind] = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=kind)
-            self._pools[kind].submit(self._fly, key, flight, ask)
+            self._pools[kind].submit(copy_context().run, self._fly, key, flight, ask)
         return flight
 
     def _fly(self, key: Key, flight: _Flight, ask: Callable[[str], Any]) -> None:
         """Ask, remember, and tell whoever waits."""
         at, value, failure = self._clock.now(), None, None
-        try:
-            value = ask(key[1])
-        except LookupFailedError as error:
-            failure = error
-        except Exception as error:  # noqa: BLE001 - whoever wants it is refused
-            failure = LookupFailedError(type(error).__name__)
+        with self._signals.watch.over(Work.LOOK_UP, key[0]) as passage:
+            try:
+                value = ask(key[1])
+            except LookupFailedError as error:
+                failure = error
+            except Exception as error:  # noqa: BLE001 - whoever wants it is refused
+                failure = LookupFailedError(type(error).__name__)
+            passage.end = "" if failure is None else "failed"
         with self._lock:
             if self._flights.get(key) is flight:
                 del self._flights[key]

@@ -25,6 +25,7 @@ from bot.slack.outbox.memory import Memory, Posted
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.render import Renderer, blocks_of
+from bot.watch.passages import Work
 from storage import moves, outbox, runs
 from storage.models import Message
 from storage.patience import passes, reason
@@ -68,7 +69,8 @@ class Sender:
         Raises what the database could not.
         """
         try:
-            self._dispatch(row)
+            with self._signals.watch.over(Work.POST, row.kind, run_id=row.run_id):
+                self._dispatch(row)
             return True
         except SlackApiError as error:
             return self._failed(row, error)

@@ -1,0 +1,221 @@
+"""What the bot is at work on at this moment, on each thread: for the log, the metrics, the traces.
+
+A passage is one piece of work from its beginning to its end: a delivery that is decided, a turn of
+the model, a tool that runs, a call to Slack. Passages stand within one another; an inner one is
+about the request and the call of the outer one, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, Token
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from storage import audit_log
+from storage.audit_log import Appended
+
+log = logging.getLogger("countersign.watch")
+P = ParamSpec("P")
+S = TypeVar("S", bound="_Watched")
+R = TypeVar("R")
+
+
+class Work(StrEnum):
+    """What a passage does; a closed set."""
+
+    ACKNOWLEDGE = "acknowledge"  # what arrived, up to its acknowledgement
+    TICK = "tick"  # one pass of the loop
+    DECIDE = "decide"  # one delivery is taken from the inbox
+    ADVANCE = "advance"  # one worker with one run, from its claim until it lets go
+    TURN = "turn"  # one turn of the model, with all its tries
+    MODEL = "model"  # one request to the model
+    TOOL = "tool"  # one call runs
+    POST = "post"  # one message of the outbox is sent, or drawn again
+    SLACK = "slack"  # one call of Slack's Web API
+    LOOK_UP = "look_up"  # one question about a person, a group or a channel
+
+
+class Incident(StrEnum):
+    """What happens at one moment and is no row of the audit; a closed set."""
+
+    POLICY_REFUSED = "policy_refused"  # a new policy file could not be used
+    PAUSE = "pause"  # Slack wants not to be asked for a while
+
+
+class Passage:
+    """One piece of work; made by `Lookout.over`, used in a `with`."""
+
+    __slots__ = (
+        "_began",
+        "_token",
+        "_watch",
+        "about",
+        "amounts",
+        "begun_at",
+        "call_id",
+        "end",
+        "run_id",
+        "seconds",
+        "since",
+        "span",
+        "within",
+        "work",
+    )
+
+    def __init__(
+        self,
+        watch: Lookout,
+        work: Work,
+        about: str,
+        run_id: str,
+        call_id: str,
+        since: datetime | None,
+    ) -> None:
+        """`about`: of what there are several: a tool's name, a method of Slack's.
+
+        `since`: when what is done now began to wait for it.
+        """
+        self._watch, self.work, self.about = watch, work, about
+        self.run_id, self.call_id, self.since = run_id, call_id, since
+        self.within: Passage | None = None
+        self.end = ""  # how it ended, where that is not well: a code or a kind, never words
+        self.amounts: dict[str, int] = {}
+        self.begun_at: datetime
+        self.seconds = 0.0
+        self.span = 0  # its number in a trace, once one is needed
+        self._token: Token[Passage | None]
+
+    def __enter__(self) -> Passage:
+        self.within = _CURRENT.get()
+        if self.within is not None and not self.run_id:
+            self.run_id, self.call_id = self.within.run_id, self.call_id or self.within.call_id
+        self._token = _CURRENT.set(self)
+        self.begun_at, self._began = self._watch.now(), time.perf_counter()
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        """Tell whoever watches; raises nothing of its own."""
+        self.seconds = time.perf_counter() - self._began
+        if error is not None and not self.end:
+            self.end = type(error).__name__
+        _CURRENT.reset(self._token)
+        self._watch.ended(self)
+
+    @property
+    def ended_at(self) -> datetime:
+        """When it ended."""
+        return self.begun_at + timedelta(seconds=self.seconds)
+
+
+_CURRENT: ContextVar[Passage | None] = ContextVar("passage", default=None)
+# These begin without knowing whose they are: it is told by what they write down.
+_ADOPTS = (Work.DECIDE,)
+
+
+class Watcher(Protocol):
+    """Whoever is told what has been done; on the thread that did it, which waits for it."""
+
+    def ended(self, passage: Passage) -> None:
+        """A piece of work is over."""
+        ...
+
+    def heard(self, facts: Sequence[Appended]) -> None:
+        """These rows of the audit are committed."""
+        ...
+
+    def happened(self, what: Incident, about: str) -> None:
+        """It has happened just now."""
+        ...
+
+
+class Lookout:
+    """Where work is reported; one per process, any thread."""
+
+    def __init__(
+        self,
+        watchers: Sequence[Watcher] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Tell the `watchers`; without one, only the log learns whose a line is."""
+        self._watchers, self.now = tuple(watchers), now
+
+    def over(
+        self,
+        work: Work,
+        about: str = "",
+        *,
+        run_id: str = "",
+        call_id: str = "",
+        since: datetime | None = None,
+    ) -> Passage:
+        """Return a passage for a `with`."""
+        return Passage(self, work, about, run_id, call_id, since)
+
+    def ended(self, passage: Passage) -> None:
+        """Tell of a passage that is over."""
+        for each in self._watchers:
+            _tell(each.ended, passage)
+
+    def heard(self, facts: Sequence[Appended]) -> None:
+        """Log rows of the audit that are committed, and tell of them."""
+        if not facts:
+            return
+        _adopt(facts)
+        _tell(audit_log.tell, facts)
+        for each in self._watchers:
+            _tell(each.heard, facts)
+
+    def happened(self, what: Incident, about: str = "") -> None:
+        """Tell of it."""
+        for each in self._watchers:
+            _tell(each.happened, what, about)
+
+
+class _Watched(Protocol):
+    """What has methods that are passages."""
+
+    @property
+    def watch(self) -> Lookout:
+        """Where they are reported."""
+        ...
+
+
+def whose() -> tuple[str, str]:
+    """Return the ids of the run and the call that this thread is at work on, "" for none."""
+    passage = _CURRENT.get()
+    return (passage.run_id, passage.call_id) if passage is not None else ("", "")
+
+
+def watched(
+    work: Work,
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Mark a method as a passage, of an object with `watch`; its first argument is the run's id."""
+
+    def mark(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+        @wraps(method)
+        def passing(self: S, /, *args: P.args, **named: P.kwargs) -> R:
+            with self.watch.over(work, run_id=str(args[0]) if args else ""):
+                return method(self, *args, **named)
+
+        return passing
+
+    return mark
+
+
+def _tell(watcher: Callable[..., None], *what: Any) -> None:
+    """Nothing that watches the work may stop it."""
+    try:
+        watcher(*what)
+    except Exception:
+        log.exception("what was done could not be told")
+
+
+def _adopt(facts: Sequence[Appended]) -> None:
+    passage = _CURRENT.get()
+    if passage is not None and not passage.run_id and passage.work in _ADOPTS:
+        passage.run_id = next((each.run_id for each in facts if each.run_id), "")

@@ -1,0 +1,44 @@
+"""The log as JSON, caught for a test."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bot.watch.logs import LogFormat, make_handler
+
+
+class Lines:
+    """What was written to the log meanwhile."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self.handler = make_handler(LogFormat.JSON, self._stream)
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return self._stream.getvalue()
+
+    def read(self, **fields: Any) -> list[dict[str, Any]]:
+        """The lines that have these fields; raises ValueError unless each line is JSON."""
+        found = [json.loads(each) for each in self.text.splitlines()]
+        return [each for each in found if fields.items() <= each.items()]
+
+
+@contextmanager
+def json_lines(level: int = logging.INFO) -> Iterator[Lines]:
+    """Catch the log while the `with` lasts."""
+    lines, root = Lines(), logging.getLogger()
+    before = root.level
+    root.addHandler(lines.handler)
+    root.setLevel(level)
+    try:
+        yield lines
+    finally:
+        root.setLevel(before)
+        root.removeHandler(lines.handler)

@@ -1,0 +1,96 @@
+"""The log in JSON: what a line says of itself, and what it never says."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+
+import pytest
+
+from bot.watch.passages import Lookout, Passage, Work, whose
+from storage.masking import MASK
+from tests.watch.log_lines import json_lines
+
+log = logging.getLogger("countersign.test")
+
+
+def test_a_line_says_what_its_template_names() -> None:
+    """Ids that stand in a line's template are fields, whatever its other values say."""
+    with json_lines() as lines:
+        log.warning("run %s call %s: %d%% done, run %s", "r1", "c1", 50, "r2")
+        log.warning("message %s (%s): %s", 7, "card", "run r9 failed")
+        log.warning("delivery %s failed", 3)
+    first, second, third = lines.read()
+    assert first["event"] == "run %s call %s: %d%% done, run %s"
+    assert first["message"] == "run r1 call c1: 50% done, run r2"
+    assert (first["run_id"], first["call_id"]) == ("r1", "c1")
+    assert (second["message_id"], "run_id" in second) == ("7", False)
+    assert third["delivery"] == "3"
+    assert {each["level"] for each in (first, second, third)} == {"warning"}
+    assert first["time"].endswith("Z")
+
+
+def test_a_line_is_about_what_its_thread_is_at_work_on() -> None:
+    """Lines of libraries have the ids of the passage, also on a thread that was begun within it."""
+    library = logging.getLogger("some.library")
+    with json_lines() as lines, ThreadPoolExecutor(1) as pool:
+        with Lookout().over(Work.ADVANCE, run_id="r1"):
+            library.warning("outer")
+            with Lookout().over(Work.TOOL, "note", call_id="c1"):
+                pool.submit(copy_context().run, library.warning, "on another thread").result()
+            library.warning("again")
+        library.warning("about nothing")
+    told = [(each["message"], each.get("run_id"), each.get("call_id")) for each in lines.read()]
+    assert told == [
+        ("outer", "r1", None),
+        ("on another thread", "r1", "c1"),
+        ("again", "r1", None),
+        ("about nothing", None, None),
+    ]
+
+
+def test_secrets_are_masked_in_every_field() -> None:
+    """In the text, the fields, what looks like a template, and the traceback, which is one line."""
+    token = "xoxb-123456789012-abc"
+    with json_lines() as lines:
+        log.info("with %s", token)
+        log.info(f"formatted {token}")
+        log.info("row", extra={"fact": {"details": {"why": [token]}, "actor": token}})
+        try:
+            raise ValueError(f"it was {token}")
+        except ValueError:
+            log.exception("run %s: failed", "r1")
+    assert len(lines.read()) == 4
+    assert "123456789012" not in lines.text
+    assert lines.text.count(f"xoxb-{MASK}") == 6
+    [failed] = lines.read(run_id="r1")
+    assert "ValueError: it was xoxb-" in failed["exception"]
+    assert "\n" in failed["exception"]
+
+
+def test_what_libraries_hang_on_a_line_is_left_out() -> None:
+    """Only fields that this project names are written, whatever a record carries."""
+    with json_lines() as lines:
+        log.info("job done", extra={"job": {"args": {"amount": 40}}, "run_id": "forged"})
+    [line] = lines.read()
+    assert set(line) == {"time", "level", "logger", "event", "message", "thread"}
+
+
+def test_a_watcher_that_fails_stops_nothing() -> None:
+    """What a watcher raises is logged, and the work goes on."""
+
+    class Broken:
+        def ended(self, passage: Passage) -> None:
+            raise RuntimeError("broken")
+
+        def heard(self, facts: object) -> None: ...
+
+        def happened(self, what: object, about: str) -> None: ...
+
+    with json_lines() as lines:
+        with pytest.raises(LookupError), Lookout([Broken()]).over(Work.TICK) as passage:
+            raise LookupError("of the work itself")
+        assert whose() == ("", "")
+    assert passage.end == "LookupError"
+    assert [each["message"] for each in lines.read()] == ["what was done could not be told"]
