@@ -24,8 +24,9 @@ def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs, output:
     """The deadline falls: a pending call is denied.
 
     An unknown one is given up. `output`: what the model is told of a pending one, else as `words`.
+    False where it is not due, or somebody has ended it meanwhile.
     """
-    if call.deadline is None or call.deadline > at:
+    if call.deadline is None or call.deadline > at or not calls.waits(call):
         return False
     if call.status is C.UNKNOWN:
         where = (

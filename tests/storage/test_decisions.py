@@ -142,6 +142,8 @@ def test_the_deadline_denies_once(store: Store) -> None:
     ]
     assert "not a person's rejection" in seeded.call().output
     assert isinstance(vote(seeded), Decided)
+    with store.write() as tx:  # somebody else had read that it was due
+        assert not endings.expire(tx, seeded.call(), at=AT, words=outputs)
 
 
 def test_no_deadline_never_falls(store: Store) -> None:
