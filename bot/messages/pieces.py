@@ -28,6 +28,8 @@ COMPACT_LIMIT = 100  # characters of one argument on a decided card
 COMPACT_TOTAL = 450  # after so many, further arguments are only counted
 AGENT = 60  # characters of the name of whoever proposed a call
 NAMED = 3  # arguments named among what is not shown in full; more are counted
+FINAL = "This cannot be undone."
+SURE_LIMIT = 240  # characters of what that is about, where it is asked a second time
 SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
 ALL_ROWS = "All rows as a file (approvers)"
 WHERE_ALL_ROWS = f"Not all rows are shown here. The menu of the card (⋯) has “{ALL_ROWS}”."
@@ -81,6 +83,27 @@ class Piece:
         if each < LEAST:
             return ()
         return self.draw([plain(text, each, BEGINNING_LINES) for text in self.texts])
+
+
+@dataclass(frozen=True, slots=True)
+class Sure:
+    """What is asked a second time before something is approved that cannot be undone; plain."""
+
+    title: str
+    text: str
+    yes: str
+
+
+def sure_of(effect: str) -> Sure:
+    """Ask about one call."""
+    return Sure("Approve this?", f"{plain(effect, SURE_LIMIT)}\n\n{FINAL}", "Approve")
+
+
+def sure_of_all(effects: Sequence[str], count: int, which: str = "all") -> Sure:
+    """Ask about `count` calls approved together, of which these cannot be undone."""
+    text = plain("\n".join(f"• {effect}" for effect in effects), SURE_LIMIT)
+    what = f"{FINAL.removesuffix('.')}:\n{text}"
+    return Sure(f"Approve {which} {count}?", what, f"Approve {which}")
 
 
 def shown(text: str, instead: str) -> str:

@@ -27,6 +27,7 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import (
+    FINAL,
     SHOWN_TO_NOBODY,
     WHERE_ALL_ROWS,
     effect_of,
@@ -91,7 +92,7 @@ def _review_blocks(call: CallView) -> list[Json]:
     if call.covered:
         blocks.append(context("revealed", [plain_text(revealed(call.covered))]))
     if call.does == "destructive":
-        blocks.append(section("final", mrkdwn("⚠️ *This cannot be undone.*")))
+        blocks.append(section("final", mrkdwn(f"⚠️ *{FINAL}*")))
     if effect_of(call) != headline(call):
         blocks += _rich(
             "effect", [line(words(chunk, bold=True)) for chunk in chunks(effect_of(call))]

@@ -134,6 +134,16 @@ class OperatorActs:
         targets = [CallTarget(each.id, each.revision) for each in waiting]
         return Typed(made, partial(self._voted, Verb.APPROVE, targets))
 
+    def send_back(self, asking: Asking) -> Typed | InTheWay:
+        """Have the plan of a call made anew."""
+        found = self._about(asking.target)
+        if isinstance(found, InTheWay):
+            return found
+        if not 0 < len(asking.words) <= MAX_WORDS or is_question(found.call):
+            return InTheWay(sentences.not_sent_back(MAX_WORDS))
+        made = deliveries.send_back(found.target, asking.words, found.run, self._operator)
+        return Typed([made], _unless_refused(sentences.sent_back()))
+
     def edit(self, asking: Asking) -> Typed | InTheWay:
         """Change arguments of a call, checked as the dialog's are."""
         found = self._about(asking.target)

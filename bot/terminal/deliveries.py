@@ -31,6 +31,12 @@ def vote(verb: Verb, target: CallTarget, words: str, run: Run, person: str) -> D
     )
 
 
+def send_back(target: CallTarget, words: str, run: Run, person: str) -> Delivery:
+    """Build the delivery: `person` has the plan of this call made anew, as these words say."""
+    state: State = {Field.WORDS: {Entry.TEXT: {"value": words}}}
+    return submission(Dialog.SEND_BACK, target, state, run, person)
+
+
 def submission(dialog: Dialog, target: CallTarget, state: State, run: Run, person: str) -> Delivery:
     """Build the delivery of a dialog that `person` has filled in."""
     view = {

@@ -95,7 +95,7 @@ class Following:
         state = f"{run.id}:{run.status}:{run.fence}"  # each time somebody has worked on it
         if state != self._state:
             self._state = state
-            yield Happening(Happens.STATE, run.id, run.status)
+            yield Happening(Happens.STATE, run.id, run.status, id=state)
 
     def _newest(self, tx: Transaction) -> Run | None:
         run = runs.get(tx, self._run_id)
@@ -122,8 +122,8 @@ class Following:
         """One of them: the agent's words, or a line of the bot's own. Looks names up."""
         text = self._host.named(str(outbox.body(row).get("text") or ""))
         if row.kind is MessageKind.ANSWER:
-            return Happening(Happens.ANSWER, row.run_id, neutral_markdown(text))
-        return Happening(Happens.NOTICE, row.run_id, plainly(text))
+            return Happening(Happens.ANSWER, row.run_id, neutral_markdown(text), id=row.key)
+        return Happening(Happens.NOTICE, row.run_id, plainly(text), id=row.key)
 
 
 def _waits(told: Happening) -> bool:

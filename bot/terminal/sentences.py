@@ -52,6 +52,16 @@ def heard() -> str:
     return "The agent has it."
 
 
+def not_sent_back(most: int) -> str:
+    """A plan goes back with words, and a question is no plan."""
+    return f"A plan goes back with what to do otherwise, in {most} characters at most."
+
+
+def sent_back() -> str:
+    """The plan gives way to another one."""
+    return "Sent back; the agent makes another plan."
+
+
 def nothing_to_edit() -> str:
     """Neither a question nor what policy let run is edited."""
     return "There is nothing to edit in it."

@@ -69,6 +69,7 @@ class Terminal:
             Wish.APPROVE: acts.vote,
             Wish.REJECT: acts.vote,
             Wish.APPROVE_PLAN: acts.approve_plan,
+            Wish.SEND_BACK: acts.send_back,
             Wish.EDIT: acts.edit,
             Wish.ANSWER: acts.answer,
             Wish.SAY: acts.say,

@@ -27,6 +27,7 @@ class Wish(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"  # words: why
     APPROVE_PLAN = "approve_plan"  # all that waits in it; the target: a plan with its revision
+    SEND_BACK = "send_back"  # its plan is made anew; words: how
     EDIT = "edit"  # values: what was changed
     ANSWER = "answer"  # a question; values, or words where it asks for one
     DECLINE = "decline"  # they cannot say
@@ -81,6 +82,7 @@ class Happening:
     run: str
     text: str = ""
     call: CallShown | None = None
+    id: str = ""  # of an answer, a notice or a state: the same each time it is told
 
 
 _ANSWERING, _HAPPENING = TypeAdapter(Answering), TypeAdapter(Happening)

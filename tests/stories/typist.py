@@ -72,6 +72,10 @@ class Typist:
         """Type a line."""
         os.write(self._ours, line.encode() + b"\n")
 
+    def press(self, keys: str) -> None:
+        """Press these keys, and not Enter."""
+        os.write(self._ours, keys.encode())
+
     def end(self) -> int:
         """Press Ctrl-D, and return the exit code."""
         os.write(self._ours, b"\x04")

@@ -5,31 +5,24 @@ It decides nothing, and nothing that is typed without a "/" is anything but word
 
 from __future__ import annotations
 
-import socket
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import monotonic
 
-from bot.cli.chat.filling_in import fill_in
+from bot.cli.chat.acts import Numbers, TypedActs
+from bot.cli.chat.editor import editor
+from bot.cli.chat.feed import Feed
 from bot.cli.chat.lines import Lines, as_typed, wait
 from bot.cli.chat.painter import Painter
-from bot.cli.chat.words import HELP, LIKE_THIS, PROMPT, SHORT, is_told
-from bot.cli.terminal.asking import NoBotError, connected, heard
-from bot.surfaces.private_socket import GarbledError
-from bot.terminal.shown import CallShown
-from bot.terminal.wire import (
-    Answering,
-    Asking,
-    Happening,
-    Happens,
-    Wish,
-    read_answering,
-    read_happening,
-    write_line,
-)
+from bot.cli.chat.words import AWAY, BACK, GREETING, NOT_BACK, PROMPT, QUIT, is_told
+from bot.cli.console import harmless
+from bot.cli.terminal.asking import NoBotError, heard
+from bot.terminal.wire import Answering, Asking, Happening, Happens, Wish
 from storage.states import RUN_OPEN, RunStatus
 
 PAUSE = 0.4  # seconds for what comes of what was typed, before there is a prompt again
+AGAIN = 1.0  # seconds between two looks whether the bot is there again
+PATIENCE = 60.0  # seconds for which a pipe waits for it
 
 
 class Conversation:
@@ -39,13 +32,15 @@ class Conversation:
         """`bot`: where it listens; `run`: a request of the chat that goes on, "" for a new one."""
         self._bot = bot
         self._painter = painter
-        self._run = run
+        self._feed = Feed(bot)
+        self._feed.run = run
         self._typed = Lines(sys.stdin.fileno())
-        self._following: socket.socket | None = None
-        self._news: Lines | None = None
+        self._is_at_terminal = sys.stdin.isatty()
+        self._editor = editor()
+        self._numbers = Numbers()
+        self._acts = TypedActs(painter, self._numbers, self._ask, self._line)
         self._state: RunStatus | None = None
-        self._numbers: list[str] = []  # ids of calls without their revisions, as they came
-        self._shown: dict[str, CallShown] = {}
+        self._met = False
         self._prompted = False
         self._ended = False
 
@@ -54,70 +49,117 @@ class Conversation:
 
         Raises NoBotError.
         """
-        if self._run:
-            self._follow(self._run)
-        elif sys.stdin.isatty():
-            self._painter.say("Ask for something, or /help. Slack keeps what is said here.")
+        if self._feed.run:
+            self._follow(self._feed.run)
+        elif self._is_at_terminal:
+            self._painter.say(GREETING)
         try:
             while not self._ended:
                 self._step()
         finally:
-            if self._following is not None:
-                self._following.close()
+            self._feed.close()
         return 0
 
     @property
     def _works(self) -> bool:
         """Whether something is still to come that nobody has to type for."""
-        if self._news is None:
+        if self._feed.lines is None:
             return False
         return self._state is None or self._state in RUN_OPEN - {RunStatus.WAITING}
 
     def _step(self) -> None:
         """Take one thing that happened, or one line that was typed."""
-        if self._news and self._news.has_line:
-            self._happened(self._news)
+        news = self._feed.lines
+        if news and news.has_line:
+            self._happened()
             return
-        waits = sys.stdin.isatty() or not self._works  # a pipe's next line waits for its turn
-        sides = [self._news] if self._news else []
-        if waits and (self._typed.has_line or not self._typed.is_over):
-            sides.append(self._typed)
+        waits = self._is_at_terminal or not self._works  # a pipe's next line waits for its turn
         if not self._works and not self._prompted and waits:
-            if self._news:
-                wait([self._news], PAUSE)
-                if self._news.has_line:
+            if news:
+                wait([news], PAUSE)
+                if news.has_line or news.is_over:
+                    self._happened()
                     return
+            if self._editor and not self._typed_ahead():
+                self._edit_line(news)
+                return
             self._painter.prompt(PROMPT)
             self._prompted = True
         if not self._works and self._typed.is_over and not self._typed.has_line:
             self._ended = True
             return
+        sides = [news] if news else []
+        if waits and (self._typed.has_line or not self._typed.is_over):
+            sides.append(self._typed)
         wait(sides)
-        if self._news and self._happened(self._news):
+        if news and self._happened():
             return
         if waits and (line := self._typed.take()) is not None:
             self._prompted = False
             self._take(as_typed(line))
 
-    def _happened(self, news: Lines) -> bool:
+    def _typed_ahead(self) -> bool:
+        """Return whether a line, or the end, was typed while there was no prompt."""
+        if not self._typed.is_over:
+            wait([self._typed], 0)
+        return self._typed.has_line or self._typed.is_over
+
+    def _edit_line(self, news: Lines | None) -> None:
+        """Take a line that is typed with the keys of an editor, unless something comes first."""
+        assert self._editor is not None
+        self._painter.still()
+        try:
+            line = self._editor.ask(
+                PROMPT, self._painter.prompt_style, news=news.source if news else None, kept=True
+            )
+        except EOFError:
+            self._painter.say("")
+            self._ended = True
+            return
+        if line is not None:
+            self._take(as_typed(line.encode("utf-8", "replace")))
+        elif news:
+            wait([news])
+            self._happened()
+
+    def _happened(self) -> bool:
         """Draw the next thing that happened; return whether there was one."""
-        line = news.take()
-        if line is None:
-            if news.is_over:
-                again = f"`countersign chat --go-on {self._run}` goes on with it"
-                raise NoBotError(f"The bot has ended the chat; once it is there again, {again}.")
+        if (found := self._feed.take()) is not None:
+            self._draw(found)
+        elif self._feed.is_away:
+            self._await_the_bot()
+        else:
             return False
-        self._draw(_understood(line))
         return True
+
+    def _await_the_bot(self) -> None:
+        """Say that the bot has stopped, and go on once it is there again."""
+        self._begin_line()
+        self._painter.say(AWAY if self._is_at_terminal else NOT_BACK)
+        since = monotonic()
+        while not self._feed.again():
+            if not self._is_at_terminal:
+                if monotonic() - since > PATIENCE:
+                    again = f"`countersign chat --go-on {self._feed.run}` goes on with it"
+                    raise NoBotError(f"The bot has not come back. Once it is there, {again}.")
+                wait([], AGAIN)
+                continue
+            wait([self._typed], AGAIN)
+            line = self._typed.take()
+            if self._typed.is_over or (line is not None and as_typed(line) in QUIT):
+                self._ended = True
+                return
+            if line is not None:
+                self._painter.say(NOT_BACK)
+        self._painter.say(BACK)
 
     def _draw(self, found: Happening) -> None:
         """Draw one thing; above the prompt, which is asked for again."""
-        painter, number = self._painter, self._number(found.call) if found.call else 0
+        painter, number = self._painter, self._numbers.of(found.call) if found.call else 0
         if found.call and not is_told(found.call):
             return
-        if self._prompted and found.kind is not Happens.STATE:
-            self._prompted = False
-            painter.say("")
+        if found.kind is not Happens.STATE:
+            self._begin_line()
         match found:
             case Happening(Happens.WORDS, text=text):
                 painter.words(text)
@@ -131,158 +173,72 @@ class Conversation:
                 painter.notice(text)
             case Happening(Happens.CALL, call=call) if call is not None:
                 painter.call(number, call)
-            case Happening(Happens.STATE, run=run, text=text):
-                self._run, self._state = run, RunStatus(text)
+            case Happening(Happens.STATE, text=text):
+                self._state = RunStatus(text)
                 if self._state is RunStatus.FAILED:
                     painter.say("It could not go on; /retry tries again.")
 
-    def _number(self, call: CallShown) -> int:
-        """Remember a call as it is shown, and return what it is called here."""
-        name = call.id.rpartition(":")[0]
-        if name not in self._numbers:
-            self._numbers.append(name)
-        self._shown[name] = call
-        return self._numbers.index(name) + 1
+    def _begin_line(self) -> None:
+        """Leave the prompt that stands there; it is asked for again."""
+        if self._prompted:
+            self._prompted = False
+            self._painter.say("")
 
     def _take(self, line: str) -> None:
         """Do what was typed."""
         word, _, rest = line.partition(" ")
-        if not line:
-            return
-        if not line.startswith("/"):
+        if word in QUIT:
+            self._ended = True
+        elif word in ("/cancel", "/retry"):
+            self._about_request(Wish.CANCEL if word == "/cancel" else Wish.RETRY)
+        elif word.startswith("/"):
+            self._acts.take(word, rest)
+        elif line:
             self._say(line)
-        elif act := self._acts().get(SHORT.get(word, word)):
-            act(rest.strip())
-        else:
-            self._painter.say(f"There is no {word}; /help tells what there is.")
-
-    def _acts(self) -> Mapping[str, Callable[[str], None]]:
-        return {
-            "/help": lambda _: self._painter.say(HELP),
-            "/quit": lambda _: self._quit(),
-            "/pending": lambda _: self._pending(),
-            "/approve": lambda rest: self._about("/approve", Wish.APPROVE, rest),
-            "/reject": lambda rest: self._about("/reject", Wish.REJECT, rest, needs="why not"),
-            "/answer": self._answer,
-            "/decline": lambda rest: self._about("/decline", Wish.DECLINE, rest),
-            "/done": lambda rest: self._about("/done", Wish.DONE, rest),
-            "/not-done": lambda rest: self._about("/not-done", Wish.NOT_DONE, rest),
-            "/again": lambda rest: self._about("/again", Wish.AGAIN, rest),
-            "/all": self._all,
-            "/edit": self._edit,
-            "/show": self._show,
-            "/cancel": lambda _: self._about_request(Wish.CANCEL),
-            "/retry": lambda _: self._about_request(Wish.RETRY),
-        }
-
-    def _quit(self) -> None:
-        self._ended = True
 
     def _say(self, words: str) -> None:
         """Have the agent hear it, and follow what comes of it."""
-        answer = self._ask(Asking(Wish.SAY, self._run, words))
+        answer = self._ask(Asking(Wish.SAY, self._feed.run, words))
         if answer.counted and answer.run:
             self._state = None
             self._follow(answer.run)
 
     def _follow(self, run: str) -> None:
-        """Hear what happens in the chat of this request, unless that is heard already."""
-        self._run = run
-        if self._following is not None:
-            return
-        with connected(self._bot) as line:
-            line.sendall(write_line(Asking(Wish.FOLLOW, run)))
-            line.settimeout(None)
-            self._following = line.dup()
-        self._news = Lines(self._following.fileno())
-
-    def _pending(self) -> None:
-        found = self._ask(Asking(Wish.PENDING)).calls
-        for each in found:
-            self._painter.call(self._number(each), each)
-        if not found:
-            self._painter.say("Nothing waits for you.")
-
-    def _show(self, rest: str) -> None:
-        if (call := self._named(rest, "/show 1")) is None:
-            return
-        for each in self._ask(Asking(Wish.LOOK, call.id)).calls:
-            self._painter.call(self._number(each), each)
-
-    def _about(self, name: str, wish: Wish, rest: str, needs: str = "") -> None:
-        """Do this to the call of that number, as it was shown; words come behind it."""
-        number, _, words = rest.partition(" ")
-        if (call := self._named(number, f"{name} 1")) is None:
-            return
-        if needs and not words.strip():
-            self._painter.say(f"Say {needs}: {name} {number} …")
-            return
-        self._ask(Asking(wish, call.id, words.strip()), aloud=True)
-
-    def _all(self, rest: str) -> None:
-        if (call := self._named(rest, "/all 1")) is None:
-            return
-        if not call.plan:
-            self._painter.say("Nothing else of its plan waits.")
-            return
-        self._ask(Asking(Wish.APPROVE_PLAN, call.plan), aloud=True)
-
-    def _edit(self, rest: str) -> None:
-        if (call := self._named(rest, "/edit 1")) is None:
-            return
-        values = fill_in(call.fields, self._line, self._painter)
-        if values:
-            self._ask(Asking(Wish.EDIT, call.id, values=values), aloud=True)
-        elif values is not None:
-            self._painter.say("Nothing is changed.")
-
-    def _answer(self, rest: str) -> None:
-        number, _, words = rest.partition(" ")
-        if (call := self._named(number, "/answer 1 words")) is None:
-            return
-        if words.strip() and len(call.fields) == 1:
-            self._ask(Asking(Wish.ANSWER, call.id, words.strip()), aloud=True)
-        elif values := fill_in(call.fields, self._line, self._painter):
-            self._ask(Asking(Wish.ANSWER, call.id, values=values), aloud=True)
+        self._feed.follow(run)
+        self._met = True
 
     def _about_request(self, wish: Wish) -> None:
-        if self._run:
-            self._ask(Asking(wish, self._run), aloud=True)
+        if self._feed.run:
+            self._ask(Asking(wish, self._feed.run), aloud=True)
         else:
             self._painter.say("There is no request yet.")
 
-    def _named(self, number: str, example: str) -> CallShown | None:
-        """Return the call of that number; without a number, the only one that waits for them."""
-        if number.isdecimal() and 0 < int(number) <= len(self._numbers):
-            return self._shown[self._numbers[int(number) - 1]]
-        open_ = [each for each in self._shown.values() if each.may]
-        if not number and len(open_) == 1:
-            return open_[0]
-        self._painter.say(LIKE_THIS.format(example=example))
-        return None
-
     def _line(self, question: str) -> str | None:
         """Ask for a line; None at the end of what is typed."""
+        if self._editor and not self._typed_ahead():
+            self._painter.still()
+            try:
+                typed = self._editor.ask(harmless(question), self._painter.prompt_style)
+            except EOFError:
+                return None
+            return None if typed is None else as_typed(typed.encode("utf-8", "replace"))
         self._painter.prompt(question)
         wait([self._typed])
         line = self._typed.take()
         return None if line is None else as_typed(line)
 
-    def _ask(self, asking: Asking, *, aloud: bool = False) -> Answering:
-        """Say it to the bot; what went wrong is drawn, and what came of it where that is wanted."""
-        answer = heard(self._bot, asking)
+    def _ask(self, asking: Asking, aloud: bool = False) -> Answering:
+        """Say it to the bot; what went wrong is drawn, and what came of it where that is wanted.
+
+        Raises NoBotError where the bot was never there, or nobody sits at a terminal.
+        """
+        try:
+            answer = heard(self._bot, asking)
+        except NoBotError as error:
+            if not self._met or not self._is_at_terminal:
+                raise
+            answer = Answering(False, str(error))
+        self._met = True
         if answer.sentence and (aloud or not answer.counted):
             self._painter.say(answer.sentence)
         return answer
-
-
-def _understood(line: bytes) -> Happening:
-    """Return what the bot says that happened; raises NoBotError where it says something else."""
-    try:
-        return read_happening(line)
-    except GarbledError:
-        pass
-    try:  # that it tells nothing, and why
-        raise NoBotError(read_answering(line).sentence)
-    except GarbledError:
-        raise NoBotError("The bot said something that is not understood.") from None

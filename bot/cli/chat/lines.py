@@ -32,7 +32,10 @@ class Lines:
 
     def read(self) -> None:
         """Take in what has come; blocks where nothing has."""
-        part = os.read(self.source, 65_536)
+        try:
+            part = os.read(self.source, 65_536)
+        except ConnectionResetError:  # the other side was killed
+            part = b""
         if not part:
             self.is_over = True
             if self._rest:  # a last line without an end

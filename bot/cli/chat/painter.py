@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from bot.cli.console import harmless, say
+from bot.messages.pieces import FINAL
 from bot.terminal.shown import CallShown, May
 from storage.states import CallStatus
 
@@ -61,6 +62,15 @@ class Painter(Protocol):
 
     def prompt(self, text: str) -> None:
         """Ask for a line."""
+        ...
+
+    @property
+    def prompt_style(self) -> str:
+        """The escape sequence before a prompt, where another one draws that; "" for none."""
+        ...
+
+    def still(self) -> None:
+        """Draw nothing over what is there, until something happens."""
         ...
 
 
@@ -128,7 +138,7 @@ class PlainPainter:
 
     def _details(self, call: CallShown) -> None:
         if call.is_final:
-            say("    This cannot be undone.")
+            say(f"    {FINAL}")
         for label, text in details(call):
             for line in harmless(text).splitlines():
                 say(f"    {harmless(label)}: {line}")
@@ -138,3 +148,11 @@ class PlainPainter:
         if sys.stdin.isatty():
             sys.stdout.write(harmless(text))
             sys.stdout.flush()
+
+    @property
+    def prompt_style(self) -> str:
+        """None: readers that speak would read it out."""
+        return ""
+
+    def still(self) -> None:
+        """Nothing moves here."""

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from bot.cli.chat.painter import details, keys, stands
 from bot.cli.console import harmless
+from bot.messages.pieces import FINAL
 from bot.terminal.shown import CallShown
 from storage.states import CallStatus
 
@@ -91,7 +92,7 @@ class RichPainter:
         if call.status is not CallStatus.PENDING:
             parts.insert(0, Text(stands(call), style=colour))
         elif call.is_final:
-            parts.insert(0, Text("This cannot be undone.", style="bold red"))
+            parts.insert(0, Text(FINAL, style="bold red"))
         if effect.cell_len + MARGIN > self._width:  # a title is one line
             parts.insert(0, effect)
         else:
@@ -102,8 +103,13 @@ class RichPainter:
 
     def prompt(self, text: str) -> None:
         """Ask for a line."""
-        self._still()
+        self.still()
         self._console.print(Text(harmless(text), style="bold cyan"), end="")
+
+    @property
+    def prompt_style(self) -> str:
+        """The same, where colours are drawn."""
+        return "\x1b[1;36m" if self._console.color_system else ""
 
     def _table(self, call: CallShown) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -117,7 +123,7 @@ class RichPainter:
     def _markdown(self, text: str) -> Markdown:
         return Markdown(harmless(text), hyperlinks=False, code_theme="ansi_dark")
 
-    def _still(self) -> None:
+    def still(self) -> None:
         """Leave what grows as it is, before anything else is drawn."""
         if self._live is not None:
             self._live.transient = False
@@ -125,5 +131,5 @@ class RichPainter:
             self._live, self._said = None, ""
 
     def _put(self, what: RenderableType) -> None:
-        self._still()
+        self.still()
         self._console.print(what, width=self._width)

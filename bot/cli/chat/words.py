@@ -11,15 +11,29 @@ Type what you want; the agent hears it, and your direct messages in Slack keep i
 /pending           what waits for you, with numbers
 /approve 1 [note]  /edit 1   /reject 1 why   decide about 1 as it is shown
 /all 1             approve all of the plan that 1 is part of
+/send-back 1 what  have the plan of 1 made anew, otherwise
 /answer 1 words    /decline 1   answer a question, or say that you cannot
 /done 1   /not-done 1   /again 1   say what became of 1, where nobody knows
 /show 1            how 1 stands now
 /cancel   /retry   stop your request; try again what could not go on
-/quit              end the chat; the request goes on in Slack"""
+/quit              end the chat; the request goes on in Slack
+Remembering an approval, and having somebody decide for you: /remember and /delegate say where."""
+GREETING = "Ask for something, or /help. Slack keeps what is said here."
+AWAY = "The bot has stopped. The chat goes on once it is there again; Ctrl-D ends it."
+NOT_BACK = "The bot is not there yet."
+BACK = "The bot is there again."
+QUIT = ("/quit", "/q")
+YES = ("yes", "y")
+NOT_SURE = "It is not approved, and still waits."
 LOUD = frozenset({CallStatus.PENDING, CallStatus.UNKNOWN})
 QUIET = frozenset({CallStatus.APPROVED, CallStatus.RUNNING})  # steps and lines tell as much
 LIKE_THIS = "Say which one, by its number: {example}"
-SHORT = {"/a": "/approve", "/e": "/edit", "/r": "/reject", "/p": "/pending", "/q": "/quit"}
+IN_SLACK = {
+    "/remember": "In Slack: the card's menu (⋯) has “Details, approve with a note or remember it…”"
+    " where the policy offers it. What is remembered is on your Home tab.",
+    "/delegate": "In Slack: `/approvals delegate`, or Delegate… on your Home tab.",
+}
+SHORT = {"/a": "/approve", "/e": "/edit", "/r": "/reject", "/p": "/pending"}
 
 
 def is_told(call: CallShown) -> bool:

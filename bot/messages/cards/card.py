@@ -39,7 +39,7 @@ from bot.messages.parts import (
     plain_text,
     weight,
 )
-from bot.messages.pieces import Filled, effect_of, fill, pieces_of, wanted
+from bot.messages.pieces import Filled, effect_of, fill, pieces_of, sure_of_all, wanted
 from bot.messages.text import (
     channel_mention,
     due,
@@ -226,12 +226,8 @@ def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> 
     final = [call for call in waiting if call.does == "destructive"]
     ask = None
     if final:
-        text = plain("\n".join(f"• {effect_of(call)}" for call in final), 240)
-        ask = confirm(
-            f"Approve {which} {len(waiting)}?",
-            f"This cannot be undone:\n{text}",
-            f"Approve {which}",
-        )
+        sure = sure_of_all([effect_of(call) for call in final], len(waiting), which)
+        ask = confirm(sure.title, sure.text, sure.yes)
     return button(
         Action.APPROVE_ALL,
         f"Approve {which} ({len(waiting)})",

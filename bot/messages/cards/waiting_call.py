@@ -27,7 +27,7 @@ from bot.messages.parts import (
     rich,
     words,
 )
-from bot.messages.pieces import ALL_ROWS, Filled, effect_of, headline
+from bot.messages.pieces import ALL_ROWS, FINAL, Filled, effect_of, headline, sure_of
 from bot.messages.text import channel_mention, decided_as, group_mention, mention, plain, visible
 from bot.messages.views import CallView, Progress
 
@@ -78,7 +78,7 @@ def _warnings(call: CallView) -> list[Json]:
     """Say what to think of before approving, as rich text: nothing, mostly."""
     found = []
     if call.does == "destructive":
-        found.append(line(words("⚠️ This cannot be undone.", bold=True)))
+        found.append(line(words(f"⚠️ {FINAL}", bold=True)))
     if call.note and not call.edited_by:
         why = plain(visible(" ".join(call.note.split())), 300)
         found.append(line(words(f"🔁 Why this is asked: {why}")))
@@ -136,8 +136,8 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
     if approved_here(call, filled):
         ask = None
         if call.does == "destructive":
-            text = f"{plain(effect_of(call), 240)}\n\nThis cannot be undone."
-            ask = confirm("Approve this?", text, "Approve")
+            sure = sure_of(effect_of(call))
+            ask = confirm(sure.title, sure.text, sure.yes)
         row = [button(Action.APPROVE, "Approve", about, style=inviting(call), confirm=ask)]
     else:
         row = [button(Action.REVIEW, "Review…", about, style=inviting(call))]

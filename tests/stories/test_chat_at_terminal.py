@@ -1,0 +1,127 @@
+"""Whoever sits at `countersign chat`: the keys, the bot's restart, and what is asked twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bot.sandbox.openai.server import Turn
+from storage.models import Run, Vote
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.operator_steps import ANA, at_the_machine, environment, waits, world
+from tests.stories.steps import ask, statuses
+from tests.stories.typist import Typist
+
+C = CallStatus
+UP, BEGINNING = "\x1b[A", "\x01"
+__all__ = ["at_the_machine", "world"]
+
+
+@pytest.fixture
+def typist(harness: Harness) -> Iterator[Typist]:
+    """Ana at `countersign chat`, who has been asked for a line."""
+    found = Typist(harness.folder, environment(harness), "chat")
+    found.reads(harness.slack.wait, "you>")
+    yield found
+    found.close()
+
+
+def test_a_chat_goes_on_when_the_bot_was_started_anew(harness: Harness, typist: Typist) -> None:
+    """It says that the bot has stopped, that it is there again, and repeats nothing."""
+    wait = harness.slack.wait
+    harness.planner.script(Turn(text="Said before the stop."))
+    typist.type("say something")
+    typist.reads(wait, "Said before the stop.")
+    harness.settle()
+    harness.app.stop()
+    typist.reads(wait, "The bot has stopped. The chat goes on once it is there again")
+    typist.type("hello?")
+    typist.reads(wait, "The bot is not there yet.")
+    harness.start()
+    typist.reads(wait, "The bot is there again.")
+    harness.planner.script(Turn(text="Said after the start."))
+    typist.type("and now?")
+    typist.reads(wait, "Said after the start.")
+    assert "say something" in str(harness.planner.requests[-1]["input"])
+    assert typist.end() == 0
+    said_after = typist.screen.rpartition("The bot is there again.")[2]
+    assert "Said before the stop." not in said_after
+
+
+def test_a_line_is_edited_and_comes_back(harness: Harness, typist: Typist) -> None:
+    """The arrow up brings the last line back, keys move in it, and what happens takes none away."""
+    wait = harness.slack.wait
+    typist.type("/nonsense")
+    typist.reads(wait, "There is no /nonsense")
+    typist.press(UP)
+    typist.type("2")
+    typist.reads(wait, "There is no /nonsense2")
+    typist.press("omething" + BEGINNING)
+    harness.planner.script(Turn(text="Begun at the terminal."))
+    typist.type("say s")
+    typist.reads(wait, "Begun at the terminal.")
+    assert "say something" in str(harness.planner.requests[-1]["input"])
+    harness.settle()
+    typist.reads(wait, "Begun at the terminal. you>")
+    typist.press("which ")
+    typist.reads(wait, "you> which")
+    harness.planner.script(Turn(text="Heard in Slack."))
+    ana = harness.person("ana")
+    ana.say(ana.dm_channel, "and here?", own_thread(harness))
+    typist.reads(wait, "Heard in Slack.")
+    typist.reads(wait, "Heard in Slack. you> which")
+    harness.settle()
+    harness.planner.script(Turn(text="The whole line."))
+    typist.type("one?")
+    typist.reads(wait, "The whole line.")
+    assert "which one?" in str(harness.planner.requests[-1]["input"])
+
+
+def own_thread(harness: Harness) -> str:
+    """The thread of the newest request."""
+    newest = max(harness.all(Run, Run.requester == ANA), key=lambda run: run.created_at)
+    return str(newest.thread_ts)
+
+
+def test_what_cannot_be_undone_is_asked_twice(
+    harness: Harness, fakes: FakeTools, typist: Typist
+) -> None:
+    """In the words of Slack's dialog; only a yes approves, anything else leaves it waiting."""
+    wait = harness.slack.wait
+    thread = ask(harness, ("wipe", {"text": "typed and final"}))
+    waits(harness, thread)
+    typist.type("/pending")
+    typist.reads(wait, "/approve 1")
+    for word, said in (("sure", "It is not approved"), ("yes", "Your approval counts; 1 more")):
+        typist.type("/approve 1")
+        typist.reads(wait, "Approve this? Wipe “typed and final” This cannot be undone.")
+        typist.reads(wait, "Approve? (yes / no):")
+        [call] = harness.calls_in(thread)
+        assert not harness.all(Vote, Vote.call_id == call.id)
+        typist.type(word)
+        typist.reads(wait, said)
+    assert statuses(harness, thread) == [C.PENDING]
+    assert not fakes.ran
+
+
+def test_a_plan_is_sent_back_from_the_chat(harness: Harness, typist: Typist) -> None:
+    """With words only; and what is done in Slack alone says where."""
+    wait = harness.slack.wait
+    thread = ask(harness, ("note", {"text": "worded badly"}), answer="Worded anew.")
+    waits(harness, thread)
+    typist.type("/pending")
+    typist.reads(wait, "/approve 1")
+    typist.type("/send-back 1")
+    typist.reads(wait, "Say what the new plan should do otherwise: /send-back 1 …")
+    typist.type("/send-back 1 word it well")
+    typist.reads(wait, "Sent back; the agent makes another plan.")
+    harness.said(SUPPORT, thread, "word it well")
+    harness.said(SUPPORT, thread, "Worded anew.")
+    assert statuses(harness, thread) == [C.SUPERSEDED]
+    typist.type("/remember")
+    typist.reads(wait, "approve with a note or remember it")
+    typist.type("/delegate")
+    typist.reads(wait, "/approvals delegate")
