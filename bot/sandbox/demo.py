@@ -35,7 +35,9 @@ if TYPE_CHECKING:  # the bot is built by what is given
 
 POLICY = Path(__file__).with_name("demo_policy.toml")
 ADDRESS = "demo.url"  # the page of the demo that runs in a folder
-STATE = ("countersign.db*", "shop.db*", "databases.toml", "demo.log", ADDRESS)
+DOTENV = ".env"  # the settings, for commands that are typed in that folder
+STATE = ("countersign.db*", "shop.db*", "databases.toml", "demo.log", ADDRESS, DOTENV)
+OPERATOR = "UANA00001"  # who asks and decides at a terminal beside it
 DATABASES = """\
 [[database]]
 name = "shop"
@@ -68,6 +70,7 @@ def run(
             f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind} plans)"
         )
         say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
+        say(f"At another terminal, as Ana: cd {folder}, then countersign chat, pending or approve.")
         demo.app.wait()
 
 
@@ -112,12 +115,13 @@ def begin(
 def demo_settings(
     folder: Path, sandbox: Sandbox, planner: Planner | None, environ: Mapping[str, str]
 ) -> Settings:
-    """Settings for the local Slack and its planner.
+    """Settings for the local Slack and its planner, kept in `folder` for commands typed there.
 
     With none, for the real model that `environ` names.
     """
+    folder = folder.absolute()
     databases = folder / "databases.toml"
-    databases.write_text(DATABASES.format(path=(folder / "shop.db").absolute()), "utf-8")
+    databases.write_text(DATABASES.format(path=folder / "shop.db"), "utf-8")
     values = {
         "SLACK_BOT_TOKEN": sandbox.bot_token,
         "SLACK_APP_TOKEN": sandbox.app_token,
@@ -130,7 +134,11 @@ def demo_settings(
         "COUNTERSIGN_SHOP": str(folder / "shop.db"),
         "COUNTERSIGN_DATABASES": str(databases),
         "COUNTERSIGN_TOOLS": environ.get("COUNTERSIGN_TOOLS", ""),
+        "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", OPERATOR),
     }
+    # the key is not ours to write down, and no command beside the bot needs one
+    kept = {name: value for name, value in values.items() if name != "OPENAI_API_KEY"}
+    (folder / DOTENV).write_text("".join(f"{name}='{kept[name]}'\n" for name in kept), "utf-8")
     return Settings.load(values)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from sqlmodel import col, select
 
 from bot.app import build
+from bot.cli.main import main
 from bot.sandbox.demo import begin
 from bot.sandbox.history import HISTORY
 from storage import audit
@@ -21,8 +24,13 @@ from tests.stories.messages import words
 C = CallStatus
 
 
-def test_all_of_it_happens_and_two_cards_wait(tmp_path: Path) -> None:
-    """Every request of the past ends as planned, and the clock is at now."""
+def test_all_of_it_happens_and_two_cards_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every request of the past ends as planned, and the clock is at now.
+
+    Ana sees and decides at a terminal in its folder what waits, without any setting of her own.
+    """
     with ExitStack() as stack:
         before = time.process_time()
         demo = begin(stack, tmp_path, None, {}, build)
@@ -49,3 +57,9 @@ def test_all_of_it_happens_and_two_cards_wait(tmp_path: Path) -> None:
         seen = words(demo.sandbox.wait(cleo.home))
         assert "Refund 9.50 EUR" in seen
         assert "Cancel order 1050" in seen
+        monkeypatch.chdir(tmp_path)
+        assert main(["pending"]) == 0
+        listed = capsys.readouterr().out
+        [wanted] = re.findall(r"^(\S+)  Refund 9.50 EUR", listed, re.M)
+        assert main(["approve", wanted]) == 0
+        assert "Approved: Refund 9.50 EUR" in capsys.readouterr().out
