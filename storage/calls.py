@@ -38,15 +38,18 @@ WAITS = or_(  # as `waits` has it
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
 )
 HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED)  # as `holds_up` has it
+_IN_OPEN_PLAN = (col(Plan.run_id) == _ID, col(Plan.answered).is_(False))
+HELD_UP = (  # a run, by a call of an open plan
+    select(col(Call.id))
+    .join(Plan, col(Plan.id) == col(Call.plan_id))
+    .where(*_IN_OPEN_PLAN, HOLDS_UP)
+    .exists()
+)
 IN_REQUEST = col(Call.run_id).in_(select(col(Run.id)).where(col(Run.root_id) == _ID))
 _GET = select(Call).where(col(Call.id) == _ID)
 _GET_PLAN = select(Plan).where(col(Plan.id) == _ID)
 _OF_PLAN = select(Call).where(col(Call.plan_id) == _ID).order_by(col(Call.position))
-_OPEN_PLANS = (
-    select(Plan)
-    .where(col(Plan.run_id) == _ID, col(Plan.answered).is_(False))
-    .order_by(col(Plan.turn).desc())
-)
+_OPEN_PLANS = select(Plan).where(*_IN_OPEN_PLAN).order_by(col(Plan.turn).desc())
 _OPEN_PLAN = _OPEN_PLANS.limit(1)
 _OPEN_CALLS = (
     select(Call)
@@ -117,6 +120,14 @@ class Approved(Shown):
     editors: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Involvement:
+    """What people have done with a call so far."""
+
+    editors: frozenset[str]  # of any revision
+    votes: tuple[Vote, ...]  # on the newest, oldest first
+
+
 def get(tx: Transaction, call_id: str) -> Call | None:
     """The call, or None."""
     return first(tx, Call, _GET, id_=call_id)
@@ -172,6 +183,11 @@ def approved(tx: Transaction, call: Call) -> Approved | None:
 def editors(tx: Transaction, call_id: str) -> frozenset[str]:
     """Everybody who edited this call."""
     return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - WRITERS
+
+
+def involvement(tx: Transaction, call: Call) -> Involvement:
+    """What people have done with this call, as it was read."""
+    return Involvement(editors(tx, call.id), tuple(votes(tx, call.id, call.revision)))
 
 
 def votes(tx: Transaction, call_id: str, number: int) -> list[Vote]:

@@ -18,6 +18,7 @@ from sqlalchemy import Update, bindparam, case, update
 from sqlmodel import col
 
 from storage import audit
+from storage.calls import HELD_UP
 from storage.columns import values
 from storage.models import Call, Delivery, Message, Plan, Run
 from storage.states import (
@@ -42,8 +43,6 @@ from storage.transaction import Transaction, first, insert_into, insert_once
 _TOUCH = (
     update(Plan).where(col(Plan.id) == bindparam("id_")).values(revision=col(Plan.revision) + 1)
 )
-
-
 _STANDS = (col(Message.status) == MessageStatus.SENT) | (
     (col(Message.status) == MessageStatus.FAILED) & (col(Message.ts) != "")
 )
@@ -83,6 +82,11 @@ _CLAIM = (
     )
     .returning(Run.__table__)  # type: ignore[attr-defined]  # SQLModel does not tell
 )
+_FREE = (
+    update(Run)
+    .where(col(Run.id) == bindparam("id_"), col(Run.status) == RunStatus.WAITING, ~HELD_UP)
+    .values(status=RunStatus.READY, lease_until=None, updated_at=bindparam("updated_at"))
+)
 Moved = Call | Run | Message | Delivery
 
 
@@ -114,12 +118,8 @@ def call(
     """Move a call from the status `row` was read with to `target`; cards are drawn again."""
     check(CALL_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
-    if (
-        tx.execute(
-            _swap(Call, tuple(held), ("status", *columns)), {**held, "status": target, **columns}
-        ).rowcount
-        != 1
-    ):
+    swap = _swap(Call, tuple(held), ("status", *columns))
+    if tx.execute(swap, {**held, "status": target, **columns}).rowcount != 1:
         return False
     details = {
         "from": row.status,
@@ -218,6 +218,16 @@ def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) 
         data = {"from": RunStatus.READY, "to": RunStatus.RUNNING}
         audit.record(tx, "run.running", at=at, actor="worker", run_id=run_id, data=data)
     return row
+
+
+def freed(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
+    """WAITING -> READY where no call of the run's open plan holds it up any more."""
+    check(RUN_MOVES, RunStatus.WAITING, RunStatus.READY)
+    if tx.execute(_FREE, {"id_": run_id, "updated_at": at}).rowcount != 1:
+        return False
+    data = {"from": RunStatus.WAITING, "to": RunStatus.READY}
+    audit.record(tx, "run.ready", at=at, actor=actor, run_id=run_id, data=data)
+    return True
 
 
 def touch(tx: Transaction, plan_id: str) -> None:

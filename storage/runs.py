@@ -11,12 +11,12 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, exists, func, select, update
+from sqlalchemy import Update, bindparam, func, select, update
 from sqlmodel import col
 
 from storage import calls, moves
 from storage.columns import values
-from storage.models import PURGED, Call, Delivery, Item, Plan, Run
+from storage.models import PURGED, Call, Delivery, Item, Run
 from storage.states import MODELLED, RUN_OPEN, CallStatus, RunStatus
 from storage.transaction import Transaction, first, insert_into, readable, rows
 
@@ -86,16 +86,6 @@ _NEWEST = (
     .where(col(Item.run_id) == bindparam("id_"))
     .order_by(col(Item.seq).desc())
     .limit(1)
-)
-_FREE = select(Run).where(
-    col(Run.id) == bindparam("id_"),
-    col(Run.status) == RunStatus.WAITING,
-    ~exists().where(
-        col(Plan.run_id) == bindparam("id_"),
-        col(Plan.answered).is_(False),
-        col(Call.plan_id) == col(Plan.id),
-        calls.HOLDS_UP,
-    ),
 )
 _COUNT_IN_ROOT = (
     update(Run)
@@ -291,5 +281,4 @@ def close_plan(tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime
 
 def free(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """WAITING -> READY once nobody has to decide any more in the open plan; True when it moved."""
-    run = first(tx, Run, _FREE, id_=run_id)
-    return run is not None and moves.run(tx, run, RunStatus.READY, at=at, actor=actor)
+    return moves.freed(tx, run_id, at=at, actor=actor)

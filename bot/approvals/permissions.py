@@ -19,6 +19,7 @@ from bot.policy.authority import Authority, No, Verdict, Yes
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, load_gate
 from storage import calls, delegations, runs
+from storage.calls import Involvement
 from storage.models import Call, Run
 from storage.outcomes import Decided, Open, Outcome, TooLate, Voted
 from storage.states import CallStatus, Verb
@@ -59,22 +60,36 @@ class Permissions:
         person: str,
         *,
         at: datetime,
+        involved: Involvement | None = None,
         fresh_editor: bool = False,
     ) -> Verdict:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
 
         Looks people up. A yes to approve carries the stage in which it is given, and by whose right
-        it is where that is somebody else's.
+        it is where that is somebody else's. `involved`: what was read with the call, else it is
+        read here where it matters.
         """
-        own = self._own(verb, call, run, person, at=at, fresh_editor=fresh_editor)
+        if fresh_editor:
+            involved = Involvement((involved or self._involvement(call)).editors | {person}, ())
+        own = self._own(verb, call, run, person, involved, at)
         if isinstance(own, Yes) or own.why not in ("not_approver", "not_yet", "enough"):
             return own
         if verb not in DELEGATED or fresh_editor:
             return own
-        return self._for_another(verb, call, run, person, at) or own
+        return self._for_another(verb, call, run, person, involved, at) or own
+
+    def _involvement(self, call: Call) -> Involvement:
+        with self._store.read() as tx:
+            return calls.involvement(tx, call)
 
     def _for_another(
-        self, verb: Verb, call: Call, run: Run, person: str, at: datetime
+        self,
+        verb: Verb,
+        call: Call,
+        run: Run,
+        person: str,
+        involved: Involvement | None,
+        at: datetime,
     ) -> Verdict | None:
         """Return a yes by the right of somebody who has this person decide for them.
 
@@ -83,13 +98,16 @@ class Permissions:
         """
         with self._store.read() as tx:
             givers = delegations.givers(tx, self.team, person, at)
-            if not givers or person in {run.requester, *calls.editors(tx, call.id)}:
-                return None
-            spent = {vote.counts_for for vote in calls.votes(tx, call.id, call.revision)}
+        if not givers:
+            return None
+        involved = involved or self._involvement(call)
+        if person in {run.requester, *involved.editors}:
+            return None
+        spent = {vote.counts_for for vote in involved.votes}
         verdicts: list[Verdict] = []
         # by the right of who has said nothing yet, if there is one
         for giver in sorted(givers, key=spent.__contains__):
-            found = self._own(verb, call, run, giver, at=at)
+            found = self._own(verb, call, run, giver, involved, at)
             if isinstance(found, Yes):
                 return replace(found, why=f"for {giver}: {found.why}", giver=giver)
             verdicts.append(found)
@@ -101,9 +119,8 @@ class Permissions:
         call: Call,
         run: Run,
         person: str,
-        *,
+        involved: Involvement | None,
         at: datetime,
-        fresh_editor: bool = False,
     ) -> Verdict:
         """Return whether they may by their own right."""
         gate = load_gate(call.gate)
@@ -111,7 +128,7 @@ class Permissions:
             return No("not_approver")
         authority, waiting = self._authority, waited(gate, call, at)
         if verb is Verb.RESOLVE:  # whoever could have approved it says what became of it
-            return self._any_stage(gate, call, run, person, at)
+            return self._any_stage(gate, call, run, person, involved or self._involvement(call), at)
         if verb is Verb.EDIT:
             return authority.may_edit(
                 gate, person, requester=run.requester, channel=run.channel, waited=waiting
@@ -122,16 +139,14 @@ class Permissions:
             )
             asked = verb is Verb.SEND_BACK and person == run.requester
             return Yes(why="requester") if asked and found == No("not_approver") else found
-        with self._store.read() as tx:
-            editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
-            votes = [] if fresh_editor else calls.votes(tx, call.id, call.revision)
+        involved = involved or self._involvement(call)
         known: dict[str, Any] = {
             "requester": run.requester,
-            "editors": editors,
+            "editors": involved.editors,
             "channel": run.channel,
             "waited": waiting,
         }
-        seen = standing(gate, votes)
+        seen = standing(gate, involved.votes)
         if gate.any_order:
             return authority.may_approve_any(gate, person, seen.open, **known)
         verdict = authority.may_approve(gate, person, stage=seen.stage, **known)
@@ -144,15 +159,15 @@ class Permissions:
         """
         return may_decide(self._authority, run, gate, person)
 
-    def _any_stage(self, gate: Ask, call: Call, run: Run, person: str, at: datetime) -> Verdict:
-        with self._store.read() as tx:
-            editors = calls.editors(tx, call.id)
+    def _any_stage(
+        self, gate: Ask, call: Call, run: Run, person: str, involved: Involvement, at: datetime
+    ) -> Verdict:
         verdicts = [
             self._authority.may_approve(
                 gate,
                 person,
                 requester=run.requester,
-                editors=editors,
+                editors=involved.editors,
                 channel=run.channel,
                 stage=stage,
                 waited=waited(gate, call, at),

@@ -170,23 +170,20 @@ class Votes:
             inbox.settle(tx, delivery, f"{verb} all: stale")
 
     def _admitted(
-        self,
-        delivery: Delivery,
-        target: CallTarget,
-        verb: Verb,
-        reason: str,
-        remember: int | None,
+        self, delivery: Delivery, target: CallTarget, verb: Verb, reason: str, remember: int | None
     ) -> Admitted:
         """Return how this person may vote, or what is in the way. Looks people up."""
         at = delivery.received_at
         with self._store.read() as tx:
             found = decisions.look(tx, target.call, target.revision, at)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
-        if not isinstance(found, Open):
-            return found
+            if not isinstance(found, Open):
+                return found
+            run = runs.get(tx, found.call.run_id)
+            # who may reject does not depend on what others have said
+            involved = calls.involvement(tx, found.call) if verb is Verb.APPROVE else None
         if run is None:
             return Gone()
-        return self._judged(delivery, found.call, run, verb, reason, remember)
+        return self._judged(delivery, found.call, run, verb, reason, remember, involved)
 
     def _judged(
         self,
@@ -196,12 +193,13 @@ class Votes:
         verb: Verb,
         reason: str = "",
         remember: int | None = None,
+        involved: calls.Involvement | None = None,
         *,
         fresh_editor: bool = False,
     ) -> Admission | Barred:
         at, person = delivery.received_at, delivery.user
         verdict = self._permissions.verdict(
-            verb, call, run, person, at=at, fresh_editor=fresh_editor
+            verb, call, run, person, at=at, involved=involved, fresh_editor=fresh_editor
         )
         gate = load_gate(call.gate)
         if isinstance(verdict, Yes) and isinstance(gate, Ask):
