@@ -125,8 +125,7 @@ class Worker:
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             run = runs.claim(tx, run_id, now=now, lease_until=now + self._lease)
-            # a stream left open by a crash is closed first; before the first claim there is none,
-            # nor any call
+            # a stream left open by a crash is closed first; the first claim finds none, and no call
             claimed_before = run is not None and run.fence > 1
             closed = claimed_before and outbox.close_streams(tx, run_id)
             found = calls.open_calls(tx, run_id) if claimed_before else []
