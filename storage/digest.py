@@ -1,6 +1,6 @@
 """Canonical JSON and the digest of exactly what would run.
 
-Pure, but for `load_key` and its key file.
+Pure, but for the key and its file.
 """
 
 from __future__ import annotations
@@ -143,24 +143,30 @@ def key_path(database: Path) -> Path:
 def load_key(path: Path) -> bytes:
     """The key in `path` (0600), made on first use; processes that race to make it all read the same
     one.
+    """
+    if not path.exists():
+        keep_key(path, secrets.token_hex(32).encode())
+    return read_key(path)
+
+
+def keep_key(path: Path, key: bytes) -> None:
+    """Keep that key in `path` (0600), unless there is a file.
 
     The file is written whole under another name and then linked, so there is no moment with half a
     key.
     """
-    if not path.exists():
-        temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "w") as handle:
-                handle.write(secrets.token_hex(32))
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.link(temporary, path)
-        except FileExistsError:
-            pass  # another process was first; its key is the key
-        finally:
-            temporary.unlink()
-    return read_key(path)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(key)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.link(temporary, path)
+    except FileExistsError:
+        pass  # another process was first; its key is the key
+    finally:
+        temporary.unlink()
 
 
 def read_key(path: Path) -> bytes:

@@ -53,8 +53,11 @@ def is_foreign(path: Path) -> bool:
     """
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as database:
-        found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        tables = {str(name) for (name,) in found}
+        try:
+            found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            tables = {str(name) for (name,) in found}
+        except UnicodeDecodeError:  # SQLite's own complaint names what is not a name
+            raise sqlite3.DatabaseError("its schema is damaged") from None
         marks = [
             database.execute(f"PRAGMA {each}").fetchone()[0]
             for each in ("application_id", "user_version")

@@ -92,7 +92,7 @@ class Store:
             sqlite.make_private(self._file)
             note = HeadFile(head_path(self.path), self.chain)
             with self.read() as tx:
-                self.astray = note.contradicts(tx)
+                self.astray = _copied(tx) or note.contradicts(tx)
             self._note = None if self.astray else note
         except BaseException:
             self.close()
@@ -207,6 +207,12 @@ class Store:
             if self._soft:
                 sqlite.sync(self._file)
                 self._on_disk()
+
+
+def _copied(tx: Transaction) -> str:
+    """What the record says of itself (`storage.copies`) where it is a copy; "" where it is none."""
+    found = tx.exec_driver_sql("SELECT why FROM copied ORDER BY seq LIMIT 1").scalar()
+    return str(found or "")
 
 
 def foreign(path: Path) -> str:

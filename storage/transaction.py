@@ -126,6 +126,11 @@ class Transaction:
                 self._give_back(self._connection)
 
     @property
+    def raw(self) -> Any:
+        """The driver's own connection: for what no statement of SQLAlchemy's can say."""
+        return self._raw
+
+    @property
     def changed(self) -> bool:
         """Whether it has changed any row."""
         return bool(self._raw.total_changes != self._before)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ import pytest
 from bot.cli.commands import COMMANDS, build_parser
 from bot.cli.main import main
 from bot.policy.evaluate import parse
-from storage.store import Store
 from tests.pages import PAGES, ROOT, blocks, section
 
 README, OPERATING = ROOT / "README.md", ROOT / "docs" / "operating.md"
@@ -79,16 +76,6 @@ def test_the_first_commands(
     assert parse((tmp_path / "policy.toml").read_text("utf-8")).default is not None
     assert main(doctor[1]) == 1  # there are no tokens here
     assert "SLACK_BOT_TOKEN" in capsys.readouterr().out
-
-
-def test_the_backup_that_the_page_shows(tmp_path: Path) -> None:
-    """The page's backup is a database with the record in it."""
-    Store(f"sqlite:///{tmp_path / 'countersign.db'}").open().close()
-    [backup] = re.findall(r'`sqlite3 countersign.db "([^"]+)"`', OPERATING.read_text("utf-8"))
-    with closing(sqlite3.connect(tmp_path / "countersign.db")) as db:
-        db.execute(backup.replace("backup.db", str(tmp_path / "backup.db")))
-    with closing(sqlite3.connect(tmp_path / "backup.db")) as db:
-        assert db.execute("SELECT count(*) FROM audit").fetchone() == (0,)
 
 
 def test_every_make_target_exists() -> None:

@@ -77,6 +77,12 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "purge": CommandEntry(
         "bot.cli.record.purge", "empty what was said in requests of long ago; the bot is stopped"
     ),
+    "backup": CommandEntry(
+        "bot.cli.keeping.backup", "all of the record in one file, while the bot works"
+    ),
+    "restore": CommandEntry(
+        "bot.cli.keeping.restore", "a backup in the place of the record; the bot is stopped"
+    ),
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),

@@ -25,6 +25,7 @@ from storage import (
     audit,
     calls,
     children,
+    copies,
     decisions,
     endings,
     errands,
@@ -61,6 +62,7 @@ class Restored:
             return
         log.error("the record is older than its last life: %s; what was open is asked again", why)
         with self.store.write() as tx:
+            copies.forget(tx)
             audit.record(tx, "record.restored", at=now, actor="system", data={"why": why})
             for delivery in inbox.unsettled(tx):
                 inbox.settle(tx, delivery, "the record was put back from an older copy")

@@ -1,4 +1,4 @@
-"""The tables of what people leave standing beyond one request."""
+"""The tables of what stands beyond one request."""
 
 from __future__ import annotations
 
@@ -51,3 +51,22 @@ def delegation() -> None:
         "ix_delegation_delegate", "delegation", ["team", "delegate", "until"], unique=False
     )
     op.create_index("ix_delegation_giver", "delegation", ["team", "giver", "until"], unique=False)
+
+
+def copied() -> None:
+    """What a record says of itself where it is a copy, or was left for one."""
+    op.create_table(
+        "copied",
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("why", sa.String(), nullable=False),
+        sa.Column("version", sa.String(), nullable=False),
+        sa.Column("key_id", sa.String(), nullable=False),
+        sa.Column("head_seq", sa.Integer(), nullable=False),
+        sa.Column("head_hash", sa.String(), nullable=False),
+        sa.Column("counts", sa.Text(), nullable=False),
+        sa.Column("problems", sa.Text(), nullable=False),
+        sa.Column("seal", sa.String(), nullable=False),
+        sa.Column("signing_key", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("seq"),
+    )

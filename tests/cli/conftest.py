@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.main import main
 from bot.config.settings import Settings
 from bot.sandbox.server import Sandbox
-from tests.runs.harness import approved
+from tests.runs.harness import LoopHarness, approved
 
 
 @pytest.fixture(scope="module")
@@ -49,4 +50,18 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COUNTERSIGN_POLICY", "policy.toml")
     monkeypatch.delenv("DATABASE_URL", raising=False)
+    return path
+
+
+@pytest.fixture
+def backup(record: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A backup of the record, on which life then went on: one more request was asked."""
+    path = record.with_name("b.db")
+    assert main(["backup", str(path)]) == 0
+    harness = LoopHarness(record)
+    harness.number = 10  # its messages are others than those of the first life
+    harness.say("and then", thread="2.0")
+    harness.loop.tick()
+    harness.stop()
+    capsys.readouterr()
     return path

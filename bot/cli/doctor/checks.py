@@ -111,7 +111,7 @@ def _sound(path: Path) -> Check:
         return fail(
             "database",
             f"{path} is damaged: {found}",
-            "Stop Countersign and restore a backup",
+            "Stop Countersign and put a backup back with `countersign restore FILE`",
         )
     if (schema := version(ReadOnly(path))) is not None and schema not in known():
         text = f"{path} was written by a newer Countersign (schema {schema})"

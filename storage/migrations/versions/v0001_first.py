@@ -1,5 +1,5 @@
 """The first schema: inbox, runs, transcript, plans, calls, revisions, votes, answers, attempts,
-grants, modes, audit, outbox, contacts, delegations.
+grants, modes, audit, outbox, contacts, delegations, copies.
 """
 
 import sqlalchemy as sa
@@ -30,6 +30,7 @@ def upgrade() -> None:
         _contact,
         lasting.remembered,
         lasting.delegation,
+        lasting.copied,
     ):
         create()
     if op.get_bind().dialect.name == "sqlite":

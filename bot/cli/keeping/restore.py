@@ -1,0 +1,101 @@
+"""`countersign restore`: a backup in the place of the record, while the bot is stopped."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from bot.cli.console import DOTENV, complain, say
+from bot.cli.keeping.words import amount, key_in_use, say_found
+from bot.clock import SystemClock
+from bot.config.settings import Settings
+from storage import backups, files, restoring
+from storage.backups import BackupError
+from storage.chain import key_id
+from storage.digest import KeyFileError, keep_key, key_path, load_key
+from storage.migrations import SchemaError
+from storage.restoring import Taken
+from storage.sqlite import lock
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add which one."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="what `countersign backup` wrote")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Put it back, and say what is in it; returns the exit code.
+
+    Raises AlreadyRunningError beside a working bot.
+    """
+    settings = Settings.load(os.environ, DOTENV, reading=True)
+    path: Path = settings.database_path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and arguments.file.exists() and path.samefile(arguments.file):
+        return complain(f"Nothing was put back: {path} is the record itself.")
+    with closing(lock(path)):
+        try:
+            return _put_back(settings, arguments.file, path)
+        except (BackupError, SchemaError) as error:
+            return complain(f"Nothing was put back: {error}.")
+        except (OSError, KeyFileError, DBAPIError, sqlite3.Error) as error:
+            return complain(f"Nothing was put back: {backups.why(error)}.")
+
+
+def _put_back(settings: Settings, file: Path, path: Path) -> int:
+    """Put it in the place of the database at `path`, which nobody else uses."""
+    now, real = SystemClock().now(), path.resolve()
+    files.clear(real)
+    with restoring.taken(file, real) as taken:
+        key, lost = _key(settings, taken)
+        made = taken.ready(key, now, lost=lost)
+        if settings.key is None:
+            keep_key(key_path(path), key)
+        aside = restoring.put(taken, real, now)
+    say(f"Put back from {file}: {amount(made.counts)}.")
+    if lost:
+        say(f"Note: the key {taken.sealed_by} is lost, so nobody can tell what was changed in it.")
+    else:
+        say_found(made, key_id(key))
+    if aside is not None:
+        say(f"What was there before is kept as {aside}.")
+    say("Start the bot: what waited or ran is asked again, under new buttons.")
+    return 0
+
+
+def _key(settings: Settings, taken: Taken) -> tuple[bytes, bool]:
+    """The key to put it back under, and whether the one it is sealed with is lost.
+
+    Raises BackupError where neither the right one is there nor said to be lost.
+    """
+    needed, kept = taken.sealed_by, key_path(settings.database_path)
+    lost = bool(needed) and settings.lost_key == needed
+    if settings.key is not None or kept.exists():
+        mine = key_in_use(settings)
+    elif taken.signing_key and key_id(taken.signing_key) == needed:
+        mine = taken.signing_key
+    elif lost or not needed:
+        mine = load_key(kept)
+    else:
+        raise BackupError(
+            f"it is sealed with the key {needed}, and there is no key here; put it into {kept}"
+            f" or set COUNTERSIGN_KEY. If it is lost, {_unchecked(needed)}"
+        )
+    if needed not in ("", key_id(mine)) and not lost:
+        raise BackupError(
+            f"it is sealed with the key {needed}, and the key here is {key_id(mine)}; put that"
+            f" key into {kept} or set COUNTERSIGN_KEY. If it is lost, {_unchecked(needed)}"
+        )
+    return mine, lost and needed != key_id(mine)
+
+
+def _unchecked(needed: str) -> str:
+    return (
+        f"COUNTERSIGN_LOST_KEY={needed} puts the backup back unchecked, and closes undone what"
+        " waits in it"
+    )

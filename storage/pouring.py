@@ -1,0 +1,117 @@
+"""All rows of one record into another, in one transaction on either side; of any kind of database.
+
+What a record says of itself as a copy (`storage.copies`) stays behind, and the schema is made
+beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Table
+from sqlmodel import SQLModel
+
+from storage.contacts import Contact as Contact  # their tables stand beside their queries
+from storage.copies import Copied
+from storage.delegations import Delegation as Delegation
+from storage.statement import driver_error
+from storage.transaction import Transaction
+
+SOME = 5000  # rows that are read at once
+NUL, INSTEAD = "\x00", "\N{REPLACEMENT CHARACTER}"  # PostgreSQL takes no text that holds the first
+
+
+class LostRowsError(Exception):
+    """The rows that are to be copied cannot be read; says of which table, and why."""
+
+
+def tables() -> list[Table]:
+    """The tables that make up the record, each behind those that it refers to."""
+    return [each for each in SQLModel.metadata.sorted_tables if each.name != Copied.__tablename__]
+
+
+def counts(tx: Transaction) -> dict[str, int]:
+    """How many rows each of them has."""
+    return {each.name: _count(tx, each) for each in tables()}
+
+
+def pour(source: Transaction, target: Transaction) -> dict[str, int]:
+    """Copy every row of `source` into the empty tables of `target`; returns how many, by table.
+
+    Raises LostRowsError for what is wrong with the source, SQLAlchemy's DBAPIError for what the
+    target does not take, and ValueError where rows are missing there afterwards.
+    """
+    found = {}
+    for table in tables():
+        found[table.name] = _count(source, table)
+        _insert(target, table, _rows(source, table))
+        there = _count(target, table)
+        if there != found[table.name]:
+            raise ValueError(f"{there} of {found[table.name]} rows arrived in {table.name}")
+    if target.dialect.name != "sqlite":
+        _count_on(target)
+    return found
+
+
+def _count(tx: Transaction, table: Table) -> int:
+    sql = f"SELECT count(*) FROM {_named(tx, table.name)}"  # noqa: S608 # our own names
+    return int(tx.exec_driver_sql(sql).scalar())
+
+
+def _named(tx: Transaction, name: str) -> str:
+    return str(tx.dialect.identifier_preparer.quote(name))
+
+
+def _columns(tx: Transaction, table: Table) -> str:
+    return ", ".join(_named(tx, each.name) for each in table.columns)
+
+
+def _rows(tx: Transaction, table: Table) -> Iterator[Sequence[Any]]:
+    """Every row, in the order of the key, a few thousand at a time."""
+    key = ", ".join(_named(tx, each.name) for each in table.primary_key.columns)
+    where = f"{_named(tx, table.name)} ORDER BY {key}"
+    sql = f"SELECT {_columns(tx, table)} FROM {where}"  # noqa: S608 # our own names
+    base: Any = tx.dialect.loaded_dbapi.Error
+    try:
+        if tx.dialect.name == "sqlite":
+            yield from tx.raw.execute(sql)
+        else:
+            with tx.raw.cursor(name="poured") as cursor:
+                cursor.itersize = SOME
+                cursor.execute(sql)
+                yield from cursor
+    except base as error:
+        raise LostRowsError(f"{table.name}: {error}") from error
+
+
+def _insert(tx: Transaction, table: Table, rows: Iterable[Sequence[Any]]) -> None:
+    base: Any = tx.dialect.loaded_dbapi.Error
+    into = f"{_named(tx, table.name)} ({_columns(tx, table)})"
+    try:
+        if tx.dialect.name == "sqlite":
+            sql = f"INSERT INTO {into} VALUES ({', '.join('?' for _ in table.columns)})"  # noqa: S608 # our own names
+            tx.raw.executemany(sql, rows)
+            return
+        sql = f"COPY {into} FROM STDIN"
+        with tx.raw.cursor() as cursor, cursor.copy(sql) as copy:
+            for row in rows:
+                copy.write_row([_without_nul(each) for each in row])
+    except base as error:
+        raise driver_error(error, tx.dialect, sql, ()) from error
+
+
+def _without_nul(value: Any) -> Any:
+    """The value; only the words of people and tools may hold what is replaced, never the sealed."""
+    return value.replace(NUL, INSTEAD) if isinstance(value, str) and NUL in value else value
+
+
+def _count_on(tx: Transaction) -> None:
+    """Have each sequence go on behind the last number that was copied."""
+    for table in tables():
+        if "seq" in table.columns:
+            name = _named(tx, table.name)
+            tx.exec_driver_sql(
+                f"SELECT setval(pg_get_serial_sequence('{name}', 'seq'), max(seq))"  # noqa: S608 # our own names
+                f" FROM {name} HAVING max(seq) IS NOT NULL"
+            )

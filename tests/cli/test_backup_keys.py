@@ -1,0 +1,76 @@
+"""`countersign restore` and the key that a backup is sealed with: on another machine, or lost."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import main
+from storage.chain import key_id
+from tests.cli.test_backup import Output, key_of, names, rows
+
+OTHER = "another-key-of-at-least-32-characters"
+
+
+@pytest.fixture
+def elsewhere(backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the record will be on another machine, which has the backup and no key."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    shutil.copyfile("policy.toml", folder / "policy.toml")
+    monkeypatch.chdir(folder)
+    return folder / "countersign.db"
+
+
+def test_another_machine_needs_the_key(elsewhere: Path, backup: Path, capsys: Output) -> None:
+    """Without it nothing is put back; with it in its file, or as a setting, all is."""
+    key = key_of(backup)
+    needed = key_id(key.encode())
+    assert main(["restore", str(backup)]) == 1
+    told = capsys.readouterr().err
+    assert f"it is sealed with the key {needed}, and there is no key here" in told
+    assert f"COUNTERSIGN_LOST_KEY={needed}" in told
+    assert names(elsewhere.parent) == {"policy.toml"}
+    elsewhere.with_name("countersign.db.key").write_text(key)
+    assert main(["restore", str(backup)]) == 0
+    told = capsys.readouterr().out
+    assert "Sound: " in told
+    assert "is kept as" not in told
+    assert rows(elsewhere) == rows(backup)
+
+
+def test_under_another_key_nothing_is_put_back(
+    elsewhere: Path, backup: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    """Both keys are named by their ids; one that is lost is said to be, and nothing is checked."""
+    needed = key_id(key_of(backup).encode())
+    monkeypatch.setenv("COUNTERSIGN_KEY", OTHER)
+    assert main(["restore", str(backup)]) == 1
+    told = capsys.readouterr().err
+    assert f"with the key {needed}, and the key here is {key_id(OTHER.encode())}" in told
+    monkeypatch.setenv("COUNTERSIGN_LOST_KEY", needed)
+    assert main(["restore", str(backup)]) == 0
+    told = capsys.readouterr().out
+    assert f"the key {needed} is lost, so nobody can tell what was changed in it" in told
+    assert "Sound" not in told
+    assert not elsewhere.with_name("countersign.db.key").exists()
+
+
+def test_a_backup_with_its_key_needs_no_other(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    """The key goes into its file, not into the record; who reads the backup is warned."""
+    key = key_of(record)
+    assert main(["backup", "--with-key", "b.db"]) == 0
+    assert "whoever reads this file can forge the record" in capsys.readouterr().out
+    backup = record.with_name("b.db")
+    assert key.encode() in backup.read_bytes()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'elsewhere' / 'countersign.db'}")
+    assert main(["restore", str(backup)]) == 0
+    there = tmp_path / "elsewhere" / "countersign.db"
+    kept = there.with_name("countersign.db.key")
+    assert (kept.read_text(), oct(kept.stat().st_mode & 0o777)) == (key, "0o600")
+    assert key.encode() not in there.read_bytes()

@@ -1,0 +1,64 @@
+"""A backup is put back over the wire: what was open in it is asked anew, and nothing runs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bot.cli.main import main
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import arrived, ask, press, waiting
+
+POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
+C = CallStatus
+
+
+def command(harness: Harness, monkeypatch: pytest.MonkeyPatch, *typed: str) -> None:
+    """Type a command with the settings of the bot."""
+    settings = harness.settings()
+    monkeypatch.setenv("DATABASE_URL", settings.database_url)
+    monkeypatch.setenv("COUNTERSIGN_POLICY", str(settings.policy_path))
+    monkeypatch.delenv("COUNTERSIGN_KEY", raising=False)
+    assert main(list(typed)) == 0
+
+
+def test_what_ran_after_the_backup_is_asked_anew(
+    own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pending in the backup, taken while the bot works; approved and run after it; then put back.
+
+    The old button does nothing; only who approves it anew has it run again. What was asked after
+    the backup is not in it, and its card says so to who clicks.
+    """
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, POLICY)
+    thread = ask(harness, ("note", {"text": "pay it once"}))
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    backup = str(harness.folder / "backup.db")
+    command(harness, monkeypatch, "backup", backup)
+    press(harness, "ana", SUPPORT, card, "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    later = waiting(harness, ("note", {"text": "asked later"}))
+    orphan = harness.card(SUPPORT, later)
+    arrived(harness)
+    assert fakes.did("note", "pay it once") == 1
+
+    harness.app.stop()
+    command(harness, monkeypatch, "restore", backup)
+    harness.start()
+    harness.said(SUPPORT, thread, "My record was put back from an older copy")
+    press(harness, "ana", SUPPORT, card, "approve")
+    arrived(harness)
+    [call] = harness.calls_in(thread)
+    assert (call.status, call.revision, fakes.did("note", "pay it once")) == (C.PENDING, 2, 1)
+    press(harness, "ana", SUPPORT, orphan, "approve")
+    arrived(harness)
+    assert fakes.did("note", "asked later") == 0
+
+    press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
+    arrived(harness)
+    assert fakes.did("note", "pay it once") == 2
