@@ -13,6 +13,7 @@ from typing import Any
 from bot.approvals.terms.grants import may_decide
 from bot.approvals.terms.progress import standing, waited
 from bot.clock import Clock
+from bot.messages.modals import REASONS
 from bot.messages.sentences import refusals
 from bot.messages.text import channel_mention, mention
 from bot.policy.authority import Authority, No, Verdict, Yes
@@ -243,3 +244,14 @@ class Permissions:
                 return refusals.your_own_click(verb)
             case _:
                 return refusals.stale_card()
+
+
+def own_words(verb: Verb, reason: str) -> bool:
+    """Return whether somebody has said more than one of the ready reasons for a rejection."""
+    return bool(reason.strip()) and not (verb is Verb.REJECT and reason in REASONS.values())
+
+
+def words_for(call: Call, verb: Verb) -> bool:
+    """Return whether the gate wants to be told why this call is approved or rejected (`verb`)."""
+    gate = load_gate(call.gate)
+    return isinstance(gate, Ask) and gate.reasons in (verb, "always")

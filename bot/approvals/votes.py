@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.agent import outputs
-from bot.approvals.permissions import Permissions
+from bot.approvals.permissions import Permissions, own_words, words_for
 from bot.approvals.replies import record_refusal, tell
 from bot.approvals.terms import grants
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import still_needed, weigher
 from bot.clock import Clock
 from bot.messages.actions.targets import CallTarget, CardTarget
-from bot.messages.modals import REASONS
 from bot.messages.sentences import notices, refusals
 from bot.policy.authority import No, Yes
 from bot.policy.current import CurrentPolicy
@@ -203,7 +202,7 @@ class Votes:
         )
         gate = load_gate(call.gate)
         if isinstance(verdict, Yes) and isinstance(gate, Ask):
-            if words_for(call, verb) and not _own_words(verb, reason):
+            if words_for(call, verb) and not own_words(verb, reason):
                 return Barred(call, No("words"), refusals.words_needed())
             offer = grants.offer_of(gate, remember) if verb is Verb.APPROVE else None
             if offer and not self._permissions.may_be_remembered(gate, run, person):
@@ -285,14 +284,3 @@ def _cast(
         weigh=weigher(admission.gate),
         words=outputs,
     )
-
-
-def _own_words(verb: Verb, reason: str) -> bool:
-    """Return whether somebody has said more than one of the ready reasons for a rejection."""
-    return bool(reason.strip()) and not (verb is Verb.REJECT and reason in REASONS.values())
-
-
-def words_for(call: Call, verb: Verb) -> bool:
-    """Return whether the gate wants to be told why this call is approved or rejected (`verb`)."""
-    gate = load_gate(call.gate)
-    return isinstance(gate, Ask) and gate.reasons in (verb, "always")
