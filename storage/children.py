@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage import calls
 from storage.models import Call, Run
-from storage.states import RUN_OPEN, CallStatus
+from storage.states import RUN_OPEN, CallStatus, RunStatus
 from storage.transaction import Transaction, first, rows
 
 C = CallStatus
@@ -26,6 +26,12 @@ _OPEN_IN_REQUEST = (
     select(Run)
     .where(col(Run.root_id) == bindparam("root_"), col(Run.status).in_(RUN_OPEN))
     .order_by(col(Run.created_at), col(Run.id))
+)
+_RUNNING_BESIDE = (
+    select(func.count())
+    .select_from(Run)
+    .where(col(Run.root_id) == bindparam("root_"), col(Run.status) == RunStatus.RUNNING)
+    .where(col(Run.id) != bindparam("id_"))
 )
 # what may have changed something, or has
 TOLD = (C.PENDING, C.APPROVED, C.RUNNING, C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.REJECTED, C.EXPIRED)
@@ -52,6 +58,11 @@ def of_call(tx: Transaction, root_id: str, call_id: str) -> Run | None:
 def open_in(tx: Transaction, root_id: str) -> list[Run]:
     """The runs of a request that are open, its own first."""
     return rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
+
+
+def running_beside(tx: Transaction, run: Run) -> int:
+    """How many other runs of its request a worker has at this moment."""
+    return int(tx.scalar(_RUNNING_BESIDE, {"root_": run.root_id, "id_": run.id}) or 0)
 
 
 def chain(tx: Transaction, run: Run) -> list[Call]:

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 
 from bot.approvals.cards.absence import Away, away_of, still_away
 from bot.approvals.cards.placement import Place, group_ids, place_for
-from bot.approvals.cards.routing import Asked, card_row
-from bot.approvals.questions.rows import is_question
-from bot.approvals.questions.waiting import remind
+from bot.approvals.cards.routing import Asked, card_row, note_away
+from bot.approvals.questions.rows import is_question, read
+from bot.approvals.questions.waiting import Called, called, remind
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import next_moment, standing, waited
 from bot.clock import Clock
@@ -65,8 +65,7 @@ class Reminders:
 
     def _tell(self, call: Call, now: datetime) -> None:
         if is_question(call):
-            with self._store.write() as tx:
-                remind(tx, call, now)
+            self._remind_of_question(call, now)
             return
         gate = load_gate(call.gate)
         with self._store.read() as tx:
@@ -108,8 +107,16 @@ class Reminders:
                 call_id=call.id,
                 data={"what": ", ".join(what)},
             )
-            _note_away(tx, call, away)
+            note_away(tx, call, away)
             outbox.redraw(tx, call.plan_id)
+
+    def _remind_of_question(self, call: Call, now: datetime) -> None:
+        """Remind who was asked and is there. Looks them up."""
+        with self._store.read() as tx:
+            found = read(tx, call.id)
+        who = called(self._authority, found, now) if found else Called()
+        with self._store.write() as tx:
+            remind(tx, call, now, who)
 
     def _away(self, run: Run, gate: Ask, who: Approvers) -> Away:
         """Who of those that may decide now is away. Looks them up."""
@@ -198,11 +205,3 @@ def _news(
         news.append((notices.reminder, gate.approvers_in(seen.open, waiting)))
     steps = (step for step in gate.escalation if step.after in passed)
     return [*news, *((notices.escalated, step.approvers) for step in steps)]
-
-
-def _note_away(tx: Transaction, call: Call, away: Away) -> None:
-    """Have the call's cards say who of those that may decide now is away."""
-    for card in outbox.cards(tx, call.plan_id):
-        body = outbox.body(card)
-        if call.id in body["calls"] and body.get("away", {}) != dict(away):
-            outbox.change(tx, card, body=outbox.dump({**body, "away": dict(away)}))

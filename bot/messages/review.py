@@ -93,6 +93,7 @@ def _review_blocks(call: CallView) -> list[Json]:
         blocks.append(context("revealed", [plain_text(revealed(call.covered))]))
     if call.does == "destructive":
         blocks.append(section("final", mrkdwn(f"⚠️ *{FINAL}*")))
+    blocks += [context(f"errand{n}", [plain_text(said)]) for n, said in enumerate(call.chain)]
     if effect_of(call) != headline(call):
         blocks += _rich(
             "effect", [line(words(chunk, bold=True)) for chunk in chunks(effect_of(call))]

@@ -44,7 +44,7 @@ class Renderer:
         with self.store.read() as tx:
             current = outbox.by_key(tx, row.key) or row
             asks = row.kind is MessageKind.CARD and outbox.QUESTION in outbox.body(current)
-            question = question_view(tx, current) if asks else None
+            question = question_view(self.tools, tx, current, now) if asks else None
             view = card_view(self.tools, tx, current, now) if is_card and not asks else None
         if question:
             drawn = Drawn(*question_message(question, now))

@@ -98,6 +98,7 @@ class CallTold:
     asked_at: datetime | None
     deadline: datetime | None
     agent_reason: str
+    chain: tuple[str, ...]  # which sub-agents stand between the requester's agent and it
     preview: str
     revisions: tuple[RevisionTold, ...]
     votes: tuple[VoteTold, ...]
@@ -229,6 +230,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
         asked_at=call.asked_at,
         deadline=call.deadline,
         agent_reason=masked(call.reason),
+        chain=view.chain if view else (),
         preview=view.preview if view else "",
         revisions=tuple(
             RevisionTold(

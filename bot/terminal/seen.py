@@ -82,6 +82,7 @@ class Seen:
             requester=asker,
             values=tuple(_asked(question, fields) if question else _values(view)),
             is_final=view.does == "destructive",
+            chain=view.chain,
             preview=view.preview,
             reason=visible(masked(view.agent_reason)),
             deciders=self._in_words(who, run),

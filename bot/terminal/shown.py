@@ -42,6 +42,7 @@ class CallShown:
     requester: str
     values: tuple[tuple[str, str, str], ...]  # title, what it is, what it was before an edit
     is_final: bool = False  # it cannot be undone
+    chain: tuple[str, ...] = ()  # which sub-agents stand between, a line each
     preview: str = ""
     reason: str = ""  # why, in the words of the agent or of whoever asked
     deciders: str = ""  # who may decide, or is asked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,28 @@ def test_all_agents_share_one_budget_of_turns(tmp_path: Path) -> None:
     assert harness.model.turns == 3
     [desk] = [call for call in harness.all()[1] if call.tool == "desk"]
     assert (desk.status, "3 turns" in desk.output) == (C.FAILED, True)
+
+
+def test_two_at_once_cannot_pass_the_limit_of_turns(tmp_path: Path) -> None:
+    """One sub-agent's turn is under way, the last one there is: the other takes none beside it."""
+    harness = LoopHarness(tmp_path / "db", max_turns=2)
+    begin(harness, [("desk", "a"), ("desk", "b")])
+    ask, beside = harness.model.turn, list[str]()
+
+    def amid(*given: Any) -> Any:
+        """Another worker takes up whoever else is ready."""
+        children = [run for run in harness.all()[0] if run.parent_call and run.status is R.READY]
+        for run in children:
+            beside.append(run.id)
+            harness.worker.advance(run.id)
+        return ask(*given)
+
+    harness.model.turn = amid  # type: ignore[method-assign]  # what happens meanwhile
+    harness.work()
+    assert beside
+    assert harness.model.turns == 2
+    outputs = [call.output for call in harness.all()[1] if call.status is C.FAILED]
+    assert any("2 turns, which is its limit" in each for each in outputs)
 
 
 def test_a_tower_of_sub_agents_has_a_top(harness: LoopHarness) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from storage.states import CallStatus
+from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -84,6 +85,27 @@ def test_a_reminder_calls_those_who_are_there(harness: Harness) -> None:
     assert "is away" not in words(harness.card(SUPPORT, thread))
     later(harness, 660)
     assert ANA in words(harness.said(SUPPORT, thread, REMINDED))
+
+
+def test_a_question_calls_those_who_are_there(harness: Harness) -> None:
+    """Its message says who is away, its reminder names who is there; of a group only those."""
+    status(harness, "ana", ":palm_tree:")
+    thread = waiting(harness, question(question="Which kettle?", to="@shop-leads"))
+    asked = harness.card(SUPPORT, thread, "ana", "answer")
+    assert f"🌴 {ANA} is away" in words(asked)
+    later(harness, 1860)
+    line = words(harness.said(SUPPORT, thread, "still waits for an answer"))
+    assert CLEO in line
+    assert ANA not in line
+    assert "S0LEADS" not in line
+    status(harness, "ana")
+    thread = waiting(harness, question(question="Which cup?", to="@shop-leads"))
+    asked = harness.card(SUPPORT, thread, "ana", "answer")
+    assert "is away" not in words(asked)
+    status(harness, "cleo", ":palm_tree:")
+    later(harness, 1860)
+    assert ANA in words(harness.said(SUPPORT, thread, "still waits for an answer"))
+    harness.slack.wait(lambda: f"🌴 {CLEO} is away" in words(now_at(harness, SUPPORT, asked["ts"])))
 
 
 def test_where_all_are_away_all_are_called(harness: Harness) -> None:

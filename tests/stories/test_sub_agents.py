@@ -15,7 +15,7 @@ from tests.pages import ROOT, blocks
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, noted, now_at, reject, statuses, told
+from tests.stories.steps import arrived, noted, now_at, open_modal, reject, statuses, told
 from tests.stories.sub_agents import (
     AGENTS,
     approve,
@@ -170,6 +170,14 @@ def test_a_sub_agent_may_itself_need_approval(harness: Harness, fakes: FakeTools
     assert fakes.did("note", "errand fourteen") == 1
 
 
+def test_review_names_who_asked_whom(harness: Harness) -> None:
+    """All of a sub-agent's call, and on whose errand it is."""
+    _, card = asked_for(harness, "errand twenty")
+    view = open_modal(harness, "ana", SUPPORT, card, "review")
+    assert "🤖 The agent asked Note desk: “please write errand twenty”" in str(view["blocks"])
+    harness.person("ana").close_view()
+
+
 def test_a_question_of_a_sub_agent_is_answered(harness: Harness, fakes: FakeTools) -> None:
     """It asks the requester, as the request's own agent would."""
     question = {"question": "Which wall for fifteen?", "kind": "yes_no"}
@@ -181,6 +189,8 @@ def test_a_question_of_a_sub_agent_is_answered(harness: Harness, fakes: FakeTool
     )
     thread = harness.person("ben").say(SUPPORT, "@bot errand fifteen")
     asked = harness.card(SUPPORT, thread, "ben", "choose_1")
+    assert "<@UBEN00001>, Note desk asks:" in words(asked)
+    assert "🤖 The agent asked Note desk: “errand fifteen”" in words(asked)
     harness.person("ben").click(SUPPORT, asked["ts"], "choose_1")
     harness.said(SUPPORT, thread, "It is settled.")
     assert statuses(harness, thread) == [C.SUCCEEDED, C.ANSWERED]

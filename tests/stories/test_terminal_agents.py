@@ -43,6 +43,7 @@ def test_the_calls_of_a_sub_agent_are_told_in_the_chat(harness: Harness, fakes: 
     with followed(harness, run) as chat:
         waiting = chat.call(C.PENDING)
         assert waiting.effect == "Write “asked at the terminal”"
+        assert waiting.chain == ("🤖 The agent asked Note desk: “write it down”",)
         assert chat.call(C.ENTRUSTED).effect == "write it down"
         cleo = harness.person("cleo")
         card = harness.card(cleo.dm_channel, None, "cleo")

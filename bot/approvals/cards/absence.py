@@ -1,4 +1,4 @@
-"""Who of those that decide is away by their status in Slack. Looks people up.
+"""Who of those that decide or answer is away by their status in Slack. Looks people up.
 
 It is for words only: whom a reminder calls, and what a card says to whoever waits. Who may decide,
 and when, never depends on it.

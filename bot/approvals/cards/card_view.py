@@ -19,6 +19,7 @@ from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approving, stand_ins, standing, waited
 from bot.messages import quoting
 from bot.messages.cards.card import approved_on
+from bot.messages.cards.origin import errand_lines
 from bot.messages.forms.values import values
 from bot.messages.onlookers import covered, for_onlookers
 from bot.messages.views import CallView, CardView, Missing, Progress, Value
@@ -103,10 +104,10 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
 
 
 def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
-    """Return whether an agent proposed it, and which: a sub-agent by its title."""
+    """Return whether an agent proposed it, and which: a sub-agent by its title and its errand."""
     run = runs.get(tx, call.run_id)
     errands = errands_of(tools, tx, run) if run else ()
-    agent = {"agent": errands[-1].agent} if errands else {}
+    agent = {"agent": errands[-1].agent, "chain": tuple(errand_lines(errands))} if errands else {}
     return {"by_agent": run is None or run.source in MODELLED, **agent}
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from bot.approvals.cards.absence import Away
 from bot.approvals.cards.placement import Place, PlaceKind
 from bot.messages.sentences import notices
 from bot.policy.gates import Ask, Gate
@@ -117,3 +118,11 @@ def route(gate: Gate) -> object:
     """Return what decides who sees a card, and where."""
     fields = {"stages", "any_order", "escalation", "self_approval", "post_to", "veto"}
     return gate.model_dump(mode="json", include=fields) if isinstance(gate, Ask) else None
+
+
+def note_away(tx: Transaction, call: Call, away: Away) -> None:
+    """Have the call's messages say who of those that may decide, or answer, is away by now."""
+    for card in outbox.cards(tx, call.plan_id):
+        body = outbox.body(card)
+        if call.id in body["calls"] and body.get("away", {}) != dict(away):
+            outbox.change(tx, card, body=outbox.dump({**body, "away": dict(away)}))

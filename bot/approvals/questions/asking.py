@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from bot.agent import outputs
 from bot.agent import questions as told
+from bot.approvals.cards.absence import Away, away_of
 from bot.approvals.cards.placement import MOST_MESSAGES, Place, PlaceKind
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.refusals import RefusedError
 from bot.messages.sentences.questions import asked_elsewhere, people_named
 from bot.policy.authority import Authority
-from bot.policy.directory import LookupFailedError
+from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Approvers
 from bot.tools.people.addressee import people_asked
 from bot.tools.people.answer_form import suggested
@@ -94,9 +95,18 @@ def _place(authority: Authority, run: Run, who: Approvers) -> Place:
     except LookupFailedError as error:
         log.warning("run %s: look-up of who is asked failed: %s", run.id, error)
         raise RefusedError(outputs.NAMES_UNKNOWN, "Slack could not be asked for names") from error
+    away = _away(authority, named)
     if here:
-        return Place(PlaceKind.THREAD, (run.channel,), groups)
-    return Place(PlaceKind.PEOPLE, tuple(able), groups)
+        return Place(PlaceKind.THREAD, (run.channel,), groups, away)
+    return Place(PlaceKind.PEOPLE, tuple(able), groups, away)
+
+
+def _away(authority: Authority, named: frozenset[str]) -> Away:
+    """Return who of those asked is away; nobody while that is looked up: the reminder knows."""
+    try:
+        return away_of(authority, named)
+    except NotYetKnownError:
+        return ()
 
 
 def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion) -> None:
@@ -104,6 +114,7 @@ def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion
     asked, place = question.asked, question.place
     here = place.kind is PlaceKind.THREAD
     body = {"calls": [call.id], "groups": dict(place.groups), outbox.QUESTION: True}
+    body |= {"away": dict(place.away)}
     body |= {"elsewhere": not here, "part": 1, "parts": 1}
     for target in place.targets:
         row = Message(

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
+from bot.approvals.cards.absence import still_away
+from bot.approvals.cards.origin import errands_of
 from bot.approvals.questions.rows import read
 from bot.messages.questions.said import in_words
 from bot.messages.questions.view import QuestionView
+from bot.tools import Registry
 from storage import outbox, questions
 from storage.masking import masked
 from storage.models import Message
 from storage.transaction import Transaction
 
 
-def question_view(tx: Transaction, row: Message) -> QuestionView | None:
+def question_view(
+    tools: Registry, tx: Transaction, row: Message, now: datetime
+) -> QuestionView | None:
     """Return what the message of a question shows now; None where it cannot be read."""
     body = outbox.body(row)
     found = read(tx, body["calls"][0]) if body["calls"] else None
@@ -41,4 +47,6 @@ def question_view(tx: Transaction, row: Message) -> QuestionView | None:
             for label, text, before in lines
         ),
         declined=answer is not None and answer.declined,
+        errands=errands_of(tools, tx, found.run),
+        away=tuple(still_away(body.get("away", {}), now)),
     )

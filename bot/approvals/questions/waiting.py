@@ -3,28 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
-from bot.approvals.questions.rows import is_question, messages_of, names_of, read
-from bot.messages.sentences.questions import answer_reminder, unanswered_line
+from bot.approvals.cards.absence import Away, away_of, still_away
+from bot.approvals.cards.routing import note_away
+from bot.approvals.questions.rows import AskedQuestion, is_question, messages_of, names_of, read
+from bot.messages.sentences.questions import answer_reminder, people_named, unanswered_line
+from bot.policy.authority import Authority
 from storage import audit, calls, outbox, questions
 from storage.models import Call, Delivery, Message, Run
 from storage.states import DeliveryKind, MessageKind
 from storage.transaction import Transaction
 
 
-def remind(tx: Transaction, call: Call, now: datetime) -> None:
-    """Remind who was asked, under each message of the question; nothing where it has ended."""
+@dataclass(frozen=True, slots=True)
+class Called:
+    """Whom a reminder names, and who is away."""
+
+    members: tuple[str, ...] = ()  # of the group that was asked, where some are away; else all
+    away: Away = ()
+
+
+def called(authority: Authority, found: AskedQuestion, now: datetime) -> Called:
+    """Return who is there of those that were asked; all of them where nobody is. Looks people up.
+
+    Raises LookupFailedError.
+    """
+    run = found.run
+    named = authority.named(found.people, requester=run.requester, channel=run.channel)
+    away = away_of(authority, named)
+    there = named - {user for user, _ in still_away(away, now)}
+    some = bool(there) and there != named
+    return Called(tuple(sorted(there)) if some else (), away)
+
+
+def remind(tx: Transaction, call: Call, now: datetime, who: Called) -> None:
+    """Remind who was asked, under each message of the question; nothing where it has ended.
+
+    The messages say who is away by now.
+    """
     if not questions.reminded(tx, call):
         return
     found = read(tx, call.id)
     if found is None:
         return
+    note_away(tx, call, who.away)
+    outbox.redraw(tx, call.plan_id)
     for row in messages_of(tx, call):
         thread = row.thread_ts or row.ts
         if not thread:
             continue
-        text = answer_reminder(names_of(found, row), found.asked.question, call.deadline)
+        names = people_named(who.members, ()) if who.members else names_of(found, row)
+        text = answer_reminder(names, found.asked.question, call.deadline)
         line = Message(
             key=f"nudge:{call.id}:{call.revision}:{row.seq}",
             kind=MessageKind.NOTICE,

@@ -83,6 +83,7 @@ def details(call: CallShown) -> Iterator[tuple[str, str]]:
     """What is to be known of a call that waits, as label and text."""
     for label, text, before in call.values:
         yield label, f"{before} → {text}" if before else text
+    yield "On the way", "\n".join(call.chain)
     yield "Preview", call.preview
     yield "Why", call.reason
     yield "Asked by", call.requester

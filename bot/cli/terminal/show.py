@@ -59,6 +59,8 @@ def _call(call: CallTold, words: PlainWords, channel: str) -> Iterator[str]:
     for label, text in call.arguments.items():
         yield from _long(label, text)
     yield from _long("Preview", call.preview)
+    for line in call.chain:
+        yield f"    {visible(line)}"
     asked = any(each.author == FORM for each in call.revisions)
     yield from _long("Why" if asked else "The agent says", call.agent_reason)
     if call.rule:

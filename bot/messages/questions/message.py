@@ -11,6 +11,7 @@ from bot.durations import roughly
 from bot.messages.actions.codec import Click, block_id
 from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import RunTarget
+from bot.messages.cards.origin import errand_blocks
 from bot.messages.parts import (
     Json,
     actions,
@@ -28,11 +29,14 @@ from bot.messages.parts import (
 )
 from bot.messages.questions.choices import choices
 from bot.messages.questions.view import QuestionView
+from bot.messages.quoting import said
+from bot.messages.sentences.absence import away_note
 from bot.messages.text import due, escape, group_mention, in_utc, mention, plain, visible
 from bot.messages.views import UNSET
 from bot.tools.people.question import AnswerKind
 from storage.states import CallStatus
 
+AGENT = 60  # characters of the name of the sub-agent that asks
 QUOTED = 1_000  # characters of an answer's field
 NOTIFICATION = 200  # characters of the question on a lock screen
 ENDED = {
@@ -59,10 +63,13 @@ def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]
         gone = CallStatus.EXPIRED if view.status is CallStatus.PENDING else view.status
         text = ENDED.get(gone, OTHERWISE)
         return text, [asked, context(block_id(Block.OUTCOME, view.target), [mrkdwn(text)])]
-    to = mrkdwn(f"💬 {_who(view)}, the agent asks:")
+    agent = said(view.errands[-1].agent, AGENT) if view.errands else "the agent"
+    to = mrkdwn(f"💬 {_who(view)}, {agent} asks:")
     head = section(block_id(Block.HEADLINE, view.target), to)
-    blocks = [head, asked, actions(block_id(Block.ANSWERS, view.target), _buttons(view))]
-    blocks.append(context(block_id(Block.SMALL_PRINT, view.target), [mrkdwn(_small(view))]))
+    blocks = [head, *errand_blocks(view.target, view.errands), asked]
+    blocks.append(actions(block_id(Block.ANSWERS, view.target), _buttons(view)))
+    small = mrkdwn(_small(view))
+    blocks.append(context(block_id(Block.SMALL_PRINT, view.target), [small]))
     return _notification(view, now), blocks
 
 
@@ -92,6 +99,7 @@ def _small(view: QuestionView) -> str:
     parts = [] if alone else [f"For a request by {mention(view.requester)}"]
     parts += [f"<{link}|see it>"] if link else []
     parts += [f"⏳ Answer by {due(view.deadline)}"] if view.deadline else []
+    parts += [away_note(view.away)] if view.away else []
     if view.asked.kind is AnswerKind.TEXT:
         parts.append(REPLY)
     return "  ·  ".join([*parts, NO_APPROVAL])

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from bot.messages.actions.targets import CallTarget
+from bot.messages.views import Errand
 from bot.tools.people.question import AskPerson
 from storage.states import CallStatus
 
@@ -32,6 +33,8 @@ class QuestionView:
     answered_at: datetime | None = None
     lines: tuple[Said, ...] = ()  # the answer
     declined: bool = False
+    errands: tuple[Errand, ...] = ()  # the sub-agents between the requester's agent and it
+    away: tuple[tuple[str, datetime | None], ...] = ()  # who of those asked, and until when
 
     @property
     def target(self) -> CallTarget:
