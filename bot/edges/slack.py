@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from slack_bolt import App as BoltApp
 from slack_sdk import WebClient
 
 from bot.approvals.answers.answering import QuestionAnswers
 from bot.approvals.modes.switching import Modes
-from bot.core import Core
 from bot.explain.grounds import Grounds
 from bot.policy.directory import Directory
 from bot.slack.client import SlackClient
@@ -19,6 +20,9 @@ from bot.slack.dialogs.dialogs import Dialogs
 from bot.slack.dialogs.doors import RequestDoors
 from bot.slack.dialogs.requests import RequestDialogs
 from bot.slack.listeners import Listeners
+
+if TYPE_CHECKING:
+    from bot.core import Core
 
 
 def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Commands:

@@ -35,7 +35,6 @@ from bot.messages.actions.names import MENU
 from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.messages.sentences import refusals
 from bot.signals import Signals
-from bot.slack.dialogs.dialogs import Dialogs
 from storage import inbox
 from storage.models import Delivery
 from storage.states import DeliveryKind
@@ -43,6 +42,7 @@ from storage.store import Store
 
 if TYPE_CHECKING:
     from bot.slack.commands.commands import Commands
+    from bot.slack.dialogs.dialogs import Dialogs
 
 log = logging.getLogger("countersign.listeners")
 EVENTS: frozenset[str] = frozenset(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bot.approvals.answers.answering import QuestionAnswers
 from bot.approvals.dialog_access import TurnedAway
 from bot.clock import Clock
 from bot.messages.actions.codec import Click, Subject, in_thread
@@ -19,6 +18,9 @@ from bot.messages.text import plainly
 from bot.policy.directory import Directory
 from bot.slack.dialogs.family import Opening
 from bot.slack.lookups.mentions import with_names
+
+if TYPE_CHECKING:
+    from bot.approvals.answers.answering import QuestionAnswers
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slack_bolt import App
 from slack_sdk import WebClient
@@ -19,7 +19,10 @@ from bot.messages.incoming import message_text, team_of
 from bot.messages.requests.form import MOST_QUOTED
 from bot.messages.sentences import refusals
 from bot.messages.text import plainly
-from bot.slack.dialogs.requests import RequestDialogs, view_of
+from bot.slack.dialogs.family import view_of
+
+if TYPE_CHECKING:
+    from bot.slack.dialogs.requests import RequestDialogs
 
 log = logging.getLogger("countersign.requests")
 

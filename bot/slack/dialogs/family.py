@@ -22,6 +22,11 @@ class Opening:
     reveals: bool = False  # it shows more of that call than the card does
 
 
+def view_of(found: Opening | TurnedAway) -> Json | str:
+    """Return the dialog to open, or the sentence that says why there is none."""
+    return found.view if isinstance(found, Opening) else found.sentence
+
+
 class DialogFamily(Protocol):
     """Dialogs of one kind. Called on listener threads; decides nothing."""
 

@@ -18,7 +18,6 @@ from bot.messages.actions.names import Action, Dialog
 from bot.messages.actions.targets import CallTarget, FormKind, FormTarget, Setting
 from bot.messages.forms.layout import FieldErrors
 from bot.messages.incoming import team_of
-from bot.messages.parts import Json
 from bot.messages.requests.form import form_modal
 from bot.messages.requests.picker import picker_modal
 from bot.messages.sentences import refusals, requests
@@ -155,8 +154,3 @@ class RequestDialogs:
 
     def _plain(self, text: str) -> str:
         return plainly(with_names(self._authority.directory, text))[:150]
-
-
-def view_of(found: Opening | TurnedAway) -> Json | str:
-    """Return the dialog to open, or the sentence that says why there is none."""
-    return found.view if isinstance(found, Opening) else found.sentence
