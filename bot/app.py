@@ -25,6 +25,7 @@ from bot.config.startup import StartupError, fitted
 from bot.core import Core
 from bot.edges.model import make_planner
 from bot.edges.slack import make_commands, make_listeners
+from bot.edges.watchers import watchers_of
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
@@ -126,6 +127,7 @@ class App:
         for client in self.slack:
             client.close()
         self.core.store.close()
+        self.core.signals.watch.close()
 
     def is_quiet(self) -> bool:
         """Return whether all that is under way waits for people, time or the network."""
@@ -153,7 +155,7 @@ def build(
     registered.
     """
     mask_logs()
-    signals = Signals(watch=Lookout(now=clock.now))
+    signals = Signals(watch=Lookout(watchers_of(settings), clock.now))
     posting, reading = make_clients(settings, clock, signals.watch)
     identity = Identity.told(reading.auth_test().get)
     directory = SlackDirectory(reading, clock, signals)

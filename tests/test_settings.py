@@ -160,6 +160,8 @@ def test_everything_missing_is_said() -> None:
         ("COUNTERSIGN_WORKERS", "1.5"),
         ("COUNTERSIGN_MODEL_RETRIES", "-1"),
         ("COUNTERSIGN_LOG", "loud"),
+        ("COUNTERSIGN_LOG_FORMAT", "xml"),
+        ("COUNTERSIGN_TRACES", f"http://ana:{SECRET}@collector/v1/traces"),
         ("COUNTERSIGN_REASONING_EFFORT", "extreme"),
         ("COUNTERSIGN_SLACK_TOOLS", "perhaps"),
     ],

@@ -132,6 +132,10 @@ class Watcher(Protocol):
         """It has happened just now."""
         ...
 
+    def close(self) -> None:
+        """Nothing more will be told."""
+        ...
+
 
 class Lookout:
     """Where work is reported; one per process, any thread."""
@@ -174,6 +178,11 @@ class Lookout:
         """Tell of it."""
         for each in self._watchers:
             _tell(each.happened, what, about)
+
+    def close(self) -> None:
+        """Have every watcher bring to its end what it does."""
+        for each in self._watchers:
+            _tell(each.close)
 
 
 class _Watched(Protocol):

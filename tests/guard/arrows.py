@@ -33,7 +33,8 @@ START = ("bot.signing_key", "bot.toolbox")
 ARROWS: dict[str, tuple[str, ...]] = {
     "storage": (),
     **dict.fromkeys(LEAVES, LEAVES),
-    **dict.fromkeys(("bot.live", "bot.watch"), ("storage",)),
+    "bot.live": ("storage",),
+    "bot.watch": ("storage", "bot.live"),
     "bot.policy": ("storage", "bot.durations", "bot.toml_file"),
     "bot.tools": ("storage", "bot.policy", *LEAVES),
     "bot.agent": ("bot.policy", "bot.tools", *LEAVES),

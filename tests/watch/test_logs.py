@@ -88,6 +88,8 @@ def test_a_watcher_that_fails_stops_nothing() -> None:
 
         def happened(self, what: object, about: str) -> None: ...
 
+        def close(self) -> None: ...
+
     with json_lines() as lines:
         with pytest.raises(LookupError), Lookout([Broken()]).over(Work.TICK) as passage:
             raise LookupError("of the work itself")

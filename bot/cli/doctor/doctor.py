@@ -28,6 +28,7 @@ from bot.cli.doctor.slack import (
     check_sign_in,
     sign_in,
 )
+from bot.cli.doctor.watching import check_watching
 from bot.cli.readonly.slack_client import make_client
 from bot.clock import Clock, SystemClock
 from bot.config.environment import prepare_environment
@@ -92,6 +93,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
         yield from check_people(policy, found.workspace, usual)
         yield from check_operator(settings, policy, found.workspace)
     yield check_app_token(client, settings)
+    yield from check_watching(settings)
     yield from check_tools(settings)
     yield from map(check_surfaces, PartKind)
     yield from check_rules(settings, policy)
