@@ -98,6 +98,14 @@ class HeadFile:
             os.fsync(file)
         return file
 
+    def begin_unless_there(self) -> None:
+        """Note that a new record is empty, so that one without a file is known to lack rows.
+
+        Without, a death between the first row and its note would look like an older record.
+        """
+        if self.read() is None:
+            self.keep(Head())
+
     def begin(self, head: Head) -> None:
         """Note this head in the place of one that belongs to another life of the record."""
         self.close()

@@ -94,6 +94,8 @@ class Store:
             with self.read() as tx:
                 self.astray = _copied(tx) or note.contradicts(tx)
             self._note = None if self.astray else note
+            if exclusive and not self.astray:
+                note.begin_unless_there()
         except BaseException:
             self.close()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -16,6 +17,7 @@ from storage.examination import examine
 from storage.head_file import HeadFile, head_path
 from storage.models import Audit
 from storage.store import Store
+from storage.transaction import Trace, Transaction
 from tests.storage.builders import AT, ONE, seed
 
 
@@ -150,3 +152,26 @@ def test_only_the_owner_reads_the_files(tmp_path: Path) -> None:
     assert modes == {
         f"open.db{end}": "0o600" for end in ("", "-wal", "-shm", ".key", ".head", ".lock")
     }
+
+
+class DiesAfterTheCommit(Trace):
+    """Keeps the files as a process leaves them that dies before it can note the head."""
+
+    def __init__(self, store: Store, left: Path) -> None:
+        self.store, self.left = store, left
+
+    def committed(self, tx: Transaction) -> None:
+        """Copy them."""
+        if tx.writes:
+            shutil.copytree(self.store.path.parent, self.left)
+
+
+def test_a_death_after_the_first_row_is_no_older_record(store: Store, tmp_path: Path) -> None:
+    """The head of an empty record is noted at its first start, so the next one goes on with it."""
+    left = tmp_path / "left"
+    store.trace = DiesAfterTheCommit(store, left)
+    append(store, "the first")
+    again = Store(f"sqlite:///{left / store.path.name}").open()
+    assert again.astray == ""
+    assert problems(again) == []
+    again.close()
