@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +36,7 @@ from bot.messages.actions.names import MENU
 from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.messages.sentences import refusals
 from bot.signals import Signals
+from bot.slack.unstored import UnstoredWords
 from storage import inbox
 from storage.models import Delivery
 from storage.states import DeliveryKind
@@ -99,6 +101,7 @@ class Listeners:
         self._dialogs = dialogs
         self._commands = commands
         self._checks = ThreadPoolExecutor(8, thread_name_prefix="check")
+        self._unstored = UnstoredWords(client)
         app.middleware(self._store)
         # of a menu's choices, those come here that only open a dialog; what it leads to is stored
         for name in (*sorted(OPENS_DIALOG), MENU):
@@ -166,6 +169,8 @@ class Listeners:
     def _error(self, error: Exception, request: BoltRequest) -> None:
         """Log it and return nothing, so that Bolt answers 500 and acknowledges nothing unstored."""
         log.error("listener failed (%s): %s", request.mode, error, exc_info=error)
+        with suppress(RuntimeError):  # it is stopping
+            self._checks.submit(self._unstored.tell, error, request.body)
 
 
 def _in_time(check: Future[T], late: T, seconds: float) -> T:

@@ -40,6 +40,7 @@ SAID = {
     "over_already": (),
     "not_an_approver": ("<@UANA00001>",),
     "not_an_editor": (),
+    "not_stored": (),
     "not_yet": ("<@UANA00001>",),
     "enough": ("<@UANA00001>",),
     "again_needs_all": (),

@@ -42,6 +42,14 @@ def not_an_approver(approver_mentions: str) -> str:
     return f"You cannot decide this one. These people can: {approver_mentions}."
 
 
+def not_stored() -> str:
+    """Tell somebody that their words could not be stored; Slack delivers them a few times more."""
+    return (
+        "I cannot write anything down at the moment, so I have not taken this in. I will try "
+        "again for a few minutes; if you have not heard from me by then, please ask once more."
+    )
+
+
 def not_an_editor() -> str:
     """Tell somebody that they may not edit."""
     return "You cannot edit this one."
