@@ -1,0 +1,116 @@
+"""A page of the database that holds nonsense: nothing runs on it, nothing happens twice."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import DatabaseError
+
+from bot.messages.actions.codec import encode
+from bot.messages.actions.names import Action
+from bot.messages.actions.targets import RunTarget
+from storage.models import Call
+from storage.states import CallStatus, RunStatus
+from storage.store import Store
+from tests.runs.bolt_app import bolt, press
+from tests.runs.fakes import ANA, BEN
+from tests.runs.harness import LoopHarness, approved
+from tests.runs.promises import look
+from tests.storage.builders import click
+
+TABLES = ("delivery", "vote", "call", "run", "plan", "revision", "item", "message", "audit")
+
+
+@contextmanager
+def damaged(store: Store, table: str) -> Iterator[None]:
+    """Meanwhile the first page of that table is nonsense; then the disk reads it well again."""
+    store.engine.dispose()
+    with closing(sqlite3.connect(store.path)) as file:
+        busy, *_ = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        [size] = file.execute("PRAGMA page_size").fetchone()
+        [page] = file.execute(
+            "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
+        ).fetchone()
+    assert not busy
+    start = (page - 1) * size
+    whole = store.path.read_bytes()[start : start + size]
+    _write(store.path, start, b"\xa5" * size)
+    try:
+        yield
+    finally:
+        store.engine.dispose()
+        _write(store.path, start, whole)
+
+
+def _write(path: Path, start: int, page: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(page)
+
+
+def ends_well(harness: LoopHarness) -> Call:
+    """A new process finds the pages whole, and the requester retries what has failed.
+
+    Returns the newest call, which was run once at most.
+    """
+    harness.stop()
+    harness.start()
+    for run in harness.all()[0]:
+        if run.status is RunStatus.FAILED:
+            value = encode(RunTarget(run.id))
+            harness.arrive(lambda key, value=value: click(key, Action.RETRY, value, BEN))
+    harness.loop.tick()
+    harness.work()
+    look(harness)
+    assert max(harness.effects.values(), default=0) <= 1
+    return harness.all()[1][-1]
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[LoopHarness]:
+    """A note that was approved and is not taken up yet."""
+    made = approved(tmp_path / "db")
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_damaged_page_when_a_call_is_to_run(harness: LoopHarness, table: str) -> None:
+    """It runs once in the end, or people are asked what became of it; never without its record."""
+    [run] = harness.all()[0]
+    with damaged(harness.store, table):
+        with suppress(DatabaseError):
+            harness.worker.advance(run.id)
+        if table in ("call", "run", "audit", "revision", "plan"):
+            assert not harness.effects
+    call = ends_well(harness)
+    assert call.status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN)
+    assert list(harness.effects.values()) == [1]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_damaged_page_at_a_click(harness: LoopHarness, table: str) -> None:
+    """A click counts once the page is whole; one that could not be kept is not acknowledged."""
+    harness.work()
+    harness.model.script = [[("note", "b")]]
+    harness.say("again", "2.0")
+    harness.loop.tick()
+    harness.work()
+    call = harness.all()[1][-1]
+    assert call.status is CallStatus.PENDING
+    with damaged(harness.store, table):
+        kept = press(bolt(harness.core), "1") == 200
+        with suppress(DatabaseError):
+            harness.loop.tick()
+    assert kept == (table != "delivery")
+    harness.arrive(lambda key: click(key, Action.APPROVE, f"{call.id}:1", ANA))
+    with damaged(harness.store, table), suppress(DatabaseError):
+        harness.loop.tick()
+    assert call.id not in harness.effects
+    harness.clock.at += timedelta(seconds=40)  # it is looked at again
+    assert ends_well(harness).status is CallStatus.SUCCEEDED
