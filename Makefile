@@ -4,7 +4,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # the first of these that is 3.11 or newer
 PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 BIN := .venv/bin
-.PHONY: demo test tests test-long test-random run lint bench pictures clean
+.PHONY: demo test tests test-long test-random proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -35,6 +35,9 @@ test-long: .venv/ready  ## what is left out there: the benchmark's own tests, wh
 
 test-random: .venv/ready  ## the tests of random values alone, with twenty-six times as many of them
 	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many
+
+proof: .venv/ready  ## every story struck at every step, see docs/reliability.md; more than an hour
+	$(BIN)/python -m tests.proof.crash
 
 bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes
 	$(BIN)/python -m bench

@@ -20,17 +20,16 @@ from tests.new_database import new_database
 
 # What forks the bot is a process that has imported it, and has done nothing else.
 FORKS = get_context("forkserver")
-FORKS.set_forkserver_preload(
-    [
-        "__main__",
-        "bot.cli.run",
-        "bot.app",
-        "bot.agent.planner",
-        "httpcore2",
-        "sqlalchemy.dialects.sqlite",
-        "tests.stories.crash_tools",
-    ]
-)
+PRELOADED = [
+    "__main__",
+    "bot.cli.run",
+    "bot.app",
+    "bot.agent.planner",
+    "httpcore2",
+    "sqlalchemy.dialects.sqlite",
+    "tests.stories.crash_tools",
+]
+FORKS.set_forkserver_preload(PRELOADED)
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 

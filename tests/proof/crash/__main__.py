@@ -1,0 +1,111 @@
+"""The crash matrix: `python -m tests.proof.crash` strikes every story at every step.
+
+Prints what was wrong as it is found, and at the end the table of docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.proof.crash.matrix import one, sample, steps_of
+from tests.proof.crash.steps import Step
+from tests.proof.crash.stories import BY_NAME
+from tests.proof.crash.troubles import Trouble, can_fail_fsync
+from tests.proof.crash.world import can_mount
+
+MEMORY = Path("/dev/shm")  # a folder of ours is made in it
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the matrix as `argv` says (None: as started); return 1 where anything was wrong."""
+    arguments = _parser().parse_args(argv)
+    begun = time.monotonic()
+    with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
+        folder = Path(name)
+        steps = {
+            story: sample(steps_of(BY_NAME[story], folder), arguments.most)
+            for story in arguments.story
+        }
+        troubles = [each for each in map(Trouble, arguments.trouble) if _possible(each, folder)]
+        told = list(_all(steps, troubles, arguments.jobs, folder))
+    print("\n".join(table(steps, troubles, told)))
+    wrong = sum(bool(each["wrong"]) for each in told)
+    minutes = (time.monotonic() - begun) / 60
+    print(f"\n{len(told)} tellings, {wrong} of them wrong, in {minutes:.1f} minutes.")
+    return int(bool(wrong))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    names = [each.value for each in Trouble]
+    parser.add_argument("--story", nargs="*", default=list(BY_NAME), choices=BY_NAME)
+    parser.add_argument("--trouble", nargs="*", default=names[:2], choices=names)
+    parser.add_argument("--most", type=int, default=10_000, help="steps of each story at most")
+    parser.add_argument("--jobs", type=int, default=2, help="tellings at once")
+    return parser
+
+
+def _possible(trouble: Trouble, folder: Path) -> bool:
+    match trouble:
+        case Trouble.FULL if not can_mount(folder / "mount"):
+            print("disk full: left out, for only root may mount a small disk")
+            return False
+        case Trouble.FSYNC if not can_fail_fsync():
+            print("EIO at fsync: left out, for this machine's system calls are not known")
+            return False
+    return True
+
+
+def _all(
+    steps: dict[str, list[Step]], troubles: list[Trouble], jobs: int, folder: Path
+) -> Iterator[dict[str, Any]]:
+    """Every telling, as they end."""
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        works = [
+            (story, trouble, step, str(folder))
+            for story, found in steps.items()
+            for trouble in troubles
+            for step in found
+        ]
+        for future in as_completed([pool.submit(one, work) for work in works]):
+            told: dict[str, Any] = json.loads(future.result())
+            if told["wrong"]:
+                print(f"{told['story']}, {told['trouble']} at {told['step']}:", flush=True)
+                print("\n".join(f"    {each}" for each in told["wrong"]), flush=True)
+            yield told
+
+
+def table(
+    steps: dict[str, list[Step]], troubles: list[Trouble], told: Iterable[dict[str, Any]]
+) -> Iterator[str]:
+    """The table of the documentation: how often each story was struck, and what was wrong."""
+    found: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for each in told:
+        found[each["story"], each["trouble"]].append(each)
+    yield f"| story | steps | {' | '.join(troubles)} |"
+    yield f"|---|---|{'---|' * len(troubles)}"
+    for story in steps:
+        cells = [_cell(found[story, trouble]) for trouble in troubles]
+        yield f"| {story} | {len(steps[story])} | {' | '.join(cells)} |"
+    cells = [_cell([e for s in steps for e in found[s, trouble]]) for trouble in troubles]
+    yield f"| **all** | {sum(map(len, steps.values()))} | {' | '.join(cells)} |"
+
+
+def _cell(tellings: list[dict[str, Any]]) -> str:
+    struck = sum(each["struck"] for each in tellings)
+    wrong = sum(bool(each["wrong"]) for each in tellings)
+    return f"{struck}, {wrong} wrong"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

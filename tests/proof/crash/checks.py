@@ -1,0 +1,159 @@
+"""What has to be true in the end, from the record, the local Slack and the tools' own ledger."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from sqlalchemy import select
+from sqlmodel import col
+
+from storage.chain import Chain
+from storage.digest import key_path, load_key
+from storage.examination import examine
+from storage.head_file import HeadFile, head_path
+from storage.models import Audit, Call, Delivery, Message, Run
+from storage.states import DRAWN, CallStatus, DeliveryStatus, MessageStatus
+from storage.store import Store
+from storage.transaction import rows
+from tests.proof.crash.stories import Story
+from tests.proof.crash.world import World
+from tests.runs import promises
+from tests.stories.messages import elements
+
+PENDING, UNKNOWN = CallStatus.PENDING, CallStatus.UNKNOWN
+DECIDES = {
+    **dict.fromkeys(("approve", "approve_all", "edit", "reject_now", "choose_1"), PENDING),
+    **dict.fromkeys(("resolve_done", "resolve_not_done", "run_again"), UNKNOWN),
+}  # buttons that are live only while the call, or one of the plan, stands so
+
+
+def violations(story: Story, world: World) -> list[str]:
+    """Everything that is not as it was promised; nobody is at work any more."""
+    store = world.store()
+    try:
+        found = [*_of_effects(story, world), *_of_slack(world), *_of_the_record(store, world)]
+    finally:
+        store.close()
+    return found
+
+
+def _of_effects(story: Story, world: World) -> Iterator[str]:
+    """No effect twice, and none without enough votes that were committed before."""
+    lines = world.ledger.lines()
+    for text, times in Counter(line["text"] for line in lines).items():
+        if times > story.may.get(text, 0):
+            yield f"“{text}” was done {times} times"
+    for line in lines:
+        record = line["record"]
+        name = f"{line['tool']} “{line['text']}”"
+        if record["status"] != CallStatus.RUNNING:
+            yield f"{name} was done while its call was {record['status']}"
+        if record["arguments"] != {"text": line["text"]}:
+            yield f"{name} was done, and {record['arguments']} was shown"
+        agreed = story.allowed & set(record["agreed"])
+        if not (record["allowed"] or record["grant"] or len(agreed) >= story.needs):
+            yield f"{name} was done by the votes of {sorted(agreed)} alone"
+
+
+def _of_slack(world: World) -> Iterator[str]:
+    """Nothing acknowledged lost; each message there once and true, and none left with buttons."""
+    stored = {row.key: row for row in world.all(Delivery)}
+    left = [row for row in stored.values() if row.status is not DeliveryStatus.DONE]
+    yield from (f"delivery {row.key} is {row.status}: {row.note}" for row in left)
+    messages: list[Message] = world.all(Message)
+    yield from _lost(world, stored)
+    yield from _of_messages(world, messages)
+    for row in messages:
+        if row.kind in DRAWN and (row.status, row.shown) != (MessageStatus.SENT, row.wanted):
+            yield f"the card {row.key} is {row.status}, shows {row.shown} and not {row.wanted}"
+
+
+def _of_messages(world: World, messages: list[Message]) -> Iterator[str]:
+    """Each message of ours is one row's, once, and has no button that decides nothing."""
+    known, proposed = {row.ts for row in messages}, world.all(Call)
+    live = {(name, call.status) for call in proposed for name in (call.id, call.plan_id)}
+    keys: Counter[str] = Counter()
+    for message in _posted(world):
+        key = ((message.metadata or {}).get("event_payload") or {}).get("key", "")
+        keys[key] += bool(key)
+        if key and message.ts not in known:
+            yield f"the message {key} stands in Slack, and no row knows of it"
+        if message.stream and message.stream.state == "in_progress":
+            yield f"the stream {message.ts} is open for ever"
+        for element in elements(message.body):
+            wanted = DECIDES.get(element.get("action_id", ""))
+            if wanted and (element["value"].partition(":")[0], wanted) not in live:
+                yield f"a button {element['action_id']} of {message.ts} decides nothing any more"
+    yield from (f"the message {key} stands there {n} times" for key, n in keys.items() if n > 1)
+
+
+def _posted(world: World) -> list[Any]:
+    state = world.slack.world
+    with state.lock:
+        everything = [each for place in state.messages.values() for each in place.values()]
+        return [each for each in everything if each.app_id and not each.only_for]
+
+
+def _lost(world: World, stored: dict[str, Delivery]) -> Iterator[str]:
+    """Words and clicks that were acknowledged and are not in the inbox."""
+    said = {key.rsplit(":", 1)[-1] for key in stored}
+    clicks = Counter(row.kind for row in stored.values())
+    acknowledged = [d for d in world.slack.deliveries if d.ok]
+    for each in acknowledged:
+        event = each.event
+        if event.get("type") == "app_mention" and event["ts"] not in said:
+            yield f"the message {event['ts']} was acknowledged, and is lost"
+    decided = [
+        each
+        for each in acknowledged
+        if each.payload.get("type") == "block_actions"
+        and each.payload["actions"][0]["action_id"] in ("approve", "approve_all", "choose_1")
+    ]
+    if len(decided) > clicks["action"]:
+        yield f"{len(decided)} clicks were acknowledged, and {clicks['action']} are there"
+
+
+def _of_the_record(store: Store, world: World) -> Iterator[str]:
+    """The promises that hold for the rows alone, the chain and what it says of the other tables."""
+    seen = Record(store, world)
+    for check in (promises.look, promises.all_came_to_an_end):
+        if wrong := _fails(check, seen):
+            yield wrong
+    chain = Chain(load_key(key_path(world.database)), dict)
+    with store.read() as tx:
+        examined = examine(tx, chain, HeadFile(head_path(world.database), chain).read())
+    yield from examined.problems
+
+
+def _fails(check: Callable[[Any], None], seen: Record) -> str:
+    try:
+        check(seen)
+    except AssertionError as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{where.name}: {where.line} {str(error)[:600]}"
+    return ""
+
+
+class Record:
+    """The rows as `tests.runs.promises` looks at them."""
+
+    def __init__(self, store: Store, world: World) -> None:
+        self.store = store
+        self.effects = Counter(line["call"] for line in world.ledger.lines())
+        self.wrong: list[str] = []
+        # the stand-in refuses a transcript in which a call has no output, or two
+        self.model = SimpleNamespace(wrong=world.planner.refused)
+
+    def all(self) -> tuple[list[Run], list[Call], list[Audit], list[Message]]:
+        """Every run, call, audit row and message."""
+        with self.store.read() as tx:
+            return (
+                rows(tx, Run, select(Run)),
+                rows(tx, Call, select(Call)),
+                rows(tx, Audit, select(Audit).order_by(col(Audit.seq))),
+                rows(tx, Message, select(Message)),
+            )

@@ -1,0 +1,169 @@
+"""One life of the bot, in a process of its own that is really killed, and the line to it.
+
+The process is the product whole, over the wires of the local Slack and the stand-in for the model.
+It does what its line says: come to rest, move its clock, end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from bot.app import App, build
+from bot.config.settings import Settings
+from bot.policy.evaluate import parse
+from bot.sandbox.workspace.clock import ShiftedClock
+from tests.proof.crash.disk import Power
+from tests.proof.crash.steps import Step, Steps
+from tests.proof.crash.tools import Ledger, make_tools
+from tests.proof.crash.troubles import ENDS, LASTS, Trouble, begin
+from tests.stories.process import FORKS, PRELOADED
+
+FORKS.set_forkserver_preload([*PRELOADED, "tests.proof.crash.life"])
+LONGEST = 120  # seconds that anything may take
+
+
+class Died(Exception):
+    """The process is no more."""
+
+
+class Stuck(Exception):
+    """Nothing is under way, and what people wait for is not there; or it does not come to rest."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What one life is to be."""
+
+    settings: dict[str, str]
+    policy: str
+    folder: Path
+    shift: float = 0.0  # seconds by which its clock is ahead
+    at: Step | None = None  # where it is struck; None: nowhere
+    trouble: Trouble = Trouble.KILLED
+    lasts: float = LASTS  # seconds, where the disk is well again afterwards
+
+
+class Life:
+    """The line to a process; each method raises Died once it is no more."""
+
+    def __init__(self, orders: Orders) -> None:
+        """Start it, and wait until it is at work."""
+        self._line, theirs = FORKS.Pipe()
+        self.process = FORKS.Process(target=_live, args=(orders, theirs))
+        self.process.start()
+        theirs.close()
+        try:
+            self._answer()
+        except BaseException:
+            self.kill()
+            raise
+
+    def settle(self) -> None:
+        """Wait until nothing is under way in it."""
+        self._ask("settle")
+
+    def advance(self, seconds: float) -> None:
+        """Move its clock."""
+        self._ask("advance", seconds)
+
+    def stop(self) -> tuple[list[Step], bool]:
+        """End it in an orderly way; return its steps, and whether it was struck."""
+        found: tuple[list[Step], bool] = self._ask("stop")
+        self.process.join(10)
+        self._line.close()
+        return found
+
+    def kill(self) -> None:
+        """End it at once, and wait until it is gone."""
+        self.process.kill()
+        self.process.join(10)
+        self._line.close()
+
+    def _ask(self, *words: Any) -> Any:
+        try:
+            self._line.send(words)
+        except OSError:
+            raise Died from None
+        return self._answer()
+
+    def _answer(self) -> Any:
+        try:
+            if not self._line.poll(LONGEST):
+                raise Stuck("the bot does not answer")
+            error, found = self._line.recv()
+        except (EOFError, ConnectionResetError):
+            raise Died from None
+        if error:
+            raise Stuck(error)
+        return found
+
+
+def _live(orders: Orders, line: Connection) -> None:
+    """The process: the product, which is told what to do at its line."""
+    with (orders.folder / "log").open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    try:
+        app, steps = _begin(orders)
+        line.send(("", None))
+        while True:
+            match line.recv():
+                case ("settle",):
+                    line.send((_settled(app), None))
+                case ("advance", seconds):
+                    app.core.clock.advance(seconds)  # type: ignore[attr-defined]  # a shifted one
+                    line.send(("", None))
+                case ("stop",):
+                    app.stop()
+                    line.send(("", (steps.found, steps.struck)))
+                    break
+    except BaseException:
+        traceback.print_exc()
+        line.send((traceback.format_exc(), None))
+        raise
+    finally:
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _settled(app: App) -> str:
+    try:
+        app.settle(LONGEST / 2)
+    except TimeoutError as error:
+        return str(error)
+    return ""
+
+
+def _begin(orders: Orders) -> tuple[App, Steps]:
+    clock, folder = ShiftedClock(), orders.folder
+    clock.advance(orders.shift)
+    settings, ledger = Settings.load(orders.settings), Ledger(folder)
+    made: list[App] = []
+    power = Power(folder, settings.database_url)
+    strike = partial(_strike, orders, made, power)
+    steps = Steps(orders.at, strike, power.keep)
+    tools = make_tools(ledger, steps.reached, folder)
+    app = build(settings, clock, parse(orders.policy), tools)
+    made.append(app)
+    ledger.store = app.core.store
+    if orders.trouble is Trouble.POWER:
+        power.watch()
+    steps.watch_wires()
+    app.core.store.trace = steps
+    app.start()
+    return app, steps
+
+
+def _strike(orders: Orders, made: list[App], power: Power) -> None:
+    if orders.trouble in ENDS:
+        with power.lock:  # what it keeps is whole
+            os.kill(os.getpid(), signal.SIGKILL)
+    begin(orders.trouble, made[0].core.store, orders.lasts)

@@ -1,0 +1,75 @@
+"""Every story, struck at every step by every trouble: what was found."""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+
+from tests.proof.crash.checks import violations
+from tests.proof.crash.life import Stuck
+from tests.proof.crash.people import Scene
+from tests.proof.crash.steps import Step
+from tests.proof.crash.stories import BY_NAME, Story
+from tests.proof.crash.troubles import Trouble
+from tests.proof.crash.world import world
+
+
+@dataclass
+class Told:
+    """One telling of a story."""
+
+    story: str
+    trouble: str
+    step: str
+    struck: bool = False
+    lives: int = 0
+    seconds: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+
+
+def steps_of(story: Story, folder: Path) -> list[Step]:
+    """Tell the story undisturbed; return its steps. AssertionError where that goes wrong."""
+    told, steps = tell(story, None, folder)
+    assert not told.wrong, told.wrong
+    return steps
+
+
+def tell(
+    story: Story, strike: tuple[Trouble, Step] | None, folder: Path
+) -> tuple[Told, list[Step]]:
+    """Tell the story in a world of its own; also return its steps, where none was struck."""
+    told = Told(story.name, strike[0] if strike else "", str(strike[1]) if strike else "")
+    begun = time.monotonic()
+    place = Path(mkdtemp(dir=folder)) / "world"
+    with world(place, story.mind, story.policy, strike) as made:
+        try:
+            Scene(made).play(story.acts())
+            told.wrong = violations(story, made)
+        except (Stuck, TimeoutError, AssertionError, LookupError) as error:
+            log = (made.folder / "log").read_text("utf-8", "replace")[-3000:]
+            told.wrong = [f"{type(error).__name__}: {error}", traceback.format_exc()[-1500:], log]
+        told.struck, told.lives = made.struck, made.lives
+        steps = made.steps
+    place.parent.rmdir()
+    told.seconds = time.monotonic() - begun
+    return told, steps
+
+
+def one(work: tuple[str, Trouble, Step, str]) -> str:
+    """One telling, for a pool of processes: the story's name, the strike, the folder; as JSON."""
+    name, trouble, step, folder = work
+    told, _ = tell(BY_NAME[name], (trouble, step), Path(folder))
+    if not told.struck and not told.wrong:  # it went another way this time
+        told, _ = tell(BY_NAME[name], (trouble, step), Path(folder))
+    return json.dumps(asdict(told))
+
+
+def sample(steps: Sequence[Step], most: int) -> list[Step]:
+    """At most so many of these steps, at equal distances."""
+    every = max(1, -(-len(steps) // most))
+    return list(steps[::every])

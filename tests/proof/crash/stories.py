@@ -1,0 +1,242 @@
+"""The stories that are told again and again, each time struck at another step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.proof.crash.minds import (
+    ANSWER,
+    ASIDE,
+    Mind,
+    chats_beside,
+    each_time,
+    hands_on,
+    proposes,
+)
+from tests.proof.crash.people import Act, Change, Fill, Hear, Press, Say, Wait
+from tests.stories.steps import typed
+
+POLICY = """
+[defaults]
+approvers = ["@shop-leads"]
+deadline = "1h"
+
+[[rule]]
+tool = "peek"
+verdict = "allow"
+"""
+THREE = """
+[defaults]
+approvers = ["UANA00001", "UCLEO0001", "UDAN00001"]
+quorum = 3
+"""
+REMEMBERS = """
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+tool = "note"
+verdict = "ask"
+remember = [{}]
+"""
+STRICTER = """
+[defaults]
+approvers = ["@finance"]
+"""
+LEADS = frozenset({"UANA00001", "UCLEO0001"})
+
+
+@dataclass(frozen=True)
+class Story:
+    """One story: what the model does, what people do, and what may come of it."""
+
+    name: str
+    mind: Mind
+    acts: Callable[[], list[Act]]  # anew for each telling
+    policy: str = POLICY
+    may: Mapping[str, int] = field(default_factory=dict)  # effects by text, and how many at most
+    needs: int = 1  # votes of these
+    allowed: frozenset[str] = LEADS
+
+
+def _note(text: str) -> tuple[str, dict[str, Any]]:
+    return "note", {"text": text}
+
+
+def _words(text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda view: typed(text=text)
+
+
+def _because(view: dict[str, Any]) -> dict[str, Any]:
+    options = next(b["element"]["options"] for b in view["blocks"] if b.get("block_id") == "reason")
+    other = next(option for option in options if option["value"] == "other")
+    words = {"text": {"value": "not this week"}}
+    return {"reason": {"preset": {"selected_option": other}}, "words": words}
+
+
+def _remember(view: dict[str, Any]) -> dict[str, Any]:
+    [block] = [b for b in view["blocks"] if b.get("block_id") == "remember"]
+    return {"remember": {"offer": {"selected_option": block["element"]["options"][0]}}}
+
+
+def _why(view: dict[str, Any]) -> dict[str, Any]:
+    return typed(text="milk") | {"why": {"text": {"value": "there is none"}}}
+
+
+QUESTION = ("ask_person", {"question": "Is the parcel here?", "kind": "yes_no"})
+PLAN = (_note("one"), ("refuse", {"text": "two"}), _note("three"))
+LOOKS_FIRST = (("peek", {"text": "the shelf"}), _note("seen"))
+
+
+def _say(text: str = "@bot please", *, beside: bool = False) -> Say:
+    return Say(text, beside=beside)
+
+
+STORIES = (
+    Story(
+        "approve",
+        proposes(_note("it")),
+        lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
+        may={"it": 1},
+    ),
+    Story(
+        "edit, then approve",
+        proposes(_note("draft")),
+        lambda: [
+            _say(),
+            Fill("ana", "edit", _words("final")),
+            Press("cleo", "approve"),
+            Hear(ANSWER),
+        ],
+        may={"final": 1},
+    ),
+    Story(
+        "reject",
+        proposes(_note("no")),
+        lambda: [_say(), Fill("ana", "reject", _because), Hear(ANSWER)],
+    ),
+    Story(
+        "expire",
+        proposes(_note("late")),
+        lambda: [_say(), Hear("late"), Wait(3700), Hear(ANSWER)],
+    ),
+    Story(
+        "quorum of three",
+        proposes(_note("three")),
+        lambda: [
+            _say(),
+            *(Press(who, "approve") for who in ("ana", "cleo", "dan")),
+            Hear(ANSWER),
+        ],
+        THREE,
+        may={"three": 1},
+        needs=3,
+        allowed=LEADS | {"UDAN00001"},
+    ),
+    Story(
+        "plan whose second step fails",
+        proposes(*PLAN),
+        lambda: [_say(), Press("ana", "approve_all"), Hear(ANSWER)],
+        may={"one": 1},
+    ),
+    Story(
+        "look at once, then approve",
+        proposes(*LOOKS_FIRST),
+        lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
+        may={"the shelf": 9, "seen": 1},
+    ),
+    Story(
+        "may be repeated",
+        proposes(("put", {"text": "value"})),
+        lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
+        may={"value": 9},
+    ),
+    Story(
+        "question",
+        proposes(QUESTION),
+        lambda: [_say(), Press("ben", "choose_1"), Hear(ANSWER)],
+    ),
+    Story(
+        "form",
+        proposes(),
+        lambda: [
+            Fill("ben", "/approvals request note", _why),
+            Press("ana", "approve"),
+            Hear("noted milk"),
+        ],
+        may={"milk": 1},
+    ),
+    Story(
+        "sub-agent",
+        hands_on("write it down", _note("errand")),
+        lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
+        may={"errand": 1},
+    ),
+    Story(
+        "remembered grant",
+        each_time(_note("daily")),
+        lambda: [
+            _say(),
+            Fill("ana", "review", _remember),
+            Hear(ANSWER),
+            _say("@bot once more", beside=True),
+            Hear(ANSWER, times=2),
+        ],
+        REMEMBERS,
+        may={"daily": 2},
+    ),
+    Story(
+        "cancel",
+        proposes(_note("never")),
+        lambda: [_say(), Hear("never"), _say("@bot cancel", beside=True), Hear("ancelled")],
+    ),
+    Story(
+        "asked again",
+        proposes(("empty", {"text": "history"})),
+        lambda: [
+            _say(),
+            Hear("3 books"),
+            Change("shelf", "5"),
+            Press("ana", "approve"),
+            Hear("5 books"),
+            Press("ana", "approve"),
+            Hear(ANSWER),
+        ],
+        may={"history": 1},
+    ),
+    Story(
+        "policy changed",
+        proposes(_note("strict")),
+        lambda: [
+            _say(),
+            Hear("strict"),
+            Change("policy.toml", STRICTER),
+            Press("cleo", "approve"),
+            Hear(ANSWER),
+        ],
+        may={"strict": 1},
+        allowed=frozenset({"UCLEO0001"}),
+    ),
+    Story(
+        "nobody knows",
+        proposes(("lose", {"text": "parcel"})),
+        lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
+        may={"parcel": 1},
+    ),
+    Story(
+        "side turn",
+        chats_beside(_note("aside"), "what will it do?"),
+        lambda: [
+            _say(),
+            Hear("aside"),
+            _say("@bot what will it do?", beside=True),
+            Hear(ASIDE),
+            Press("ana", "approve"),
+            Hear(ANSWER),
+        ],
+        may={"aside": 1},
+    ),
+)
+BY_NAME = {story.name: story for story in STORIES}

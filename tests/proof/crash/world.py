@@ -1,0 +1,198 @@
+"""One world: a local Slack, a stand-in for the model, a database, and the lives of a bot in it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from bot.sandbox.openai.server import Planner
+from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.clock import ShiftedClock
+from storage.digest import key_path, load_key
+from storage.models import Message, Run
+from storage.states import MESSAGE_OPEN, RUN_OPEN
+from storage.store import Store
+from storage.transaction import rows
+from tests.new_database import new_database
+from tests.proof.crash.disk import Power
+from tests.proof.crash.life import Died, Life, Orders, Stuck
+from tests.proof.crash.minds import Mind
+from tests.proof.crash.steps import ANY, Step
+from tests.proof.crash.tools import Ledger
+from tests.proof.crash.troubles import LASTS, Trouble
+
+ROOM = "4m"  # of the small disk that can be made full
+MOST_LIVES = 5
+EARLY = 24  # steps of a second life in which it may be struck as well
+
+
+class World:
+    """What stays when the bot dies."""
+
+    def __init__(
+        self, folder: Path, mind: Mind, policy: str, strike: tuple[Trouble, Step] | None = None
+    ) -> None:
+        """The first life that is begun is struck by that trouble at that step."""
+        self.folder, self.policy = folder, policy
+        self.clock = ShiftedClock()
+        self.slack = Sandbox(clock=self.clock)
+        self.slack.world.ack_seconds = 1.5  # seconds that people wait for a process that is dead
+        self.planner = Planner(mind=mind)
+        self.ledger = Ledger(folder)
+        self.trouble, self.at = strike or (Trouble.KILLED, None)
+        self.database = folder / "disk" / "countersign.db"
+        self.url = f"sqlite:///{self.database}"
+        self.lasts = LASTS
+        self.shifted = 0.0
+        self.lives = 0
+        self.struck = False
+        self.steps: list[Step] = []  # of the first life, where it came to an orderly end
+        self._life: Life | None = None
+
+    def begin(self) -> None:
+        """Everything starts; the bot is at work, or has died at its start and is again."""
+        self.database.parent.mkdir(parents=True)
+        if self.trouble is Trouble.FULL:
+            mount(self.database.parent)
+        new_database(self.database)
+        (self.folder / "shelf").write_text("3")
+        self.write_policy(self.policy)
+        self.slack.start()
+        self.planner.start()
+
+    def end(self) -> None:
+        """Everything ends, and nothing is left."""
+        if self._life is not None:
+            self._life.kill()
+        self.planner.stop()
+        self.slack.stop()
+        if self.trouble is Trouble.FULL:
+            unmount(self.database.parent)
+
+    def write_policy(self, text: str) -> None:
+        """Write the policy file, which the bot reads again while it works."""
+        self.policy = text
+        (self.folder / "policy.toml").write_text(text, "utf-8")
+
+    @property
+    def life(self) -> Life:
+        """The bot, which is started where it is not alive."""
+        while self._life is None:
+            if self.lives == MOST_LIVES:
+                raise Stuck("the bot dies again and again")
+            self.lives += 1
+            try:
+                self._life = Life(self._orders())
+            except Died:
+                self.died()
+        return self._life
+
+    def died(self) -> None:
+        """The process is gone; people go on once there is another one."""
+        if self._life is not None:
+            self._life.kill()
+        self._life, self.struck = None, True
+        self.slack.wait(lambda: self.slack.connections == 0)
+        if self.trouble is Trouble.POWER:
+            Power(self.folder, self.url).fail()
+
+    def stop(self) -> None:
+        """End the bot in an orderly way."""
+        steps, struck = self.life.stop()
+        self._life = None
+        if self.lives == 1:
+            self.steps, self.struck = steps, struck
+
+    def advance(self, seconds: float) -> None:
+        """Time passes for everybody."""
+        self.shifted += seconds
+        self.clock.advance(seconds)
+        self.life.advance(seconds)
+
+    def store(self) -> Store:
+        """The record, read from outside."""
+        return Store(self.url, key=load_key(key_path(self.database)))
+
+    def all(self, model: type[Any], *where: Any) -> list[Any]:
+        """Every row of a table."""
+        store = self.store()
+        try:
+            with store.read() as tx:
+                return rows(tx, model, select(model).where(*where))
+        finally:
+            store.close()
+
+    def is_over(self) -> bool:
+        """Whether no request is open and nothing is left to be told to Slack."""
+        unsent = self.all(Message, Message.status.in_(MESSAGE_OPEN))
+        return not unsent and not self.all(Run, Run.status.in_(list(RUN_OPEN)))
+
+    def _orders(self) -> Orders:
+        return Orders(
+            {
+                "SLACK_BOT_TOKEN": self.slack.bot_token,
+                "SLACK_APP_TOKEN": self.slack.app_token,
+                "SLACK_API_URL": self.slack.api_url,
+                "OPENAI_API_KEY": "sk-offline-offline-offline",
+                "OPENAI_BASE_URL": self.planner.url,
+                "DATABASE_URL": self.url,
+                "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+                "COUNTERSIGN_MODEL_BACKOFF": "0.05",
+            },
+            self.policy,
+            self.folder,
+            self.shifted,
+            self._strike(),
+            self.trouble,
+            self.lasts,
+        )
+
+    def _strike(self) -> Step | None:
+        if self.lives == 1:
+            return self.at
+        if self.lives == 2 and self.at and self.trouble is Trouble.TWICE:
+            return Step(ANY, 1 + sum(str(self.at).encode()) % EARLY)
+        return None
+
+
+@contextmanager
+def world(
+    folder: Path, mind: Mind, policy: str, strike: tuple[Trouble, Step] | None = None
+) -> Iterator[World]:
+    """A world in that folder, which is removed with it."""
+    folder.mkdir(parents=True)
+    made = World(folder, mind, policy, strike)
+    try:
+        made.begin()
+        yield made
+    finally:
+        made.end()
+        shutil.rmtree(folder)
+
+
+def mount(folder: Path) -> None:
+    """Make `folder` a small disk of its own; CalledProcessError where this user may not."""
+    kind = ("-t", "tmpfs", "-o", f"size={ROOM}", "none", str(folder))
+    subprocess.run(["mount", *kind], check=True, capture_output=True)
+
+
+def unmount(folder: Path) -> None:
+    """Take that disk away."""
+    subprocess.run(["umount", "-l", str(folder)], check=True, capture_output=True)
+
+
+def can_mount(folder: Path) -> bool:
+    """Whether this user may have a small disk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        mount(folder)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    unmount(folder)
+    return True

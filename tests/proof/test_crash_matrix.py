@@ -1,0 +1,102 @@
+"""Struck at a step of a story and started again: every promise holds, whatever the step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.proof.crash.checks import violations
+from tests.proof.crash.matrix import sample, steps_of, tell
+from tests.proof.crash.people import Press, Say, Scene
+from tests.proof.crash.steps import Step
+from tests.proof.crash.stories import BY_NAME, STORIES
+from tests.proof.crash.troubles import Trouble
+from tests.proof.crash.world import world
+
+STORY = BY_NAME["approve"]
+KINDS = ("commit of", "Slack's", "turn of the model", "effect of")
+
+
+def wrong(name: str, trouble: Trouble, most: int, folder: Path) -> list[str]:
+    """Strike that story at so many of its steps; return what was wrong, with its step."""
+    story = BY_NAME[name]
+    found: list[str] = []
+    for step in sample(steps_of(story, folder), most):
+        told, _ = tell(story, (trouble, step), folder)
+        found += [f"{step}: {each}" for each in told.wrong]
+    return found
+
+
+def test_a_story_has_steps_of_every_kind(tmp_path: Path) -> None:
+    """Tracing finds commits, calls to Slack, turns of the model and effects, before and after."""
+    steps = steps_of(STORY, tmp_path)
+    for kind in KINDS:
+        for when in ("before", "after"):
+            assert [each for each in steps if each.what.startswith(kind) and when in each.what]
+    assert len(set(steps)) == len(steps)
+
+
+def test_killed_around_the_effect_and_the_intent(tmp_path: Path) -> None:
+    """The process is really killed where it matters most, and no promise is broken."""
+    steps = [
+        Step("commit of call.running: after", 1),
+        Step("effect of note: after", 1),
+        Step("commit of call.succeeded: before", 1),
+    ]
+    for step in steps:
+        told, _ = tell(STORY, (Trouble.KILLED, step), tmp_path)
+        assert (told.struck, told.wrong) == (True, [])
+
+
+def test_a_power_failure_amid_an_approval(tmp_path: Path) -> None:
+    """What was not waited for is gone, and nothing that anybody was told of is."""
+    told, _ = tell(STORY, (Trouble.POWER, Step("effect of note: after", 1)), tmp_path)
+    assert (told.struck, told.wrong) == (True, [])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [story.name for story in STORIES])
+@pytest.mark.parametrize("trouble", [Trouble.KILLED, Trouble.POWER])
+def test_each_story_struck_here_and_there(tmp_path: Path, name: str, trouble: Trouble) -> None:
+    """A few steps of each story; `make proof` takes all of them."""
+    assert wrong(name, trouble, 5, tmp_path) == []
+
+
+def test_the_checks_see_what_is_wrong(tmp_path: Path) -> None:
+    """A second effect, lost words, a card that lies and a doubled message are each found."""
+    with world(tmp_path / "world", STORY.mind, STORY.policy) as made:
+        scene = Scene(made)
+        scene.play(STORY.acts())
+        assert violations(STORY, made) == []
+        line = made.ledger.lines()[0]
+        line["record"] |= {"agreed": ["UBEN00001"]}
+        with made.ledger.path.open("a") as file:
+            file.write(f"{json.dumps(line)}\n")
+        found = "\n".join(violations(STORY, made))
+        assert "was done 2 times" in found
+        assert "by the votes of [] alone" in found
+        store = made.store()
+        with store.write() as tx:
+            tx.exec_driver_sql("UPDATE message SET wanted = wanted + 1 WHERE kind = 'card'")
+            tx.exec_driver_sql("DELETE FROM delivery WHERE kind = 'action'")
+            tx.exec_driver_sql("UPDATE message SET ts = '1.0' WHERE kind = 'answer'")
+        store.close()
+        found = "\n".join(violations(STORY, made))
+        assert "and not" in found
+        assert "1 clicks were acknowledged, and 0 are there" in found
+        assert "no row knows of it" in found
+
+
+def test_a_bot_that_dies_is_waited_for(tmp_path: Path) -> None:
+    """Who clicked and saw an error clicks again; who was heard does not."""
+    steps = [Step(f"commit of insert delivery: {when}", 2) for when in ("before", "after")]
+    for step, clicks in zip(steps, (2, 1), strict=True):
+        place = tmp_path / step.what[-5:] / "world"
+        with world(place, STORY.mind, STORY.policy, (Trouble.KILLED, step)) as made:
+            scene = Scene(made)
+            scene.play([Say("@bot please"), Press("ana", "approve")])
+            sent = [d for d in made.slack.deliveries if d.payload.get("type") == "block_actions"]
+            assert (made.struck, len(sent)) == (True, clicks)
+            assert violations(STORY, made) == []

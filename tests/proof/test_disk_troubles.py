@@ -1,0 +1,73 @@
+"""A disk that fails for a while, at each kind of write: nothing is lost, nothing happens twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storage.models import Call
+from storage.states import CallStatus
+from tests.proof.crash.checks import violations
+from tests.proof.crash.people import Scene
+from tests.proof.crash.steps import Step
+from tests.proof.crash.stories import BY_NAME
+from tests.proof.crash.troubles import OF_THE_DISK, Trouble, can_fail_fsync
+from tests.proof.crash.world import World, can_mount, world
+
+STORY = BY_NAME["approve"]
+WRITES = {
+    "inbox": Step("commit of insert delivery: before", 2),
+    "decision": Step("commit of call.vote.approve, call.approved, run.ready: before", 1),
+    "intent": Step("commit of call.running: before", 1),
+    "outcome": Step("effect of note: after", 1),
+    "outbox": Step("Slack's chat.postMessage: after", 1),
+    "proposal": Step("turn of the model: after", 1),
+}
+SAMPLED = {(Trouble.WRITES, "outcome"), (Trouble.READ_ONLY, "inbox")}
+CASES = [
+    pytest.param(trouble, write, marks=[] if (trouble, write) in SAMPLED else [pytest.mark.long])
+    for trouble in OF_THE_DISK
+    for write in WRITES
+]
+
+
+def told(made: World) -> str:
+    """What the bot's own log says, after the whole story was told and every promise was kept."""
+    Scene(made).play(STORY.acts())
+    assert made.struck
+    assert violations(STORY, made) == []
+    return (made.folder / "log").read_text("utf-8")
+
+
+def skip_where_impossible(trouble: Trouble, folder: Path) -> None:
+    """Some troubles take a right or a machine that is not everywhere."""
+    if trouble is Trouble.FULL and not can_mount(folder / "mount"):
+        pytest.skip("only root may mount a small disk")
+    if trouble is Trouble.FSYNC and not can_fail_fsync():
+        pytest.skip("the system calls of this machine are not known")
+
+
+@pytest.mark.parametrize(("trouble", "write"), CASES)
+def test_a_disk_that_fails_at_a_write(tmp_path: Path, trouble: Trouble, write: str) -> None:
+    """The story comes to its end once the disk is well, and a result that was had is stored."""
+    skip_where_impossible(trouble, tmp_path)
+    with world(tmp_path / "world", STORY.mind, STORY.policy, (trouble, WRITES[write])) as made:
+        log = told(made)
+        [call] = made.all(Call)
+        wanted = {CallStatus.SUCCEEDED}
+        if trouble is Trouble.FSYNC:  # it was started again, and people said what they know
+            wanted.add(CallStatus.FAILED)
+        assert call.status in wanted
+        if write == "outcome" and trouble is not Trouble.FSYNC:
+            assert "is kept until it can" in log
+
+
+@pytest.mark.long
+def test_a_database_locked_for_forty_seconds(tmp_path: Path) -> None:
+    """Somebody else writes for longer than any statement waits: it is kept, and stored then."""
+    strike = (Trouble.LOCKED, WRITES["outcome"])
+    with world(tmp_path / "world", STORY.mind, STORY.policy, strike) as made:
+        made.lasts = 40.0
+        assert "is kept until it can" in told(made)
+        assert [call.status for call in made.all(Call)] == [CallStatus.SUCCEEDED]
