@@ -36,8 +36,9 @@ test-long: .venv/ready  ## what is left out there: the benchmark's own tests, wh
 test-random: .venv/ready  ## the tests of random values alone, with twenty-six times as many of them
 	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many
 
-proof: .venv/ready  ## every story struck at every step, see docs/reliability.md; more than an hour
-	$(BIN)/python -m tests.proof.crash
+proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), then every story struck at every step; more than an hour
+	$(BIN)/python -m tests.proof.simulation $(if $(SEED),--seed $(SEED))
+	$(if $(SEED),,$(BIN)/python -m tests.proof.crash)
 
 bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes
 	$(BIN)/python -m bench

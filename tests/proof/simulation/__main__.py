@@ -1,0 +1,55 @@
+"""Many worlds on fresh seeds: `python -m tests.proof.simulation --steps 1000000`, or `--seed N`."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import time
+from collections import Counter
+
+from tests.proof.simulation.world import ViolationError, World
+
+WORLD = 4_000  # steps of one world, before it is left to come to its end
+
+
+def say(text: str) -> None:
+    """Say it at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Run worlds until there were so many steps; 1 where a promise did not hold."""
+    parser = argparse.ArgumentParser(prog="simulation")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="how many steps in all")
+    parser.add_argument("--seed", type=int, help="only the world of this seed")
+    parser.add_argument("--first", type=int, help="the first of the seeds; the others follow")
+    parser.add_argument("--each", type=int, default=WORLD, help="how many steps of each world")
+    given = parser.parse_args()
+    first = given.seed if given.seed is not None else given.first
+    seed = first if first is not None else secrets.randbelow(10**9)
+    happened: Counter[str] = Counter()
+    begun, used, steps, worlds = time.monotonic(), time.process_time(), 0, 0
+    while steps < given.steps and not (given.seed is not None and worlds):
+        world = World(seed, given.each)
+        try:
+            world.run()
+        except ViolationError as error:
+            say(f"{world.report()}\nVIOLATION of seed {seed}: {error}")
+            say(f"again: make proof SEED={seed}")
+            return 1
+        steps, worlds, seed = steps + world.steps, worlds + 1, seed + 1
+        happened += world.tally()
+    processor, wall = time.process_time() - used, time.monotonic() - begun
+    say(
+        f"{steps:,} steps in {worlds} worlds (seeds up to {seed - 1}) without a violation: "
+        f"{processor:.0f} s of processor time, {wall:.0f} s in all, "
+        f"{steps / processor:,.0f} steps a second"
+    )
+    say("; ".join(f"{count:,} {what.strip()}" for what, count in sorted(happened.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""The product broken on purpose, each time in one way, so that the simulation has to find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from bot.approvals import expiry
+from bot.policy.authority import Authority, Yes
+from bot.policy.gates import load_gate
+from bot.policy.votes import tally as tallying
+from bot.runs import executor, transcript, worker
+from bot.runs.executor import CallExecutor
+from bot.slack.outbox.sender import Sender
+from storage import decisions, grants, inbox, moves, runs
+from storage.states import Balance
+
+Break = Callable[[], Any]  # returns what puts it in place while it is entered
+
+
+def swaps_ignore_the_status() -> Any:
+    """Who comes second moves the call or the run again."""
+    real = moves._swap
+
+    def swap(model: Any, held: tuple[str, ...], columns: tuple[str, ...]) -> Any:
+        return real(model, tuple(each for each in held if each != "status_"), columns)
+
+    return patch.object(moves, "_swap", swap)
+
+
+def the_requester_may_approve() -> Any:
+    """Whoever is in the group may, their own request or not."""
+    real = Authority.may_approve
+
+    def may(self: Authority, gate: Any, person: str, **known: Any) -> Any:
+        return real(self, gate, person, **{**known, "requester": "", "editors": frozenset()})
+
+    return patch.object(Authority, "may_approve", may)
+
+
+def anybody_may_approve() -> Any:
+    """Nobody is looked up."""
+    return patch.object(Authority, "may_approve", lambda *_, **__: Yes(why="named"))
+
+
+def policy_is_not_asked_again() -> Any:
+    """What was shown runs under whatever policy there is by now."""
+
+    def within(_tx: Any, _sources: Any, _run: Any, _tool: Any, _facts: Any, *, call: Any) -> Any:
+        return load_gate(call.gate)
+
+    return patch.object(executor, "gate_within", within)
+
+
+def deadlines_fall_first() -> Any:
+    """A deadline does not wait for what was clicked before it."""
+    return patch.object(expiry, "_in_time", lambda _call, _clicked: False)
+
+
+def lost_posts_are_not_looked_for() -> Any:
+    """What may stand in Slack is posted again."""
+    return patch.object(Sender, "_may_stand", lambda _self, _row: False)
+
+
+def cards_are_not_drawn_again() -> Any:
+    """A card stays as it was posted."""
+    return patch.object(moves, "redraw", lambda _tx, _plan: None)
+
+
+def what_ran_at_a_crash_runs_again() -> Any:
+    """Nobody is asked what became of it."""
+
+    def recover(self: CallExecutor, run: Any, call: Any) -> None:
+        self.execute(run, call)
+
+    return patch.object(CallExecutor, "recover", recover)
+
+
+def old_buttons_count() -> Any:
+    """A click on an earlier revision is one on what stands there now."""
+    real = decisions.look
+
+    def look(tx: Any, call_id: str, revision: int, at: Any) -> Any:
+        call = decisions.calls.get(tx, call_id)
+        return real(tx, call_id, call.revision if call else revision, at)
+
+    return patch.object(decisions, "look", look)
+
+
+def one_vote_is_enough() -> Any:
+    """The quorum is not looked at."""
+    real = tallying._in_order
+
+    def in_order(gate: Any, ballots: Sequence[Any]) -> Any:
+        found = real(gate, ballots)
+        approved = found.outcome is Balance.OPEN and any(found.approved)
+        return replace(found, outcome=Balance.APPROVED) if approved else found
+
+    return patch.object(tallying, "_in_order", in_order)
+
+
+def grants_are_not_used_up() -> Any:
+    """What was remembered for two times holds for ever."""
+    return patch.object(grants, "take", lambda *_: True)
+
+
+def outputs_stand_where_they_came() -> Any:
+    """An output that came late stands behind what was said meanwhile."""
+    return patch.object(transcript, "complete", lambda found, _meanwhile: list(found.items))
+
+
+def a_run_may_wait_for_nobody() -> Any:
+    """The last decision frees no run."""
+    return patch.object(runs, "free", lambda *_, **__: False)
+
+
+def what_is_left_of_a_plan_runs() -> Any:
+    """A step that failed does not stop the rest."""
+    return patch.object(worker, "_stops_the_rest", lambda _call: False)
+
+
+def messages_are_settled_when_read() -> Any:
+    """What is said is settled when it is read, and held for no run."""
+    return patch.object(inbox, "hold", lambda tx, row, _run, **__: inbox.settle(tx, row, "lost"))
+
+
+BREAKS: tuple[Break, ...] = (
+    swaps_ignore_the_status,
+    the_requester_may_approve,
+    anybody_may_approve,
+    policy_is_not_asked_again,
+    deadlines_fall_first,
+    lost_posts_are_not_looked_for,
+    cards_are_not_drawn_again,
+    what_ran_at_a_crash_runs_again,
+    old_buttons_count,
+    one_vote_is_enough,
+    grants_are_not_used_up,
+    outputs_stand_where_they_came,
+    a_run_may_wait_for_nobody,
+    what_is_left_of_a_plan_runs,
+    messages_are_settled_when_read,
+)

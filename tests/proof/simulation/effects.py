@@ -1,0 +1,56 @@
+"""What the tools do, with any end; and what the product itself complains of meanwhile."""
+
+from __future__ import annotations
+
+import logging
+
+from bot.tools import ChangedError, ToolContext, ToolError
+from tests.proof.simulation.fibers import Scheduler
+from tests.proof.simulation.record import Record
+from tests.runs.fakes import Note
+
+
+class Effects:
+    """All tools: each looks at the record when it begins and when its effect happens."""
+
+    def __init__(self, scheduler: Scheduler, record: Record, *, strict: bool) -> None:
+        """`strict`: no other process may take what runs here for lost."""
+        self._scheduler, self._record, self._strict = scheduler, record, strict
+        self.calm = False
+
+    def act(self, name: str, args: Note, context: ToolContext) -> str:
+        """After a while, and with any end."""
+        call, chance = context.call_id, self._scheduler.random.random()
+        if self._strict:
+            self._record.begins(name, args.model_dump(), call)
+        self._scheduler.pause(f"{name} begins")
+        if chance < 0.08 and not self.calm:
+            seconds = self._scheduler.random.choice((3, 20, 100))
+            self._scheduler.rest(seconds, f"{name} takes long")
+        if chance > 0.97:
+            raise ToolError("no")
+        if chance > 0.95:
+            raise ChangedError("It would do something else by now.")
+        if chance > 0.92:
+            raise RuntimeError("boom")
+        self._record.happens(call)
+        self._scheduler.pause(f"{name} has done it")
+        if chance > 0.88:
+            raise ConnectionResetError("gone")
+        if chance > 0.86:
+            raise RuntimeError("boom")
+        return f"did {call}"
+
+
+class Complaints(logging.Handler):
+    """What the product logs as an error of its own, with where it came from."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what carries a traceback."""
+        if record.exc_info and record.exc_info[0] is not None:
+            text = logging.Formatter().formatException(record.exc_info)
+            self.heard.append(f"{record.getMessage()}\n{text}")

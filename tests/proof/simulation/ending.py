@@ -1,0 +1,140 @@
+"""What has to be true once everything has come to its end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from bot.messages.actions.codec import Click, decode
+from bot.messages.actions.names import Action
+from bot.messages.actions.targets import CallTarget
+from storage import audit
+from storage.models import Message
+from storage.states import DRAWN, MessageStatus
+from storage.store import Store
+from storage.transaction import rows
+from tests.proof.simulation.people import buttons
+
+if TYPE_CHECKING:
+    from tests.proof.simulation.world import World
+
+DECIDES = (Action.APPROVE, Action.APPROVE_ALL, Action.REJECT_NOW)
+OVER = ("completed", "failed", "cancelled")
+
+
+def all_is_well(world: World) -> None:
+    """Check all of it; raises AssertionError."""
+    everything_is_over(world)
+    every_call_has_one_output(world)
+    the_model_is_told_the_truth(world)
+    nothing_acknowledged_is_lost(world)
+    every_request_was_heard(world)
+    every_message_stands_as_wanted(world)
+    nobody_is_offered_what_is_over(world)
+    store: Store = world.processes[0].store
+    with Store.read(store) as tx:
+        assert audit.verify(tx) is None, "the chain is broken"
+    assert world.record.one("PRAGMA integrity_check")[0] == "ok"
+
+
+def everything_is_over(world: World) -> None:
+    """No request is open, and no call waits or runs."""
+    open_ = world.record.all("SELECT id, status FROM run WHERE status NOT IN (?, ?, ?)", *OVER)
+    assert not open_, [tuple(each) for each in open_]
+    waiting = world.record.all(
+        "SELECT id, status FROM call WHERE status IN ('pending', 'running', 'entrusted')"
+    )
+    assert not waiting, [tuple(each) for each in waiting]
+    for id_, status in world.record.all("SELECT id, status FROM run"):
+        assert world.record.runs[id_] == status, f"{id_} is {status} without a word of the audit"
+    for id_, status in world.record.all("SELECT id, status FROM call"):
+        assert world.record.calls[id_].status == status, f"{id_} is {status} unsaid"
+
+
+def _outputs(world: World, run: str) -> list[dict[str, Any]]:
+    found = world.record.all("SELECT body FROM item WHERE run_id = ?", run)
+    items = [json.loads(each["body"]) for each in found]
+    return [each for each in items if each.get("type") == "function_call_output"]
+
+
+def every_call_has_one_output(world: World) -> None:
+    """Of a request that has not failed, the transcript has one output for each call."""
+    for run in world.record.all("SELECT id FROM run WHERE status != 'failed'"):
+        told = Counter(each["call_id"] for each in _outputs(world, run["id"]))
+        proposed = world.record.all("SELECT * FROM call WHERE run_id = ?", run["id"])
+        for call in proposed:
+            assert told[call["provider_id"]] == 1, f"{call['id']} {call['status']}: {told}"
+
+
+def the_model_is_told_the_truth(world: World) -> None:
+    """Nothing is told as done that did not happen, nor the other way round."""
+    for call in world.record.all("SELECT * FROM call"):
+        done, effects = f"did {call['id']}", world.record.effects[call["id"]]
+        outputs = [
+            each["output"]
+            for each in _outputs(world, call["run_id"])
+            if each["call_id"] == call["provider_id"]
+        ]
+        for each in outputs:
+            assert done not in each or effects, f"{call['id']} is told as done, and was not"
+        if call["status"] in ("rejected", "expired", "refused", "answered"):
+            again = world.record.calls[call["id"]].starts
+            assert not effects or again, f"{call['id']} {call['status']} has happened"
+        if call["status"] == "succeeded" and call["tool"] != "desk":
+            by_tool = any(done in each for each in outputs)
+            assert effects or not by_tool, f"{call['id']} succeeded without its effect"
+
+
+def nothing_acknowledged_is_lost(world: World) -> None:
+    """Each is in the inbox, and has been dealt with."""
+    rows_ = world.record.all("SELECT key, status, run_id FROM delivery")
+    stored = {each["key"]: each["status"] for each in rows_}
+    lost = world.acknowledged - set(stored)
+    assert not lost, f"acknowledged and lost: {lost}"
+    left = [key for key, status in stored.items() if status == "new"]
+    assert not left, f"never taken in: {left}"
+    held = world.record.all(
+        "SELECT delivery.key FROM delivery JOIN run ON run.id = delivery.run_id"
+        " WHERE delivery.status = 'held' AND run.status = 'completed'"
+    )
+    assert not held, f"never heard: {[each[0] for each in held]}"
+
+
+def every_request_was_heard(world: World) -> None:
+    """A request that was answered is in the transcript in its person's words."""
+    for run in world.record.all("SELECT id FROM run WHERE status = 'completed'"):
+        found = world.record.all("SELECT body FROM item WHERE run_id = ?", run["id"])
+        said = [each for each in found if json.loads(each["body"]).get("role") == "user"]
+        assert said, f"{run['id']} was answered, and nobody heard what it was"
+
+
+def every_message_stands_as_wanted(world: World) -> None:
+    """Each is in Slack as it would be drawn now, or was given up for a reason."""
+    process = next(each for each in world.processes if each.first)
+    with Store.read(process.store) as tx:
+        found = rows(tx, Message, select(Message))
+    for row in found:
+        assert row.status in (MessageStatus.SENT, MessageStatus.FAILED), (row.key, row.status)
+        if row.kind not in DRAWN or row.status is not MessageStatus.SENT:
+            continue
+        post = world.slack.posts.get((row.channel, row.ts))
+        if post is None:  # somebody has deleted it, and nothing has changed since
+            continue
+        drawn, _, _ = process.renderer.draw(row)
+        shown = sorted(buttons(post.blocks))
+        assert shown == sorted(buttons(drawn.blocks)), f"{row.key} shows {shown}"
+        assert post.text == drawn.text, f"{row.key} says {post.text!r}, not {drawn.text!r}"
+
+
+def nobody_is_offered_what_is_over(world: World) -> None:
+    """No message in Slack has a button that decides about a call; all are decided."""
+    for post in world.slack.posts.values():
+        for action, value in buttons(post.blocks):
+            meant = decode(action, value)
+            live = isinstance(meant, Click) and meant.action in DECIDES
+            assert not live, f"{post.key or post.ts} still offers {action} {value}"
+            if isinstance(meant, Click) and isinstance(meant.target, CallTarget):
+                assert meant.target.call in world.record.calls

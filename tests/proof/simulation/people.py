@@ -1,0 +1,220 @@
+"""People: they write, change their minds, and click on what they see or saw, late and twice.
+
+A button is one that stands or stood in Slack; what a person does is a delivery, which others carry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+from bot.messages.actions.codec import (
+    LOOKS,
+    OPENS_DIALOG,
+    TURNS_HOME,
+    Click,
+    Subject,
+    decode,
+    encode_dialog,
+)
+from bot.messages.actions.names import Action, Dialog
+from bot.messages.actions.targets import CallTarget, CardTarget
+from storage.models import Delivery
+from storage.states import DeliveryKind
+from tests.proof.simulation.wire import Post, Slack
+from tests.runs.fakes import ANA, BEN, BOT, CLEO, DAN, EVE, GUS
+from tests.storage.builders import TEAM
+
+Json = dict[str, Any]
+CLICKERS = (ANA, ANA, ANA, ANA, CLEO, CLEO, CLEO, CLEO, DAN, DAN, BEN, BEN, GUS, EVE)
+ASKERS = (BEN, BEN, DAN, ANA)
+WORDS = ("do it", "again", "do that", "something else", "more", "cancel", "help", "yes", "")
+PLACES = ("C0SUPPORT", "C0SUPPORT", "C0FINANCE")
+NOT_STORED = LOOKS | TURNS_HOME | {Action.FEEDBACK, Action.REQUEST, Action.ASK_AGAIN}
+RECENT = 16  # messages that people still look at
+WEIGHTS = {
+    Action.APPROVE: 14,
+    Action.APPROVE_ALL: 14,
+    Action.REVIEW: 5,
+    Action.EDIT: 5,
+    Action.RETRY: 0,
+    Action.CANCEL_RUN: 1,
+    Action.WITHDRAW: 1,
+    Action.REJECT_NOW: 3,
+}
+DIALOGS = {
+    Action.REVIEW: Dialog.REVIEW,
+    Action.EDIT: Dialog.EDIT,
+    Action.REJECT: Dialog.REJECT,
+    Action.REJECT_ALL: Dialog.REJECT,
+    Action.SEND_BACK: Dialog.SEND_BACK,
+    Action.ANSWER: Dialog.ANSWER,
+}
+
+
+class People:
+    """Everybody in the workspace."""
+
+    def __init__(self, random: Random, slack: Slack) -> None:
+        self._random, self._slack = random, slack
+        self._number = 0
+        self.threads: list[tuple[str, str, str]] = []  # channel, ts, who began it
+        self.said: list[tuple[str, str, str, str]] = []  # channel, ts, thread, who
+
+    def act(self) -> list[Delivery]:
+        """Somebody does something: nothing, one thing, or the same twice."""
+        chance = self._random.random()
+        if chance < 0.12 or not self.threads:
+            made = self._say()
+        elif chance < 0.14 and self.said:
+            made = self._reword()
+        else:
+            made = self._click()
+        if made is None:
+            return []
+        again = self._random.random()
+        if again < 0.06:
+            return [made, _copy(made)]  # Slack delivers it twice
+        if again < 0.14 and made.kind is not DeliveryKind.MESSAGE:
+            return [made, _copy(made, key=f"{made.key}:twice")]  # a double click
+        return [made]
+
+    def _say(self) -> Delivery:
+        choose, ts = self._random.choice, self._slack.new_ts()
+        person, text = choose(ASKERS), choose(WORDS)
+        if self.threads and self._random.random() < 0.55:
+            channel, thread, began = choose(self.threads[-4:])
+            person = began if self._random.random() < 0.8 else person
+        else:
+            channel, thread = choose(PLACES), ts
+            text = "do it"
+            self.threads.append((channel, ts, person))
+        self.said.append((channel, ts, thread, person))
+        mention = f"<@{BOT}> " if thread == ts or self._random.random() < 0.6 else ""
+        event = _message(channel, ts, thread, person, mention + text)
+        key = f"msg:{TEAM}:{channel}:{ts}"
+        return _delivery(key, DeliveryKind.MESSAGE, person, channel, thread, {"event": event})
+
+    def _reword(self) -> Delivery:
+        """Edit or delete what one has written."""
+        channel, ts, thread, person = self._random.choice(self.said[-4:])
+        self._number += 1
+        was = _message(channel, ts, thread, person, f"<@{BOT}> do it")
+        event: Json = {"type": "message", "channel": channel, "ts": self._slack.new_ts()}
+        event |= {"previous_message": was}
+        if self._random.random() < 0.5:
+            event |= {"subtype": "message_deleted", "deleted_ts": ts}
+        else:
+            now = {**was, "text": f"<@{BOT}> do something else"}
+            event |= {"subtype": "message_changed", "message": now}
+        key = f"event:E{self._number}"
+        return _delivery(key, DeliveryKind.MESSAGE, "", channel, thread, {"event": event})
+
+    def _click(self) -> Delivery | None:
+        """Click a button of a message as it is, or as it was before."""
+        found = []
+        for each in list(self._slack.posts.values())[-RECENT:]:
+            blocks = each.blocks
+            if each.before and self._random.random() < 0.2:
+                blocks = self._random.choice(each.before)
+            found += [(each, action, value) for action, value in buttons(blocks)]
+        if not found:
+            return None
+        weights = [_drawn_to(action, value) for _, action, value in found]
+        post, action_id, value = self._random.choices(found, weights)[0]
+        meant = decode(action_id, value)
+        if not isinstance(meant, Click) or meant.action in NOT_STORED:
+            return None
+        self._number += 1
+        person = self._random.choice(CLICKERS)
+        if meant.action in OPENS_DIALOG:
+            return self._submit(meant, person, post)
+        element = {"type": "button", "action_id": action_id, "value": value}
+        if action_id not in frozenset(Action):
+            option = {"selected_option": {"value": value}}
+            element = {"type": "overflow", "action_id": action_id, **option}
+        place = {"channel_id": post.channel, "message_ts": post.ts}
+        body = {"actions": [element], "container": place}
+        key, thread = f"action:{self._number}", post.thread_ts
+        return _delivery(key, DeliveryKind.ACTION, person, post.channel, thread, body)
+
+    def _submit(self, meant: Click, person: str, post: Post) -> Delivery | None:
+        dialog = DIALOGS.get(meant.action)
+        if dialog is None or not isinstance(meant.target, CallTarget | CardTarget):
+            return None
+        about = Subject(dialog, meant.target)
+        view = {
+            "callback_id": dialog,
+            "private_metadata": encode_dialog(about),
+            "state": {"values": self._state(dialog)},
+        }
+        key, kind = f"submission:{self._number}", DeliveryKind.SUBMISSION
+        return _delivery(key, kind, person, post.channel, post.thread_ts, {"view": view})
+
+    def _state(self, dialog: Dialog) -> Json:
+        """What is entered in a dialog."""
+        choose = self._random.choice
+        words: Json = {"words": {"text": {"value": choose(("no", "not so", ""))}}}
+        match dialog:
+            case Dialog.REJECT:
+                option = {"value": choose(("other", "other", "not_needed", "odd"))}
+                return {**words, "reason": {"preset": {"selected_option": option}}}
+            case Dialog.EDIT:
+                then = [{"value": "approve"}] if self._random.random() < 0.5 else []
+                text = {"v": {"value": choose(("a", "edited", "x" * 501))}}
+                return {"f:text": text, "then": {"v": {"selected_options": then}}}
+            case Dialog.REVIEW:
+                state: Json = {"note": {"text": {"value": choose(("", "fine"))}}}
+                if self._random.random() < 0.6:
+                    state["remember"] = {"offer": {"selected_option": {"value": choose("01")}}}
+                return state
+            case Dialog.ANSWER:
+                return {"f:a0": {"v": {"value": choose(("seven", ""))}}}
+            case _:
+                return words
+
+
+def buttons(blocks: Sequence[Json]) -> Iterator[tuple[str, str]]:
+    """The id and value of each button, and of each choice of a menu."""
+    for block in blocks:
+        elements = list(block.get("elements") or [])
+        elements += [block["accessory"]] if "accessory" in block else []
+        for each in elements:
+            action = str(each.get("action_id") or "")
+            if each.get("type") == "button" and action:
+                yield action, str(each.get("value") or "")
+            for option in each.get("options") or []:
+                yield action, str(option.get("value") or "")
+
+
+def _drawn_to(action_id: str, value: str) -> int:
+    """How much more people are drawn to some buttons than to others."""
+    meant = decode(action_id, value)
+    stored = isinstance(meant, Click) and meant.action not in NOT_STORED
+    return 1 + 10 * WEIGHTS.get(meant.action, 2) if stored else 1
+
+
+def _message(channel: str, ts: str, thread: str, person: str, text: str) -> Json:
+    made = {"type": "message", "user": person, "channel": channel, "ts": ts, "text": text}
+    return made if thread == ts else {**made, "thread_ts": thread}
+
+
+def _delivery(
+    key: str, kind: DeliveryKind, user: str, channel: str, thread: str, body: Json
+) -> Delivery:
+    return Delivery(
+        key=key,
+        kind=kind,
+        team=TEAM if user != EVE else "T0OTHERCO",
+        user=user,
+        channel=channel,
+        thread_ts=thread,
+        body=json.dumps(body),
+    )
+
+
+def _copy(row: Delivery, **other: str) -> Delivery:
+    names = ("key", "kind", "team", "user", "channel", "thread_ts", "body")
+    return Delivery(**{**{name: getattr(row, name) for name in names}, **other})

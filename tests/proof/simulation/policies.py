@@ -1,0 +1,48 @@
+"""The policies that a simulation goes through, and what each asks for, said a second time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_BASE = '[defaults]\napprovers = ["@shop-leads"]\ndeadline = "1h"\n'
+_FREE = '\n[[rule]]\ntool = "free"\nverdict = "allow"\n'
+_NOTE = '\n[[rule]]\ntool = "note"\n'
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a policy asks for."""
+
+    name: str
+    text: str
+    quorum: int = 1
+    allows: tuple[str, ...] = ("free", "peek", "ask_person", "desk")
+    denies: tuple[str, ...] = ()
+    remembers: tuple[str, ...] = ()
+    uses: int = 0
+
+
+POLICIES = (
+    Terms("one", _BASE + _FREE),
+    Terms("two", _BASE + "quorum = 2\n" + _FREE, quorum=2),
+    Terms("editor", _BASE + "editor_counts = true\n" + _FREE),
+    Terms(
+        "open",
+        _BASE + _FREE + _NOTE + 'verdict = "allow"\n',
+        allows=("free", "peek", "ask_person", "desk", "note"),
+    ),
+    Terms(
+        "closed",
+        _BASE + _FREE + _NOTE + 'verdict = "deny"\nreason = "not now"\n',
+        denies=("note",),
+    ),
+    Terms(
+        "remembers",
+        _BASE
+        + 'remember = [{lasts = "1h", uses = 2}, '
+        + '{fields = ["text"], where = "everywhere", uses = 1}]\n'
+        + _FREE,
+        remembers=("note", "wipe", "put"),
+        uses=2,
+    ),
+)

@@ -1,0 +1,196 @@
+"""One life of the product on the database: the real core, loop and outbox, on threads of ours.
+
+It ends between any two of their turns; nothing but the file and what stands in Slack remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bot.config.settings import Settings
+from bot.config.startup import fitted
+from bot.core import Core
+from bot.identity import Identity
+from bot.policy.authority import Authority
+from bot.policy.current import CurrentPolicy
+from bot.policy.evaluate import parse
+from bot.slack.outbox.lanes import Outbox
+from bot.slack.outbox.posting import Posting
+from bot.slack.outbox.search import PostSearch
+from bot.slack.render import Renderer
+from bot.slack.streaming.answers import SlackAnswers
+from bot.slack.thread import SlackThread
+from bot.tools import Registry, Tool
+from storage import inbox
+from storage.models import Delivery, Run
+from storage.store import Store
+from storage.transaction import Transaction
+from tests.proof.simulation.directory import SimDirectory
+from tests.proof.simulation.fibers import Scheduler
+from tests.proof.simulation.model import SimModel
+from tests.proof.simulation.waiting import SimPool, signals_of
+from tests.proof.simulation.wire import SimClient, Slack
+from tests.runs.fakes import BOT, LIMITS
+from tests.storage.builders import TEAM
+
+KEY = b"k" * 32
+WORKERS = 4
+
+
+class SimClock:
+    """The scheduler's time."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def now(self) -> Any:
+        """As bot.clock.Clock's."""
+        return self._scheduler.now
+
+
+class SimStore(Store):
+    """The product's store; others have their turn before each transaction and after each commit."""
+
+    def __init__(self, path: Path, scheduler: Scheduler, committed: Callable[[], None]) -> None:
+        super().__init__(f"sqlite:///{path}", key=KEY)
+        self._scheduler, self._committed = scheduler, committed
+        self.writing = False
+
+    @contextmanager
+    def write(self, *, durable: bool = True, told: bool = True) -> Iterator[Transaction]:
+        """As the product's."""
+        self._scheduler.pause("writes")
+        with super().write(durable=durable, told=told) as tx:
+            self.writing = True
+            try:
+                yield tx
+            finally:
+                self.writing = False
+        self._committed()
+        self._scheduler.pause("has written")
+
+    def read(self) -> Transaction:
+        """As the product's."""
+        if not self.writing:
+            self._scheduler.pause("reads")
+        return super().read()
+
+    def crash(self) -> None:
+        """The process is no more; what it would do in an orderly end is not done."""
+        if self._note is not None:
+            self._note.close()
+            self._note = None
+        self.close()
+
+
+class Quiet:
+    """A presence that nobody sees."""
+
+    def working(self, run: Run) -> None:
+        """Nothing."""
+
+    waiting = done = working
+
+
+class Process:
+    """Loop, workers and, in the first process, the outbox."""
+
+    def __init__(
+        self,
+        path: Path,
+        scheduler: Scheduler,
+        slack: Slack,
+        directory: SimDirectory,
+        model: SimModel,
+        tools: list[Tool[Any]],
+        committed: Callable[[Process], None],
+        *,
+        alone: bool,
+        first: bool,
+    ) -> None:
+        """Put it together; `alone`: no other process writes the same database."""
+        self.scheduler, self.first = scheduler, first
+        scheduler.building = self
+        policy = path.with_name("policy.toml")
+        registry = Registry()
+        registry.add(*tools)
+        current = CurrentPolicy(fitted(parse(policy.read_text("utf-8"), str(policy)), registry))
+        self.policy = current
+        self.store = SimStore(path, scheduler, lambda: committed(self))
+        self.signals, self.clock = signals_of(scheduler), SimClock(scheduler)
+        directory = directory.of(self, self.signals.work.give)
+        authority: Any = Authority(directory, TEAM)
+        settings = Settings(
+            slack_bot_token="xoxb-1",
+            slack_app_token="xapp-1",
+            openai_api_key="k",
+            policy_path=policy,
+            workers=WORKERS,
+            **dict.fromkeys(LIMITS, 1000),
+        )
+        self.store.open(exclusive=alone)
+        self.core = Core(
+            settings=settings,
+            store=self.store,
+            clock=self.clock,
+            policy=current,
+            tools=registry,
+            authority=authority,
+            directory=directory,
+            identity=Identity(TEAM, BOT, "BBOT00001"),
+            key=KEY,
+            signals=self.signals,
+        )
+        self._assemble(slack, directory, model)
+
+    def _assemble(self, slack: Slack, directory: SimDirectory, model: SimModel) -> None:
+        posting, reading = SimClient(slack, clock=self.clock), SimClient(slack)
+        self.clients, store, clock, core = (posting, reading), self.store, self.clock, self.core
+        quiet, no_portal = Quiet(), lambda: None
+        pool = SimPool(self.scheduler, WORKERS * 2, "tool")
+        worker = core.worker(
+            model,
+            core.executor(pool, no_portal),  # type: ignore[arg-type]  # no tool is asynchronous
+            SlackThread(store, clock, directory, BOT, reading),
+            SlackAnswers(store, directory, self.signals, posting, clock).of,
+            quiet,
+        )
+        deciding = core.over(directory.hurried())
+        known: Any = directory
+        intake = deciding.intake(known, lambda _: None)
+        self.loop = deciding.loop(intake, worker.advance, lambda _: None)
+        self.renderer = Renderer(store, clock, core.tools, directory)
+        post, search = Posting(store, posting), PostSearch(store, BOT, posting)
+        self.outbox = Outbox(store, clock, self.signals, self.renderer, post, search)
+
+    def start(self) -> None:
+        """Take up what an earlier life left, and begin."""
+        self.scheduler.building = self
+        self.core.restored().take_up()
+        self.loop.adopt()
+        self.scheduler.spawn(self, "loop", self.loop.run)
+        if self.first:
+            self.scheduler.spawn(self, "outbox", self.outbox.run)
+
+    def end(self, *, orderly: bool) -> None:
+        """All threads end where they are; the next life has the file."""
+        self.scheduler.kill(self)
+        if orderly:
+            self.store.close()
+        else:
+            self.store.crash()
+        for client in self.clients:
+            client.close()
+
+    def keep(self, delivery: Delivery) -> None:
+        """Store a delivery and have the loop look, as bot.slack.listeners.Listeners.keep does."""
+        with self.store.write() as tx:
+            delivery.received_at = self.clock.now()
+            fresh = inbox.store(tx, delivery)
+        if fresh:
+            if delivery.kind in inbox.CLICKS:
+                self.signals.decisions.claim()
+            self.signals.work.give()

@@ -1,0 +1,247 @@
+"""What has to be true of the record, looked at after each commit and, whole, at the end.
+
+It reads the database by itself and keeps its own small idea of how each call and request stands,
+so that the product's own tables and checks are not what vouches for them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.proof.simulation.directory import SimDirectory
+from tests.proof.simulation.policies import Terms
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ENDS = "succeeded failed cancelled superseded"
+CALLS = {  # as the design has them; not read from the product
+    "pending": "approved rejected answered expired cancelled superseded invalidated",
+    "approved": "running cancelled superseded invalidated pending",
+    "running": "succeeded failed unknown pending entrusted",
+    "entrusted": ENDS,
+    "unknown": "succeeded failed approved",
+}
+RUNS = {
+    "ready": "running cancelled",
+    "running": "waiting ready completed failed cancelled",
+    "waiting": "ready cancelled",
+    "failed": "ready",
+}
+AGAIN = ("put", "peek", "desk")  # tools that a crash may repeat, under the same key
+
+
+@dataclass
+class Stands:
+    """How a call stands, by what the audit has said so far."""
+
+    status: str
+    tool: str
+    may_run: bool  # it was approved, and has not been started since
+    starts: int = 0
+    restarts: int = 0
+
+
+class Record:
+    """The promises, as checks."""
+
+    def __init__(self, path: Path, directory: SimDirectory, terms: Mapping[str, Terms]) -> None:
+        """`terms`: what each policy asks for, by its digest."""
+        self._path, self._directory, self._terms = path, directory, terms
+        self.calls: dict[str, Stands] = {}
+        self.runs: dict[str, str] = {}
+        self.effects: Counter[str] = Counter()
+        self.votes: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self._audit = self._vote = 0
+        self._open()
+
+    def _open(self) -> None:
+        self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        self._database.row_factory = sqlite3.Row
+
+    def close(self) -> None:
+        """Read no more."""
+        self._database.close()
+
+    def all(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        """The rows of a query."""
+        return self._database.execute(sql, values).fetchall()
+
+    def one(self, sql: str, *values: Any) -> sqlite3.Row:
+        """The first row of a query that has one."""
+        return self.all(sql, *values)[0]
+
+    def expect(self, holds: object, what: str) -> None:
+        """Note what is wrong."""
+        if not holds:
+            self.wrong.append(what)
+
+    def look(self, policy: str, now: datetime) -> None:
+        """Check what the last commit has added, under the policy of that digest."""
+        for row in self.all("SELECT * FROM vote WHERE seq > ?", self._vote):
+            self._vote = row["seq"]
+            self._voted(row)
+        for row in self.all("SELECT * FROM audit WHERE seq > ?", self._audit):
+            self._audit = row["seq"]
+            data = json.loads(row["data"])
+            if row["event"].startswith("run.born"):
+                self.runs[row["run_id"]] = "ready"
+            elif row["event"].startswith("run.") and "to" in data:
+                self._run_moved(row["run_id"], data)
+            elif row["call_id"]:
+                self._call_moved(row, data, policy, now)
+
+    def _run_moved(self, run: str, data: dict[str, Any]) -> None:
+        before = self.runs.get(run, "")
+        self.expect(before == data["from"], f"run {run} was {before}, moved from {data['from']}")
+        self.expect(data["to"] in RUNS.get(before, "").split(), f"run: {before} to {data['to']}")
+        self.runs[run] = data["to"]
+
+    def _call_moved(
+        self, row: sqlite3.Row, data: dict[str, Any], policy: str, now: datetime
+    ) -> None:
+        call, event = row["call_id"], row["event"]
+        if event.startswith("call.born."):
+            status = event.removeprefix("call.born.")
+            self.calls[call] = Stands(status, data["tool"], status == "approved")
+            self.expect(status in ("pending", "approved", "refused"), f"{call}: {event}")
+            return
+        stands = self.calls.get(call)
+        if stands is None:
+            self.expect(not event.startswith("call.running"), f"{call}: {event} before its birth")
+            return
+        if data.get("again"):
+            repeats = stands.tool in AGAIN and stands.status == "running"
+            self.expect(repeats, f"{call} {stands.tool} is started again")
+            stands.restarts += 1
+            return
+        if "to" not in data:
+            return
+        before, to = stands.status, data["to"]
+        self.expect(before == data["from"], f"call {call} was {before}, from {data['from']}")
+        self.expect(to in CALLS.get(before, "").split(), f"call {call}: {before} to {to}")
+        stands.status = to
+        if to == "approved":
+            stands.may_run = True
+        elif to == "running":
+            self._started(call, stands, policy)
+        elif to == "pending":
+            stands.may_run = False
+        elif event == "call.expired":
+            self._expired(call, now)
+
+    def _started(self, call: str, stands: Stands, policy: str) -> None:
+        """Check that it was approved for this start, by enough people, as it is shown."""
+        self.expect(stands.may_run, f"{call} starts a second time on one approval")
+        stands.may_run, stands.starts = False, stands.starts + 1
+        row = self.one("SELECT * FROM call WHERE id = ?", call)
+        shown = self.one(
+            "SELECT * FROM revision WHERE call_id = ? AND number = ?", call, row["revision"]
+        )
+        self.expect(shown["digest"] == row["digest"], f"{call}: its digest is not that shown")
+        votes = self.all(
+            "SELECT * FROM vote WHERE call_id = ? AND revision = ?", call, row["revision"]
+        )
+        against = [vote for vote in votes if vote["verb"] == "reject"]
+        self.expect(not against, f"{call} starts though it was rejected")
+        earlier = self.all(
+            "SELECT id FROM call WHERE plan_id = ? AND position < ? AND does != 'read'"
+            " AND status IN ('failed', 'unknown')",
+            row["plan_id"],
+            row["position"],
+        )
+        stopped = earlier and row["does"] != "read"
+        self.expect(not stopped, f"{call} starts after a step that failed")
+        terms = self._terms[policy]
+        self.expect(stands.tool not in terms.denies, f"{call} starts though policy denies it")
+        if stands.tool in terms.allows and json.loads(row["gate"])["verdict"] == "allow":
+            return
+        if row["grant_id"]:
+            self._granted(row, terms)
+            return
+        people = {v["for_person"] or v["person"] for v in votes if v["digest"] == row["digest"]}
+        enough = len(people) >= terms.quorum
+        self.expect(enough, f"{call} {stands.tool} starts with {people}, under {terms.name}")
+
+    def _granted(self, row: sqlite3.Row, terms: Terms) -> None:
+        call = row["id"]
+        self.expect(row["tool"] in terms.remembers, f"{call} runs on what is not remembered")
+        grant = self.one("SELECT * FROM remembered WHERE id = ?", row["grant_id"])
+        self.expect(grant["uses"] >= 0, f"{call}: its grant was used too often")
+        self.expect(grant["revoked_at"] is None, f"{call}: its grant was revoked")
+        run = self.one("SELECT * FROM run WHERE id = ?", row["run_id"])
+        same = grant["requester"] == run["requester"] and grant["tool"] == row["tool"]
+        self.expect(same, f"{call}: its grant is another's")
+        runs = self.all("SELECT id FROM call WHERE grant_id = ?", grant["id"])
+        started = sum(1 for each in runs if self.calls[each["id"]].starts)
+        self.expect(started <= terms.uses, f"{call}: its grant was used {started} times")
+
+    def _voted(self, vote: sqlite3.Row) -> None:
+        """Check that this person could vote on this, in time."""
+        call = self.one("SELECT * FROM call WHERE id = ?", vote["call_id"])
+        run = self.one("SELECT * FROM run WHERE id = ?", call["run_id"])
+        person, at = vote["person"], EPOCH + timedelta(microseconds=vote["created_at"])
+        self.votes[f"votes {vote['verb']}"] += 1
+        about = f"{vote['verb']} of {call['id']} by {person}"
+        gate = json.loads(call["gate"])
+        if gate["verdict"] == "allow":  # to run again what asked nobody: who asked for it may
+            self.expect(person == run["requester"], f"{about}, who has not asked for it")
+            return
+        self.expect(self._directory.led(person, at), f"{about}, who may not")
+        if vote["verb"] == "reject":
+            return
+        self.expect(person != run["requester"], f"{about}, who asked for it")
+        self.expect(vote["digest"] == call["digest"], f"{about} is of another digest")
+        self.expect(vote["revision"] == call["revision"], f"{about} is of another revision")
+        if call["status"] != "unknown" and call["deadline"] is not None:
+            self.expect(vote["created_at"] < call["deadline"], f"{about} after the deadline")
+        authors = self.all("SELECT author FROM revision WHERE call_id = ?", call["id"])
+        edited = person in {each["author"] for each in authors}
+        self.expect(not edited or gate.get("editor_counts"), f"{about}, who has edited it")
+
+    def _expired(self, call: str, now: datetime) -> None:
+        """Check that its deadline has passed, and that no click in time is undecided."""
+        row = self.one("SELECT * FROM call WHERE id = ?", call)
+        micros = (now - EPOCH) // timedelta(microseconds=1)
+        self.expect(row["deadline"] <= micros, f"{call} expires before its deadline")
+        stored = self.all(
+            "SELECT body FROM delivery WHERE status = 'new' AND received_at < ?"
+            " AND kind IN ('action', 'submission')",
+            row["deadline"],
+        )
+        mine = [each for each in stored if call in each["body"] or row["plan_id"] in each["body"]]
+        self.expect(not mine, f"{call} expires before a click that was stored in time")
+
+    def before_a_deadline(self, now: datetime, random: Random) -> datetime:
+        """A moment before the next deadline falls; `now` where none will, or it has."""
+        [nearest] = self.one("SELECT min(deadline) FROM call WHERE status = 'pending'")
+        if nearest is None:
+            return now
+        return max(now, EPOCH + timedelta(microseconds=nearest - random.randrange(3_000_000)))
+
+    # tools
+
+    def begins(self, tool: str, arguments: Mapping[str, Any], call: str) -> None:
+        """Check a tool's beginning: RUNNING is written, and it was given what was shown."""
+        stands = self.calls[call]
+        self.expect(stands.status in ("running", "unknown"), f"{tool} {call} is {stands.status}")
+        row = self.one("SELECT * FROM call WHERE id = ?", call)
+        shown = self.one(
+            "SELECT * FROM revision WHERE call_id = ? AND number = ?", call, row["revision"]
+        )
+        same = row["tool"] == tool and json.loads(shown["arguments"]) == arguments
+        self.expect(same, f"{tool} is given {arguments}, shown was {shown['arguments']}")
+
+    def happens(self, call: str) -> None:
+        """Check a tool's effect: once for each start."""
+        stands = self.calls[call]
+        self.effects[call] += 1
+        allowed = stands.starts + stands.restarts
+        self.expect(self.effects[call] <= allowed, f"{stands.tool} {call} happens twice")

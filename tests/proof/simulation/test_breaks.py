@@ -1,0 +1,35 @@
+"""The simulation notices when the product is broken on purpose."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from tests.proof.simulation.breaks import BREAKS, Break
+from tests.proof.simulation.world import ViolationError, World
+
+MOST = 60_000  # steps until it is found, at the latest
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("broken", BREAKS, ids=[each.__name__ for each in BREAKS])
+def test_it_is_found(broken: Break) -> None:
+    """Each fault breaks a promise that is looked at, within so many steps."""
+    assert found_after(broken, MOST)
+
+
+def found_after(broken: Break, most: int) -> int:
+    """Return after how many steps it was found; 0 where it was not."""
+    steps = 0
+    for seed in count(1):
+        world = World(seed, 4_000)
+        try:
+            with broken():
+                world.run()
+        except ViolationError:
+            return steps + world.steps
+        steps += world.steps
+        if steps > most:
+            return 0
+    raise AssertionError("seeds do not end")

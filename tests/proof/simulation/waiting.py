@@ -1,0 +1,189 @@
+"""What the product's threads wait on, in virtual time: signals, pools, the alarm, a tool's clock.
+
+They stand where the standard library's and APScheduler's stood; the product's own code is as it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from bot.runs import loop
+from bot.signals import FIRST, Arrivals, Precedence, Signal, Signals
+from bot.slack.outbox import lanes
+from bot.slack.streaming import answer
+from bot.tools import runner
+from storage import models
+from tests.proof.simulation.fibers import Gone, Scheduler
+
+
+class SimSignal(Signal):
+    """A signal that is waited for in virtual time."""
+
+    def __init__(self, scheduler: Scheduler, name: str) -> None:
+        super().__init__()
+        self._scheduler, self._name = scheduler, name
+
+    def wait(self, seconds: float | None = None) -> None:
+        """As the product's."""
+        self._scheduler.wait(self.is_given, seconds, f"waits for {self._name}")
+
+
+class SimPrecedence(Precedence):
+    """Decisions go first, in virtual time."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+
+    def wait(self, seconds: float = 0.5) -> None:
+        """As the product's."""
+        if not self._scheduler.wait(self._free.is_set, seconds, "gives way to decisions"):
+            self._free.set()
+
+
+class SimArrivals(Arrivals):
+    """Acknowledgements go first, in virtual time."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+
+    def wait(self, seconds: float = FIRST) -> None:
+        """As the product's."""
+        self._scheduler.wait(lambda: not self._open, seconds, "gives way to arrivals")
+
+
+class SimEvent(threading.Event):
+    """An event that is waited for in virtual time."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """As the library's."""
+        return self._scheduler.wait(self.is_set, timeout, "is patient")
+
+
+def signals_of(scheduler: Scheduler) -> Signals:
+    """The signals of one process."""
+    signals = Signals(
+        work=SimSignal(scheduler, "work"),
+        post=SimSignal(scheduler, "posts"),
+        decisions=SimPrecedence(scheduler),
+        stopping=SimEvent(scheduler),
+    )
+    # made by itself; whoever takes part has not asked for it yet
+    object.__setattr__(signals, "arrivals", SimArrivals(scheduler))
+    return signals
+
+
+class SimPool(Executor):
+    """A pool whose threads take turns with all others."""
+
+    def __init__(self, scheduler: Scheduler, most: int, name: str) -> None:
+        self._scheduler, self._most, self._name = scheduler, most, name
+        self._owner, self._running = scheduler.building, 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Begin it when a thread is free."""
+        future: Future[Any] = Future()
+
+        def body() -> None:
+            self._scheduler.wait(lambda: self._running < self._most, None, "waits for a thread")
+            if not future.set_running_or_notify_cancel():
+                return
+            self._running += 1
+            try:
+                result = fn(*args, **kwargs)
+            except Gone:
+                raise
+            except BaseException as error:  # noqa: BLE001  # as a pool keeps it
+                self._running -= 1
+                future.set_exception(error)
+            else:
+                self._running -= 1
+                future.set_result(result)
+
+        self._scheduler.spawn(self._owner, self._name, body)
+        return future
+
+
+class SimAlarm:
+    """Wakes a loop at an interval, and at moments it is told."""
+
+    def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
+        self._scheduler, self._wake = scheduler, wake
+        self._owner = scheduler.building
+        self._moments: dict[str, datetime] = {}
+        self._every = timedelta(days=1)
+        self._changed = self._started = False
+
+    def start(self, interval: float) -> None:
+        """From now on."""
+        self._every, self._started = timedelta(seconds=interval), True
+        self._scheduler.spawn(self._owner, "alarm", self._run)
+
+    def after(self, wait: timedelta, name: str) -> None:
+        """Once, in place of what was told under that name."""
+        if self._started:
+            self._moments[name] = self._scheduler.now + wait
+            self._changed = True
+
+    def stop(self) -> None:
+        """No more."""
+        self._started = False
+
+    def _run(self) -> None:
+        now = self._scheduler.now
+        self._moments["tick"] = now + self._every
+        while self._started:
+            self._changed = False
+            left = (min(self._moments.values()) - self._scheduler.now).total_seconds()
+            self._scheduler.wait(lambda: self._changed, max(0.0, left), "waits for a moment")
+            now = self._scheduler.now
+            if due := [name for name, at in self._moments.items() if at <= now]:
+                for name in due:
+                    del self._moments[name]
+                self._moments.setdefault("tick", now + self._every)
+                self._wake()
+
+
+@contextmanager
+def in_virtual_time(scheduler: Scheduler) -> Iterator[None]:
+    """Have threads, moments and ids come from the scheduler and its seed."""
+
+    def pool(most: int, thread_name_prefix: str = "") -> SimPool:
+        return SimPool(scheduler, most, thread_name_prefix)
+
+    def alarm(wake: Callable[[], None]) -> SimAlarm:
+        return SimAlarm(scheduler, wake)
+
+    def waits(futures: Sequence[Future[Any]], timeout: float | None = None) -> Any:
+        scheduler.wait(lambda: all(each.done() for each in futures), timeout, "waits for a tool")
+        done = {each for each in futures if each.done()}
+        return done, set(futures) - done
+
+    def token(size: int) -> str:
+        return f"{scheduler.random.getrandbits(8 * size):0{2 * size}x}"[:22]
+
+    monotonic = SimpleNamespace(monotonic=lambda: scheduler.now.timestamp())
+    with ExitStack() as stack:
+        for where, name, what in (
+            (loop, "ThreadPoolExecutor", pool),
+            (loop, "Alarm", alarm),
+            (lanes, "ThreadPoolExecutor", pool),
+            (runner, "wait", waits),
+            (runner, "time", monotonic),
+            (answer, "time", monotonic),
+            (models, "secrets", SimpleNamespace(token_urlsafe=token)),
+        ):
+            stack.enter_context(patch.object(where, name, what))
+        yield

@@ -1,0 +1,297 @@
+"""One world from one seed: people, Slack, the model and some lives of the product on one database.
+
+Whatever happens next is the seed's choice; the same seed does the same again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from bot.policy.evaluate import parse
+from bot.tools.people.question import ASK_PERSON
+from storage.models import Delivery
+from storage.states import DeliveryKind
+from tests.new_database import new_database
+from tests.proof.simulation.directory import SimDirectory
+from tests.proof.simulation.effects import Complaints, Effects
+from tests.proof.simulation.ending import all_is_well
+from tests.proof.simulation.fibers import NEVER, Gone, Scheduler
+from tests.proof.simulation.model import SimModel
+from tests.proof.simulation.people import People
+from tests.proof.simulation.policies import POLICIES
+from tests.proof.simulation.process import Process
+from tests.proof.simulation.record import Record
+from tests.proof.simulation.waiting import in_virtual_time
+from tests.proof.simulation.wire import Slack, Weather
+from tests.runs.fakes import ANA, CLEO, DAN, make_tools
+
+MEMORY = Path("/dev/shm")  # where a disk costs nothing
+REDELIVERED = 3  # times, by Slack
+LEADS = (*[{ANA, CLEO}] * 4, *[{ANA, CLEO, DAN}] * 4, {ANA}, set[str]())
+ROUNDS = 200  # an hour each, in which everything has to come to its end
+
+
+class ViolationError(AssertionError):
+    """A promise does not hold."""
+
+
+class World:
+    """Everything, from a seed."""
+
+    def __init__(self, seed: int, steps: int) -> None:
+        """Go for about so many steps before everything is left to come to its end."""
+        self.seed, self.most = seed, steps
+        self.random = Random(seed)
+        parent = MEMORY if MEMORY.is_dir() else None
+        self.folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=parent))
+        self.path = self.folder / "db"
+        self.scheduler = Scheduler(self.random)
+        self.weather = Weather()
+        self.slack = Slack(self.scheduler, self.weather)
+        self.directory = SimDirectory(self.scheduler, self.weather)
+        self.model = SimModel(self.scheduler)
+        self.people = People(self.random, self.slack)
+        self.alone = self.random.random() < 0.7  # else two processes share the database
+        self.processes: list[Process] = []
+        self.complaints = Complaints()
+        self.acknowledged: set[str] = set()
+        self.happened: Counter[str] = Counter()
+        self._again: list[tuple[Delivery, int]] = []  # what Slack has yet to deliver once more
+        terms = {parse(each.text).digest: each for each in POLICIES}
+        new_database(self.path)
+        self._set_policy(POLICIES[0].text)
+        self.record = Record(self.path, self.directory, terms)
+        self.effects = Effects(self.scheduler, self.record, strict=self.alone)
+        self.tools = [*make_tools(self.effects.act), ASK_PERSON]
+
+    @property
+    def steps(self) -> int:
+        """How many things have happened."""
+        return self.scheduler.steps
+
+    def run(self) -> None:
+        """Go through it; raises ViolationError."""
+        with self._apart():
+            try:
+                self._start()
+                while self.steps < self.most:
+                    self._next()
+                self._end()
+            except ViolationError:
+                raise
+            except Exception as error:
+                raise ViolationError(f"{type(error).__name__}: {error}") from error
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        log = logging.getLogger("countersign")
+        levels = {name: logging.getLogger(name).level for name in ("countersign", "bot")}
+        for name in levels:
+            logging.getLogger(name).addHandler(self.complaints)
+            logging.getLogger(name).setLevel(logging.WARNING)
+        propagates, log.propagate = log.propagate, False
+        try:
+            with in_virtual_time(self.scheduler):
+                try:
+                    yield
+                finally:
+                    with suppress(Exception):
+                        while self.processes:
+                            self._crash(orderly=False)
+                        self.scheduler.close()
+        finally:
+            log.propagate = propagates
+            for name, level in levels.items():
+                logging.getLogger(name).removeHandler(self.complaints)
+                logging.getLogger(name).setLevel(level)
+            self.record.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # what happens
+
+    def _next(self) -> None:
+        """One thing more."""
+        chance = self.random.random()
+        if chance < 0.93:
+            able = self.scheduler.able()
+            if able:
+                self._turn(able)
+                return
+            if self.random.random() < 0.15:
+                self._pass_time()
+                return
+        elif chance < 0.9302:
+            self._happen("the clock jumps")
+            self.scheduler.now += timedelta(minutes=self.random.choice((1, 1, 10, 40, 90)))
+            return
+        elif chance < 0.9304:
+            self._happen("a deadline is near")
+            self.scheduler.now = self.record.before_a_deadline(self.scheduler.now, self.random)
+            return
+        elif chance < 0.9312:
+            self._happen("a process ends")
+            self._crash(orderly=self.random.random() < 0.3)
+            self.scheduler.now += timedelta(minutes=self.random.choice((0, 0, 1, 70)))
+            self._start()
+            while self._again:
+                row, times = self._again.pop()
+                self._deliver(row, self.random.choice((1.0, 60.0)), times)
+            return
+        elif chance < 0.9318:
+            self._happen("the policy changes")
+            self._set_policy(self.random.choice(POLICIES).text)
+            return
+        elif chance < 0.9324:
+            self._happen("the group changes")
+            self.directory.change(frozenset(self.random.choice(LEADS)))
+            return
+        elif chance < 0.9327:
+            self._lose_a_card()
+            return
+        elif chance < 0.975:
+            able = self.scheduler.able()
+            if able:
+                self._turn(able)
+                return
+        for delivery in self.people.act():
+            late = self.random.choice((0.0, 0.0, 0.2, 1.0, 30.0))
+            self._deliver(delivery, late, 0)
+
+    def _turn(self, able: list[Any]) -> None:
+        self.scheduler.turn(self.random.choice(able))
+        self.scheduler.now += timedelta(microseconds=self.random.randrange(50, 200_000))
+        if self.record.wrong or self.slack.wrong or self.model.wrong or self.complaints.heard:
+            found = [*self.record.wrong, *self.slack.wrong, *self.model.wrong]
+            raise ViolationError("; ".join([*found, *self.complaints.heard]))
+
+    def _pass_time(self) -> None:
+        moment = self.scheduler.next_moment()
+        if moment is not NEVER and moment > self.scheduler.now:
+            self.scheduler.now = moment
+
+    def _happen(self, what: str) -> None:
+        self.scheduler.steps += 1
+        self.happened["things that people do" if " does " in what else what] += 1
+        self.scheduler.told.append(f"{self.scheduler.now:%d %H:%M:%S.%f} {what}")
+
+    def _set_policy(self, text: str) -> None:
+        (self.folder / "policy.toml").write_text(text, "utf-8")
+
+    def _lose_a_card(self) -> None:
+        """Somebody deletes a message of the bot's."""
+        if self.slack.posts:
+            self._happen("a message of ours is deleted")
+            del self.slack.posts[self.random.choice(list(self.slack.posts))]
+
+    # processes
+
+    def _start(self) -> None:
+        count = 1 if self.alone else 2
+        while len(self.processes) < count:
+            first = not any(each.first for each in self.processes)
+            process = Process(
+                self.path,
+                self.scheduler,
+                self.slack,
+                self.directory,
+                self.model,
+                self.tools,
+                self._committed,
+                alone=self.alone,
+                first=first,
+            )
+            self.processes.append(process)
+            process.start()
+
+    def _crash(self, *, orderly: bool) -> None:
+        process = self.random.choice(self.processes)
+        self.processes.remove(process)
+        process.end(orderly=orderly)
+
+    def _committed(self, process: Process) -> None:
+        self.record.look(process.policy.digest, self.scheduler.now)
+
+    # deliveries
+
+    def _deliver(self, row: Delivery, late: float, times: int) -> None:
+        """Slack hands it to a process; what is not acknowledged comes again, but for a click."""
+        self._happen(f"{row.user} does {row.key}")
+        process = self.random.choice(self.processes)
+
+        def body() -> None:
+            try:
+                if late:
+                    self.scheduler.rest(late, f"{row.key} is late")
+                with process.signals.arrivals.one():
+                    self.scheduler.pause(f"{row.key} arrives")
+                    process.keep(row)
+                    self.scheduler.pause(f"{row.key} is acknowledged")
+                self.acknowledged.add(row.key)
+            except Gone:
+                if times < REDELIVERED and row.kind is DeliveryKind.MESSAGE:
+                    self._again.append((row, times + 1))
+                raise
+
+        self.scheduler.spawn(process, row.kind, body)
+
+    # the end
+
+    def _end(self) -> None:
+        """Nobody does anything more, and nothing goes wrong: all comes to its end."""
+        self.effects.calm = self.model.calm = True
+        self.weather.calm()
+        for _ in range(ROUNDS):
+            self._settle()
+            if self._is_over():
+                break
+            self.scheduler.now += timedelta(hours=1)
+        all_is_well(self)
+
+    def _settle(self) -> None:
+        """Let all that can be done within the next two minutes be done."""
+        until = self.scheduler.now + timedelta(minutes=2)
+        for _ in range(20_000):
+            able = self.scheduler.able()
+            if able:
+                self._turn(able)
+            elif self.scheduler.next_moment() <= until:
+                self._pass_time()
+            else:
+                return
+        raise ViolationError("it never comes to rest")
+
+    def _is_over(self) -> bool:
+        runs = self.record.all("SELECT id FROM run WHERE status IN ('ready','running','waiting')")
+        left = self.record.all(
+            "SELECT seq FROM message WHERE status NOT IN ('sent', 'failed')"
+            " UNION SELECT seq FROM delivery WHERE status = 'new'"
+        )
+        return not runs and not left
+
+    def tally(self) -> Counter[str]:
+        """How often what happened, by its name in the record."""
+        found = Counter(self.happened)
+        found["turns of the model"] = self.model.turns
+        found["effects"] = sum(self.record.effects.values())
+        found["messages in Slack"] = len(self.slack.posts)
+        for each in self.record.calls.values():
+            found[f"calls {each.status}"] += 1
+        found.update(f"requests {each}" for each in self.record.runs.values())
+        found.update(self.record.votes)
+        return found
+
+    def report(self) -> str:
+        """The last things that happened, and how the calls stand."""
+        lines = [f"seed {self.seed}, {self.steps} steps of {self.most}", *self.scheduler.told]
+        lines += [json.dumps({id: vars(each)}) for id, each in self.record.calls.items()]
+        return "\n".join(lines)
