@@ -4,7 +4,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # the first of these that is 3.11 or newer
 PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 BIN := .venv/bin
-.PHONY: demo test tests test-long test-random proof run lint bench pictures clean
+.PHONY: demo test tests test-long test-http test-random proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -32,6 +32,9 @@ tests: .venv/ready  ## the tests alone, on nine workers: they wait a good deal
 
 test-long: .venv/ready  ## what is left out there: the benchmark's own tests, what is seen in a browser
 	$(BIN)/pytest -n 3 --dist loadfile -m long
+
+test-http: .venv/ready  ## all stories where Slack sends signed requests instead of Socket Mode
+	STORIES_OVER=http $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder -m "not socket" tests/stories
 
 test-random: .venv/ready  ## the tests of random values alone, with twenty-six times as many of them
 	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many

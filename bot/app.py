@@ -26,6 +26,7 @@ from bot.core import Core
 from bot.edges.model import make_planner
 from bot.edges.slack import make_commands, make_listeners
 from bot.edges.watchers import watchers_of
+from bot.edges.ways_in import WaysIn
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
@@ -44,7 +45,6 @@ from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
-from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.streaming.answers import SlackAnswers
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
@@ -76,7 +76,7 @@ class App:
     planner: LatePlanner
     tool_pool: ThreadPoolExecutor
     portal: Portal
-    handler: SocketMode | None = None
+    ways_in: WaysIn
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -87,9 +87,7 @@ class App:
         on_shift += [self.core.signals.work.give, self.core.signals.post.give]
         self.core.restored(self.presence.done).take_up()
         if connect:
-            settings, arrivals = self.core.settings, self.core.signals.arrivals
-            own = {self.core.identity.user, self.core.identity.bot} - {""}
-            self.handler = connect_alone(self.bolt, settings, arrivals, self._ended, own)
+            self.ways_in.open(self._ended)
         self.loop.adopt()
         bodies = {"loop": self.loop.run, "outbox": self.outbox.run, "home": self.home.run}
         for name, body in bodies.items():
@@ -108,8 +106,7 @@ class App:
     def stop(self) -> None:
         """Stop taking in, let what runs come to the end of its step, close everything."""
         self._ended.set()
-        if self.handler is not None:
-            self.handler.close()
+        self.ways_in.shut()
         self.upkeep.stop()
         self.core.signals.stopping.set()
         self.loop.stop(GRACE)
@@ -126,6 +123,7 @@ class App:
         self.portal.close()
         for client in self.slack:
             client.close()
+        self.ways_in.close()
         self.core.store.close()
         self.core.signals.watch.close()
 
@@ -231,4 +229,5 @@ def _assemble(
         planner=planner,
         tool_pool=tool_pool,
         portal=portal,
+        ways_in=WaysIn(core, bolt, reading),
     )

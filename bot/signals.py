@@ -6,6 +6,7 @@ They are made first and handed to whoever gives or awaits them.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ class Signal:
         """Not given yet."""
         self._event = threading.Event()
         self._others: list[Signal] = []
+        self.looked_at: float | None = None  # when somebody last began to look, time.monotonic()
 
     def give(self) -> None:
         """Wake whoever waits, now or next."""
@@ -38,6 +40,7 @@ class Signal:
 
     def clear(self) -> None:
         """Take it back, before looking."""
+        self.looked_at = time.monotonic()
         self._event.clear()
 
     def is_given(self) -> bool:

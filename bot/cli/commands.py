@@ -44,6 +44,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "run": CommandEntry(
         "bot.cli.run", "the bot, with settings from the environment and .env", serves=True
     ),
+    "serve": CommandEntry(
+        "bot.cli.serving.serve", "the same, where Slack sends signed HTTP requests", serves=True
+    ),
     "demo": CommandEntry(
         "bot.cli.demo", "a local Slack, a local planner and the bot, in one process", serves=True
     ),

@@ -6,14 +6,20 @@ It may not print or log a value: messages name the variable and the remedy, neve
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.config.connection import MISSING, Connection
+from bot.config.connection import (
+    MISSING,
+    Connection,
+    Transport,
+    chosen,
+    missing,
+)
 from bot.config.environment import DotenvError, misspelt, oddities, split, variables
 from bot.config.keeping import Keeping
 from bot.config.limits import Limits
@@ -23,7 +29,7 @@ from bot.tools.database.config import Database, DatabasesError, read_databases
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
 
-CREDENTIALS = ("slack_bot_token", "slack_app_token", "openai_api_key")
+CREDENTIALS = ("slack_bot_token", "openai_api_key")  # that a start cannot do without
 
 
 class Settings(Connection, Limits, Keeping, Watching):
@@ -151,10 +157,13 @@ class Settings(Connection, Limits, Keeping, Watching):
         dotenv_path: Path | str | None = None,
         *,
         reading: bool = False,
+        transport: Transport | None = Transport.SOCKET,
     ) -> Settings:
         """Read `environ`, and under it the .env file at `dotenv_path`; blank means unset.
 
         `reading`: tokens and keys may be missing, and are empty then: enough to look, not to run.
+        `transport`: how Slack's deliveries come, whose secret has to be there; None: as the secrets
+        say that are there.
         Raises SettingsError with everything that is missing or wrong.
         """
         try:
@@ -168,12 +177,9 @@ class Settings(Connection, Limits, Keeping, Watching):
         }
         if reading:
             values = dict.fromkeys(CREDENTIALS, MISSING) | values
-        problems: list[str] = []
-        try:
-            if "databases" in values:
-                values["databases"] = read_databases(Path(values["databases"]), given)
-        except DatabasesError as error:
-            problems, values["databases"] = list(error.problems), ()
+        values["transport"] = chosen(values, transport)
+        problems = [] if reading else list(missing(values, values["transport"]))
+        problems += _read_databases(values, given)
         known = [field.title for field in cls.model_fields.values() if field.title]
         try:
             settings = cls(**values, warnings=tuple(oddities(given, known)))
@@ -181,7 +187,8 @@ class Settings(Connection, Limits, Keeping, Watching):
             problems += [
                 _sentence(each) for each in error.errors(include_input=False, include_url=False)
             ]
-            problems += misspelt(given, known)
+        if problems:
+            problems = [*_in_order(problems, known), *misspelt(given, known)]
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
@@ -248,6 +255,23 @@ class Settings(Connection, Limits, Keeping, Watching):
                     raise ValueError("it is not a list of module names")
             return tuple(dict.fromkeys(names))
         return names
+
+
+def _read_databases(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str]:
+    """Put what the file of databases says in the place of its name; return what is wrong there."""
+    try:
+        if "databases" in values:
+            values["databases"] = read_databases(Path(values["databases"]), given)
+    except DatabasesError as error:
+        values["databases"] = ()
+        return error.problems
+    return ()
+
+
+def _in_order(problems: list[str], known: list[str]) -> list[str]:
+    """The problems in the order of the settings that they name; what names none comes last."""
+    place = {each: number for number, each in enumerate(known)}
+    return sorted(problems, key=lambda each: place.get(each.split(":")[0], len(known)))
 
 
 def _sentence(error: ErrorDetails) -> str:

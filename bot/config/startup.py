@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bot.config.connection import Transport
 from bot.config.mistakes import SettingsError
 from bot.config.settings import Settings
 from bot.policy.evaluate import Policy, PolicyError, parse
@@ -22,15 +23,20 @@ class StartupError(Exception):
         super().__init__("\n  ".join(["Countersign cannot start:", *settings, *policy]))
 
 
-def read(environ: Mapping[str, str], dotenv_path: Path | None = None) -> tuple[Settings, Policy]:
+def read(
+    environ: Mapping[str, str],
+    dotenv_path: Path | None = None,
+    transport: Transport | None = Transport.SOCKET,
+) -> tuple[Settings, Policy]:
     """Settings from `environ` and the .env file, and their policy.
 
+    `transport`: how Slack's deliveries come; None: as the secrets say that are there.
     Raises StartupError with all that is wrong.
     """
     settings: Settings | None = None
     wrong: Sequence[str] = ()
     try:
-        settings = Settings.load(environ, dotenv_path)
+        settings = Settings.load(environ, dotenv_path, transport=transport)
         path: Path | None = settings.policy_path
     except SettingsError as error:
         path, wrong = error.policy_path, error.problems

@@ -26,6 +26,8 @@ ABSENT = {
     "not_allowed_token_type",
     "no_permission",
 }
+# Answers that say the token is not, or no longer, good.
+REFUSED = {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
 NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
 TOO_MANY = 429
 CERTAIN = 500  # an answer below this status says that nothing was posted

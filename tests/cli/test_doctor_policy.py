@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor.check import Check
-from bot.cli.doctor.people import check_people
+from bot.cli.doctor.people import check_people, usual_requesters
 from bot.cli.doctor.policy import check_rules
-from bot.cli.doctor.requests import usual_requesters
 from bot.cli.doctor.slack import SignIn, sign_in
 from bot.cli.readonly.slack_client import make_client
 from bot.clock import SystemClock

@@ -165,7 +165,13 @@ class Rule:
 
 SLACK = ("slack_sdk", "slack_bolt")
 SLACK_TOOLS = "bot/tools/slack/*"
-ENTRIES = ("bot/cli/run.py", "bot/cli/demo.py", "bot/sandbox/demo.py", "tests/*")
+ENTRIES = (
+    "bot/cli/run.py",
+    "bot/cli/serving/serve.py",
+    "bot/cli/demo.py",
+    "bot/sandbox/demo.py",
+    "tests/*",
+)
 RULES = (
     Rule(("storage/*",), ("bot",), "storage never looks back at the bot"),
     Rule(

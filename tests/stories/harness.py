@@ -1,11 +1,13 @@
 """The whole product over the real wire: a local Slack, a scripted model, the shop, the real bot.
 
-One connection is shared by all stories; each has its own threads.
+One connection is shared by all stories; each has its own threads. With STORIES_OVER=http in the
+environment Slack sends signed requests instead.
 `Harness.restart` starts the bot anew on the same rows.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from sqlmodel import col
 
 from bot.agent import outputs
 from bot.app import App, build
+from bot.config.connection import Transport
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from bot.sandbox.openai.server import Planner
@@ -28,8 +31,10 @@ from storage.states import RUN_OPEN
 from storage.transaction import rows
 from tests.new_database import new_database
 from tests.stories.messages import action_ids, words
+from tests.stories.over_http import asked_at
 
 POLICY = Path(__file__).with_name("rules.toml")
+OVER = Transport(os.environ.get("STORIES_OVER", Transport.SOCKET))
 CALLS_IN = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -47,13 +52,16 @@ class Harness:
         folder: Path,
         tools: Iterable[Tool[Any]] = (),
         policy: str | None = None,
+        transport: Transport = OVER,
         **settings: str,
     ) -> None:
         self.folder = folder
+        self.transport = transport
+        self.port = 0  # where the bot is asked, once it was started
         self.tools = list(tools)
         self.policy = policy or POLICY.read_text("utf-8")
         self.clock = ShiftedClock()
-        self.slack = Sandbox(clock=self.clock)
+        self.slack = Sandbox(clock=self.clock, shares_clock=True)
         self.slack.start()
         self.planner = Planner()
         self.planner.start()
@@ -63,8 +71,7 @@ class Harness:
             new_database(database)
         self.extra = settings
         self.limits: dict[str, int] = {}  # limits below what the settings may say
-        self.app = self._build()
-        self.app.start()
+        self.start()
         self.since = 0  # how many deliveries there were before this story
 
     def settings(self) -> Settings:
@@ -74,6 +81,7 @@ class Harness:
             {
                 "SLACK_BOT_TOKEN": self.slack.bot_token,
                 "SLACK_APP_TOKEN": self.slack.app_token,
+                "SLACK_SIGNING_SECRET": self.slack.world.app.signing_secret,
                 "SLACK_API_URL": self.slack.api_url,
                 "OPENAI_API_KEY": "sk-offline-offline-offline",
                 "OPENAI_BASE_URL": self.planner.url,
@@ -83,8 +91,14 @@ class Harness:
                 "COUNTERSIGN_MODEL_BACKOFF": "0.05",
                 "COUNTERSIGN_MAX_ASKED_PER_HOUR": "10000",  # one person asks in all stories
                 **self.extra,
-            }
+                **self._address(),
+            },
+            transport=self.transport,
         )
+
+    def _address(self) -> dict[str, str]:
+        over_http = self.transport is Transport.HTTP
+        return {"COUNTERSIGN_HTTP": f"127.0.0.1:{self.port}"} if over_http else {}
 
     def _build(self, **options: Any) -> App:
         settings = self.settings().model_copy(update=self.limits)
@@ -99,6 +113,11 @@ class Harness:
         """Start the bot on the database there is."""
         self.app = self._build(**options)
         self.app.start()
+        if self.transport is Transport.HTTP and not self.port:
+            web = self.app.ways_in.web
+            assert web is not None
+            self.port = int(web.url.rpartition(":")[2])
+            asked_at(self.slack.world.app.manifest, web.url)
 
     def close(self) -> None:
         self.app.stop()

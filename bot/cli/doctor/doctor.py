@@ -17,11 +17,11 @@ from bot.cli.doctor.check import Check, Level, fail, ok, warn
 from bot.cli.doctor.checks import check_database, check_surfaces, check_tools
 from bot.cli.doctor.databases import check_databases
 from bot.cli.doctor.first_policy import POLICY, ask_and_write
+from bot.cli.doctor.http import check_http
 from bot.cli.doctor.model import check_model
 from bot.cli.doctor.operator import check_operator
-from bot.cli.doctor.people import check_people
+from bot.cli.doctor.people import check_people, usual_requesters
 from bot.cli.doctor.policy import check_hours, check_rules
-from bot.cli.doctor.requests import usual_requesters
 from bot.cli.doctor.slack import (
     check_app_token,
     check_places,
@@ -64,7 +64,7 @@ def examine(
     Takes misleading variables out of `environ`, as a start would.
     """
     try:
-        settings, policy = read(environ, dotenv_path)
+        settings, policy = read(environ, dotenv_path, transport=None)
     except StartupError as error:
         yield from (fail("settings", each) for each in error.settings)
         yield from (fail("policy", each) for each in error.policy)
@@ -92,7 +92,9 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
         usual = usual_requesters(settings, clock.now())
         yield from check_people(policy, found.workspace, usual)
         yield from check_operator(settings, policy, found.workspace)
-    yield check_app_token(client, settings)
+    if settings.slack_app_token.get_secret_value():
+        yield check_app_token(client, settings)
+    yield from check_http(settings)
     yield from check_watching(settings)
     yield from check_tools(settings)
     yield from map(check_surfaces, PartKind)

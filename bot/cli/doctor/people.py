@@ -7,22 +7,45 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
+from sqlalchemy.exc import SQLAlchemyError
 
 from bot.cli.doctor.check import Check, fail, ok, warn
-from bot.cli.doctor.requests import DAYS, Usual
 from bot.cli.doctor.slack import Workspace
+from bot.config.settings import Settings
 from bot.policy.authority import Authority, is_colleague
 from bot.policy.directory import LookupFailedError, Person
 from bot.policy.evaluate import Ask, Policy
-from bot.policy.gates import Approvers
+from bot.policy.gates import Approvers, load_gate
 from bot.policy.rules import Rule, needs_of
 from bot.slack.lookups.directory import SlackDirectory
+from storage import history
+from storage.reading import ReadOnly
 
 CROWD = 50  # more people than this are not written to one by one
+DAYS = 30  # how far back the record is read
+Usual = dict[str, Counter[str]]  # rule -> who asked how often
 FIRST = "Correct what is wrong above first"
+
+
+def usual_requesters(settings: Settings, now: datetime) -> Usual:
+    """Who asked how often under which rule, in the last days.
+
+    Nothing where the record cannot be read.
+    """
+    store, found = ReadOnly(settings.database_path), Usual()
+    if store.trouble():
+        return found
+    try:
+        with store.read() as tx:
+            for gate, requester, count in history.asked(tx, now - timedelta(days=DAYS)):
+                found.setdefault(load_gate(gate).rule, Counter())[requester] += count
+    except (SQLAlchemyError, ValueError):
+        return {}
+    return found
 
 
 def check_people(policy: Policy, workspace: Workspace, usual: Usual) -> Iterator[Check]:

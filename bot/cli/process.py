@@ -1,0 +1,65 @@
+"""How a process that is the bot begins, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Protocol
+
+from bot.config.environment import prepare_environment
+from bot.config.settings import Settings
+from bot.config.startup import StartupError
+from bot.watch.logs import write_logs
+
+
+class Working(Protocol):
+    """What is started once, waited for, and stopped once."""
+
+    def start(self) -> None:
+        """Begin to work; raises what keeps it from that."""
+        ...
+
+    def wait(self) -> None:
+        """Return when it is over."""
+        ...
+
+    def stop(self) -> None:
+        """End in an orderly way."""
+        ...
+
+
+def prepare(settings: Settings) -> None:
+    """Prepare the process for the bot, before Bolt and what else it needs is imported.
+
+    Raises StartupError for a database that may not be used as it is.
+    """
+    write_logs(settings.log_level, settings.log_format)
+    for warning in settings.warnings:
+        logging.getLogger("countersign").warning(warning)
+    prepare_environment(os.environ, settings.slack_api_url)
+    _refuse_roles(settings)
+
+
+def work(bot: Working) -> int:
+    """Have it work until Ctrl-C or SIGTERM; returns the exit code."""
+    try:
+        bot.start()
+        bot.wait()
+    finally:
+        bot.stop()
+    return 0
+
+
+def _refuse_roles(settings: Settings) -> None:
+    """Raise StartupError for a database's role that may do too much, with the SQL that mends it."""
+    if not settings.databases:
+        return
+    # only now: its drivers take memory and a moment
+    from bot.tools.database.sources import refused_roles
+
+    problems = [
+        "\n    ".join([f"database {name}: {error}. Run as its owner:", *error.remedy])
+        for name, error in refused_roles(settings.databases, settings.database_path)
+    ]
+    if problems:
+        raise StartupError(problems, ())

@@ -1,0 +1,1 @@
+"""The command that is the bot over HTTP."""

@@ -1,0 +1,40 @@
+"""The ASGI app: which path leads where."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from bot.web.door import SlackDoor
+from bot.web.pages import Page
+
+SLACK = "/slack/events"  # all that Slack sends: events, interactions and commands
+ASKING = 4  # machines that are answered at once; others wait for their turn
+
+
+def web_app(pages: Iterable[Page], door: SlackDoor | None) -> Starlette:
+    """Make the app: these pages, and Slack's door where its deliveries come by HTTP."""
+    turns = CapacityLimiter(ASKING)
+    routes = [Route(each.path, _answers(each, turns), methods=["GET"]) for each in pages]
+    if door is not None:
+        routes.append(Route(SLACK, door.take, methods=["POST"]))
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False  # one path leads there, no other
+    return app
+
+
+def _answers(page: Page, turns: CapacityLimiter) -> Callable[[Request], Awaitable[Response]]:
+    """Return what Starlette calls for that page."""
+
+    async def answer(_: Request) -> Response:
+        said = await to_thread.run_sync(page.answer, limiter=turns)
+        return PlainTextResponse(
+            said.text, said.status, {"Content-Type": said.kind, "Cache-Control": "no-store"}
+        )
+
+    return answer

@@ -1,0 +1,139 @@
+"""Whether the process lives, and whether work may be sent to it, for whatever looks after it.
+
+It says what is so at this moment or was so a moment ago, in words that hold no secret. Nobody waits
+for it longer than PATIENCE.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from http import HTTPStatus
+
+from bot.signals import Signal
+from bot.web.pages import Page, PageText
+
+log = logging.getLogger("countersign.http")
+PATIENCE = 2.0  # seconds for one look
+GOOD_FOR = 2.0  # seconds for which the database is not asked again
+ASK_AGAIN = 60.0  # seconds between two questions to Slack
+BEHIND = 5.0  # seconds after a look was due when no work is sent here any more
+LOST = 120.0  # and when nobody expects the loop to look again
+OK = "ok"
+
+
+class Looked:
+    """One thing that is looked at on a thread of its own, and what was found last; any thread."""
+
+    def __init__(self, look: Callable[[], str], good_for: float, first: str | None = None) -> None:
+        """`look` returns OK or what is wrong, and may raise.
+
+        `good_for`: seconds until it is looked again; `first`: what is known already.
+        """
+        self._look, self._good_for = look, good_for
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="health")
+        self._lock = threading.Lock()
+        self._going: Future[str] | None = None
+        self._found, self._at = first, time.monotonic()
+
+    def now(self) -> str:
+        """Look, unless that was a moment ago; OK or what is wrong, within PATIENCE."""
+        try:
+            return self._begun().result(PATIENCE)
+        except NotInTime:
+            return f"no answer within {PATIENCE:g} seconds"
+
+    def lately(self) -> str:
+        """Return what was found last, and look again without waiting."""
+        begun = self._begun()
+        return begun.result() if begun.done() else self._found or OK
+
+    def _begun(self) -> Future[str]:
+        with self._lock:
+            if self._going is not None:
+                return self._going
+            if self._found is not None and time.monotonic() - self._at < self._good_for:
+                known: Future[str] = Future()
+                known.set_result(self._found)
+                return known
+            self._going = self._pool.submit(self._found_out)
+            return self._going
+
+    def _found_out(self) -> str:
+        try:
+            found = self._look()
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is not well
+            log.warning("health: %s", type(error).__name__)
+            found = f"failed ({type(error).__name__})"
+        with self._lock:
+            self._found, self._at, self._going = found, time.monotonic(), None
+        return found
+
+    def close(self) -> None:
+        """Look no more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Health:
+    """What is asked about this process."""
+
+    def __init__(
+        self,
+        loop: Signal,
+        tick: float,
+        database: Looked,
+        slack: Looked,
+        stopping: Callable[[], bool],
+    ) -> None:
+        """`loop` is the signal that the loop looks at, every `tick` seconds at least.
+
+        `stopping` says that the process is on its way out.
+        """
+        self._loop, self._tick = loop, tick
+        self._database, self._slack = database, slack
+        self._stopping = stopping
+
+    def pages(self) -> list[Page]:
+        """Return where it is asked."""
+        return [Page("/healthz", self.alive), Page("/readyz", self.ready)]
+
+    def alive(self) -> PageText:
+        """Say whether the process lives: its loop looks, or is only late."""
+        return _said("alive", {"loop": self._late(LOST)})
+
+    def ready(self) -> PageText:
+        """Say whether work may be sent here."""
+        if self._stopping():
+            return _said("ready", {"process": "is stopping"})
+        return _said(
+            "ready",
+            {
+                "loop": self._late(BEHIND),
+                "database": self._database.now(),
+                "slack": self._slack.lately(),
+            },
+        )
+
+    def close(self) -> None:
+        """Look at nothing any more."""
+        self._database.close()
+        self._slack.close()
+
+    def _late(self, allowed: float) -> str:
+        looked = self._loop.looked_at
+        if looked is None:
+            return "has not begun"
+        late = time.monotonic() - looked - self._tick
+        return OK if late <= allowed else f"is {late:.0f} seconds late"
+
+
+def _said(word: str, found: Mapping[str, str]) -> PageText:
+    """The answer to these findings: the word where all is well, and a line for each."""
+    well = all(each == OK for each in found.values())
+    lines = [word if well else f"not {word}", *(f"{name}: {each}" for name, each in found.items())]
+    status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+    return PageText(status, "\n".join(lines) + "\n")

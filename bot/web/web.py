@@ -1,0 +1,111 @@
+"""The HTTP side of one process, put together: its pages, Slack's door, the server."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from slack_bolt import App as BoltApp
+from slack_sdk.errors import SlackApiError
+
+from bot.config.connection import Endpoint
+from bot.slack.client import SlackClient
+from bot.slack.errors import REFUSED
+from bot.web.app import web_app
+from bot.web.door import SlackDoor
+from bot.web.health import ASK_AGAIN, GOOD_FOR, OK, Health, Looked
+from bot.web.pages import Page
+from bot.web.server import WebServer
+from bot.web.signatures import Signatures
+from storage.probe import commit_something
+
+if TYPE_CHECKING:
+    from bot.core import Core
+
+
+class Web:
+    """One per process; listens from the moment it is made, and answers from `start` on."""
+
+    def __init__(self, core: Core, slack: SlackClient, address: Endpoint) -> None:
+        """`slack` is asked whether the bot's token is still good.
+
+        Raises NotListeningError where the address cannot be listened to.
+        """
+        self._core = core
+        self._shut = False
+        self._door: SlackDoor | None = None
+        self.health = Health(
+            core.signals.work,
+            core.settings.tick,
+            Looked(lambda: _written(core), GOOD_FOR),
+            Looked(TokenLook(slack), ASK_AGAIN, OK),  # a start has just signed in
+            self.is_stopping,
+        )
+        self._server = WebServer(address)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self._server.url
+
+    def let_slack_in(self, bolt: BoltApp, own: Collection[str]) -> None:
+        """Have Slack's signed requests heard by the listeners on `bolt`; before `start`.
+
+        `own`: the ids that the bot has as a user and as a bot.
+        """
+        core = self._core
+        secret = core.settings.slack_signing_secret.get_secret_value()
+        signatures = Signatures(secret, core.clock)
+        self._door = SlackDoor(bolt, signatures, core.signals.arrivals, own)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._server.start(web_app(self.pages(), self._door))
+
+    def pages(self) -> list[Page]:
+        """Return what machines may ask."""
+        return [*self.health.pages()]
+
+    def is_stopping(self) -> bool:
+        """Return whether this process is on its way out."""
+        return self._shut or self._core.signals.stopping.is_set()
+
+    def shut(self) -> None:
+        """Take nothing more in, and say so to who asks."""
+        self._shut = True
+        if self._door is not None:
+            self._door.close()
+
+    def close(self) -> None:
+        """Answer nothing any more."""
+        self._server.close()
+        self.health.close()
+
+
+class TokenLook:
+    """Asks Slack whether the bot's token is good; where Slack cannot be asked, the last word holds.
+
+    For one thread.
+    """
+
+    def __init__(self, slack: SlackClient) -> None:
+        """It was good when it was signed in with."""
+        self._slack, self._last = slack, OK
+
+    def __call__(self) -> str:
+        """Return OK, or that Slack refuses it."""
+        try:
+            self._slack.auth_test()
+        except SlackApiError as error:
+            if error.response.get("error") in REFUSED:
+                self._last = "refuses the bot token"
+        except OSError:
+            pass
+        else:
+            self._last = OK
+        return self._last
+
+
+def _written(core: Core) -> str:
+    commit_something(core.store)
+    return OK

@@ -1,0 +1,36 @@
+"""The app in the way that docs/http.md tells Slack of it: with request URLs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from tests.pages import ROOT, blocks
+
+PAGE = ROOT / "docs" / "http.md"
+THERE = "https://countersign.example.com"  # where the page says that the bot is
+
+
+def edit(url: str) -> dict[str, Any]:
+    """What the page would have changed in the manifest, for a bot at that address."""
+    (text,) = (each for each in blocks(PAGE, "yaml") if "request_url" in each)
+    found: dict[str, Any] = yaml.safe_load(text.replace(THERE, url))
+    return found
+
+
+def asked_at(manifest: dict[str, Any], url: str) -> None:
+    """Edit a manifest as the page says: in place, so that Slack goes by it at once."""
+    _merge(manifest, edit(url))
+
+
+def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, dict):
+            _merge(into.setdefault(key, {}), value)
+        elif isinstance(value, list):  # the commands: each has its own
+            for place, each in zip(into[key], value, strict=True):
+                _merge(place, each)
+        else:
+            into[key] = value

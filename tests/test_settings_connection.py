@@ -1,0 +1,81 @@
+"""How Slack and the bot reach one another, as the settings say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bot.config.connection import Transport
+from bot.config.mistakes import SettingsError
+from bot.config.settings import Settings
+
+SECRET = "s3cr3t"
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """The least that a start needs."""
+    policy = tmp_path / "policy.toml"
+    policy.touch()
+    return {
+        "SLACK_BOT_TOKEN": f"xoxb-{SECRET}",
+        "SLACK_APP_TOKEN": f"xapp-{SECRET}",
+        "COUNTERSIGN_POLICY": str(policy),
+    }
+
+
+def test_each_way_needs_its_secret(environ: dict[str, str]) -> None:
+    """Socket Mode needs the app's token, HTTP the signing secret; neither needs the other's."""
+    socket = Settings.load(environ)
+    assert (socket.transport, socket.http) == (Transport.SOCKET, None)
+    signing = {"SLACK_SIGNING_SECRET": SECRET * 4}
+    over_http = {key: value for key, value in environ.items() if key != "SLACK_APP_TOKEN"} | signing
+    served = Settings.load(over_http, transport=Transport.HTTP)
+    assert served.slack_signing_secret.get_secret_value() == SECRET * 4
+    assert served.slack_app_token.get_secret_value() == ""
+    for each, way, missing in (
+        (environ, Transport.HTTP, "SLACK_SIGNING_SECRET"),
+        (over_http, Transport.SOCKET, "SLACK_APP_TOKEN"),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            Settings.load(each, transport=way)
+        [problem] = caught.value.problems
+        assert problem.startswith(f"{missing}: is missing. ")
+    # who only looks goes by what is there
+    assert Settings.load(over_http, transport=None).transport is Transport.HTTP
+    assert Settings.load(environ | signing, transport=None).transport is Transport.SOCKET
+
+
+@pytest.mark.parametrize(
+    ("written", "address"),
+    [
+        ("127.0.0.1:8080", ("127.0.0.1", 8080)),
+        ("[::1]:0", ("::1", 0)),
+        ("bot.internal:65535", ("bot.internal", 65_535)),
+    ],
+)
+def test_an_address_is_read(environ: dict[str, str], written: str, address: object) -> None:
+    """Host and port, and in brackets what has colons itself."""
+    assert Settings.load(environ | {"COUNTERSIGN_HTTP": written}).http == address
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SLACK_SIGNING_SECRET", SECRET),
+        ("SLACK_SIGNING_SECRET", f"{SECRET} {SECRET} {SECRET}"),
+        ("COUNTERSIGN_HTTP", "8080"),
+        ("COUNTERSIGN_HTTP", "127.0.0.1:65536"),
+        ("COUNTERSIGN_HTTP", "::1:8080"),
+        ("COUNTERSIGN_HTTP", f"http://{SECRET}:8080"),
+        ("COUNTERSIGN_HTTP", "127.0.0.1:８０８０"),
+    ],
+)
+def test_what_is_no_address_or_secret(environ: dict[str, str], name: str, value: str) -> None:
+    """It is refused by the variable's name, and the value is not shown."""
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(environ | {name: value})
+    [problem] = caught.value.problems
+    assert problem.startswith(f"{name}: it is ")
+    assert SECRET not in problem

@@ -1,0 +1,53 @@
+"""One bot to which requests are sent, and one that is asked how it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.config.connection import Transport
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import Harness
+from tests.web.requests import Sender
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """The whole product, with Slack's signed requests."""
+    folder = tmp_path_factory.mktemp("served")
+    harness = Harness(folder, FakeTools().tools, transport=Transport.HTTP)
+    yield harness
+    harness.close()
+
+
+@pytest.fixture
+def bot(served: Harness) -> Harness:
+    """The same, with nothing left to do."""
+    served.settle()
+    return served
+
+
+@pytest.fixture
+def sender(bot: Harness) -> Sender:
+    """Somebody who knows its secret."""
+    web = bot.app.ways_in.web
+    assert web is not None
+    secret = bot.slack.world.app.signing_secret
+    return Sender(web.url, secret, int(bot.clock.now().timestamp()))
+
+
+@pytest.fixture
+def own_harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
+    """Makes a bot of the test's own, which is ended after it."""
+    made: list[Harness] = []
+
+    def make(**options: Any) -> Harness:
+        made.append(Harness(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for harness in made:
+        harness.close()

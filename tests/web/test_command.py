@@ -1,0 +1,114 @@
+"""`countersign serve` as a process of its own, and what it says where it cannot start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import main
+from bot.sandbox.server import Sandbox
+from tests.new_database import new_database
+from tests.pages import ROOT
+from tests.stories.over_http import asked_at
+from tests.web.requests import Sender, event
+
+POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def slack() -> Iterator[Sandbox]:
+    """A Slack for one bot."""
+    with Sandbox() as server:
+        yield server
+
+
+@pytest.fixture
+def environ(tmp_path: Path, slack: Sandbox) -> dict[str, str]:
+    """What a start needs."""
+    (tmp_path / "policy.toml").write_text(POLICY)
+    new_database(tmp_path / "countersign.db")
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "SLACK_BOT_TOKEN": slack.bot_token,
+        "SLACK_SIGNING_SECRET": slack.world.app.signing_secret,
+        "SLACK_API_URL": slack.api_url,
+        "COUNTERSIGN_POLICY": "policy.toml",
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'countersign.db'}",
+    }
+
+
+def test_it_serves_and_ends_in_order(
+    tmp_path: Path, slack: Sandbox, environ: dict[str, str]
+) -> None:
+    """It says where it listens, takes what Slack sends, and ends well on SIGTERM."""
+    command = [sys.executable, "-m", "bot", "serve", "--port", "0"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    try:
+        line = next(each for each in process.stderr if "listening at" in each)
+        url = line.split("listening at ")[1].strip()
+        assert url.startswith("http://127.0.0.1:")
+        asked_at(slack.world.app.manifest, url)
+        assert slack.person("ben").command("C0SUPPORT", "/approvals help").wait() == "acked"
+        now = int(slack.clock.now().timestamp())
+        sender = Sender(url, environ["SLACK_SIGNING_SECRET"], now)
+        assert sender.post(event("over HTTP")) == 200
+        slack.wait(lambda: sender.ask("GET", "/readyz")[0] == 200)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        with pytest.raises(OSError, match="refused"):
+            sender.post(event("to nobody"))
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("words", "missing", "said"),
+    [
+        (["serve"], "SLACK_SIGNING_SECRET", "SLACK_SIGNING_SECRET: is missing."),
+        (["serve", "--port", "65536"], "", "there is no port 65536"),
+    ],
+)
+def test_what_keeps_it_from_starting(
+    tmp_path: Path,
+    environ: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    missing: str,
+    said: str,
+) -> None:
+    """In a line, with the remedy."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in environ.items():
+        if name != missing:
+            monkeypatch.setenv(name, value)
+    if missing:
+        assert main(words) == 1
+    else:
+        with pytest.raises(SystemExit):
+            main(words)
+    assert said in capsys.readouterr().err
+
+
+def test_the_packages_are_missing(tmp_path: Path, environ: dict[str, str]) -> None:
+    """Without the extra it says which one to install, and Socket Mode starts as ever."""
+    (tmp_path / "starlette.py").write_text("raise ModuleNotFoundError(name='starlette')")
+    hidden = environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-m", "bot", "serve", "--port", "0"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=hidden, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert ended.returncode == 1
+    assert "need starlette: pip install 'countersign-bot[serve]'" in ended.stderr

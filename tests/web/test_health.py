@@ -1,0 +1,141 @@
+"""What a bot says of itself to machines, and that it is so."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from bot.config.connection import Transport
+from bot.signals import Signal
+from bot.web import health as module
+from bot.web import web
+from bot.web.health import OK, Health, Looked
+from tests.stories.harness import Harness
+from tests.web.requests import Sender
+
+
+def asked(sender: Sender, path: str) -> tuple[int, list[str]]:
+    """The status and the lines of a page."""
+    status, text = sender.ask("GET", path)
+    return status, text.splitlines()
+
+
+def sender_to(harness: Harness) -> Sender:
+    """Who asks this bot."""
+    found = harness.app.ways_in.web
+    assert found is not None
+    return Sender(found.url, "", 0)
+
+
+def test_all_is_well(sender: Sender) -> None:
+    """A working bot lives and is ready, and says by what."""
+    assert asked(sender, "/healthz") == (200, ["alive", "loop: ok"])
+    assert asked(sender, "/readyz") == (200, ["ready", "loop: ok", "database: ok", "slack: ok"])
+    assert sender.ask("HEAD", "/healthz") == (200, "")
+
+
+def test_beside_socket_mode(own_harness: Callable[..., Harness]) -> None:
+    """`countersign run` says the same at COUNTERSIGN_HTTP, and takes no deliveries there."""
+    harness = own_harness(transport=Transport.SOCKET, COUNTERSIGN_HTTP="127.0.0.1:0")
+    there = sender_to(harness)
+    assert asked(there, "/readyz")[0] == 200
+    assert there.ask("POST", "/slack/events")[0] == 404
+    harness.app.ways_in.shut()
+    assert asked(there, "/readyz") == (503, ["not ready", "process: is stopping"])
+
+
+def test_a_database_that_cannot_be_written(
+    own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another program holds it, no work is to be sent here; the process lives."""
+    monkeypatch.setattr(module, "PATIENCE", 0.3)
+    monkeypatch.setattr(web, "GOOD_FOR", 0.0)
+    harness = own_harness(transport=Transport.HTTP)
+    there = sender_to(harness)
+    assert asked(there, "/readyz")[0] == 200
+    with closing(sqlite3.connect(harness.folder / "countersign.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        status, lines = asked(there, "/readyz")
+        assert (status, lines[2]) == (503, "database: no answer within 0.3 seconds")
+        assert asked(there, "/healthz")[0] == 200
+        other.execute("ROLLBACK")
+    harness.slack.wait(lambda: asked(there, "/readyz")[0] == 200)
+
+
+def test_a_token_that_slack_refuses(
+    own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once Slack no longer takes the bot's token, no work is to be sent here, until it does."""
+    monkeypatch.setattr(web, "ASK_AGAIN", 0.0)
+    harness = own_harness(transport=Transport.HTTP)
+    there = sender_to(harness)
+    harness.slack.world.app.revoked = True
+    harness.slack.wait(lambda: asked(there, "/readyz")[0] == 503)
+    assert "slack: refuses the bot token" in asked(there, "/readyz")[1]
+    harness.slack.world.app.revoked = False
+    harness.slack.wait(lambda: asked(there, "/readyz")[0] == 200)
+
+
+def test_a_slack_that_does_not_answer(
+    own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That Slack is down says nothing about the token, and holds up no answer."""
+    monkeypatch.setattr(web, "ASK_AGAIN", 0.0)
+    harness = own_harness(transport=Transport.HTTP)
+    there = sender_to(harness)
+    harness.slack.faults.hang("auth.test")
+    for _ in range(3):
+        assert asked(there, "/readyz")[0] == 200
+    harness.slack.faults.clear()
+
+
+def health(loop: Signal, tick: float = 30.0, **looks: Any) -> Health:
+    """Health of a process whose loop is this signal's."""
+    well = Looked(lambda: OK, 60.0)
+    return Health(loop, tick, looks.get("database", well), well, lambda: False)
+
+
+def test_a_loop_that_does_not_look() -> None:
+    """One that has not begun is neither; one that is late lives, until it is far too late."""
+    loop = Signal()
+    assert [each.answer().status for each in health(loop).pages()] == [503, 503]
+    loop.clear()
+    assert [each.answer().status for each in health(loop).pages()] == [200, 200]
+    late = health(loop, tick=-module.BEHIND - 1)
+    assert [each.answer().status for each in late.pages()] == [200, 503]
+    assert "loop: is 6 seconds late" in late.ready().text
+    lost = health(loop, tick=-module.LOST - 1)
+    assert [each.answer().status for each in lost.pages()] == [503, 503]
+
+
+def test_what_went_wrong_is_not_told() -> None:
+    """Of an error its kind alone: what it says may hold a secret."""
+
+    def fails() -> str:
+        raise OSError("postgresql://bot:hunter2@db/countersign")
+
+    loop = Signal()
+    loop.clear()
+    said = health(loop, database=Looked(fails, 60.0)).ready()
+    assert said.status == 503
+    assert "database: failed (OSError)" in said.text
+    assert "hunter2" not in said.text
+
+
+def test_many_who_ask_are_one_look() -> None:
+    """However often it is asked, the database is looked at once in a while."""
+    looks: list[int] = []
+
+    def look() -> str:
+        looks.append(1)
+        return OK
+
+    loop = Signal()
+    loop.clear()
+    found = health(loop, database=Looked(look, 60.0))
+    assert {found.ready().status for _ in range(50)} == {200}
+    assert len(looks) == 1
