@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.cli.doctor.watching import check_watching
+from bot.cli.doctor.checks import check_watching
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.edges.watchers import watchers_of

@@ -1,4 +1,4 @@
-"""The checks that need no Slack: tools, database, disk.
+"""The checks that need no Slack: tools, database, disk, what watches.
 
 Each yields lines; none changes anything.
 """
@@ -19,6 +19,7 @@ from bot.config.entry_points import OURS
 from bot.config.settings import Settings
 from bot.surfaces.found import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
+from bot.watch.watchers import TRACES, is_installed, missing
 from storage.chain import key_id
 from storage.digest import KeyFileError, key_path, read_key
 from storage.migrations import known
@@ -146,3 +147,10 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
         waiting, key_id(key) if key else "(none)", settings.lost_key, kept
     ):
         yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
+
+
+def check_watching(settings: Settings) -> Iterator[Check]:
+    """Look at traces, where the settings want them."""
+    if settings.traces is not None:
+        there = ok(TRACES, f"sent to {settings.traces}")
+        yield there if is_installed(TRACES) else fail(TRACES, missing(TRACES))

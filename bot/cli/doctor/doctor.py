@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bot.cli.console import DOTENV, UsageError, say
 from bot.cli.doctor.check import Check, Level, fail, ok, warn
-from bot.cli.doctor.checks import check_database, check_surfaces, check_tools
+from bot.cli.doctor.checks import check_database, check_surfaces, check_tools, check_watching
 from bot.cli.doctor.databases import check_databases
 from bot.cli.doctor.first_policy import POLICY, ask_and_write
 from bot.cli.doctor.http import check_http
@@ -28,7 +28,6 @@ from bot.cli.doctor.slack import (
     check_sign_in,
     sign_in,
 )
-from bot.cli.doctor.watching import check_watching
 from bot.cli.readonly.slack_client import make_client
 from bot.clock import Clock, SystemClock
 from bot.config.environment import prepare_environment
