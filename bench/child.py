@@ -4,7 +4,8 @@ the environment.
 It starts as `countersign run` does. It writes one JSON line when it is ready and one for each
 command it reads: `report` (what happened since the start), `ticks N` (how long N idle ticks
 took), `profile` (where its processor time went; with `--profile` only), anything else ends it.
-Moments are `time.monotonic()`, which processes share.
+What is named behind `--without` is as good as not installed. Moments are `time.monotonic()`,
+which processes share.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+
+if "--without" in sys.argv:
+    for name in sys.argv[sys.argv.index("--without") + 1 :]:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # ModuleNotFoundError
 
 from bot.cli.loading import uncollected
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from bench.installed import others
 from bot.sandbox.openai.server import Planner, Turn
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.people import BOT_USER, Channel, Group, Person
@@ -91,6 +92,8 @@ class Live:
             "COUNTERSIGN_MAX_ASKED_PER_HOUR": "1000000",
             "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
         }
+        if not flags:  # what profiles it needs the rest
+            flags = ("--without", *others())
         began = time.monotonic()
         command = [sys.executable, "-m", "bench.child", *flags]
         with (self.folder / "log").open("ab") as log:
