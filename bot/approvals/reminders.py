@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import partial
 
 from bot.approvals.cards.absence import Away, away_of, still_away
 from bot.approvals.cards.placement import Place, group_ids, place_for
@@ -17,7 +19,14 @@ from bot.approvals.cards.routing import Asked, card_row, note_away
 from bot.approvals.questions.rows import is_question, read
 from bot.approvals.questions.waiting import Called, called, remind
 from bot.approvals.terms.effect import effect_of
-from bot.approvals.terms.progress import next_moment, standing, waited
+from bot.approvals.terms.progress import (
+    approving,
+    next_moment,
+    stand_ins,
+    standing,
+    still_needed,
+    waited,
+)
 from bot.clock import Clock
 from bot.messages.sentences import notices
 from bot.messages.text import channel_mention, group_mention, mention
@@ -27,14 +36,31 @@ from bot.policy.gates import Approvers, Ask, load_gate
 from bot.policy.votes.tally import Tally
 from bot.tools import Registry
 from storage import audit, calls, outbox, runs, schedule
-from storage.models import Call, Message, Run
-from storage.states import MessageKind
+from storage.models import Call, Message, Run, Vote
+from storage.states import MessageKind, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.reminders")
 MOST_NAMES = 20  # people named in one line
 Sentence = Callable[[Sequence[str], str, datetime | None], str]
+
+
+class What(StrEnum):
+    """What people are told of a call that waits, as the audit names it."""
+
+    NEXT_STEP = "next_step"
+    REMINDER = "reminder"
+    ESCALATED = "escalated"
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One thing to be said, and of whom."""
+
+    what: What
+    sentence: Sentence
+    people: Approvers
 
 
 class Reminders:
@@ -80,10 +106,10 @@ class Reminders:
             each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
         ]
         voted = {who for vote in votes for who in (vote.person, vote.counts_for)}
-        news = _news(gate, seen, stage > call.told_stage, passed, waiting)
+        news = _news(gate, seen, stage > call.told_stage, passed, waiting, votes)
         away = self._away(run, gate, gate.approvers_in(seen.open, waiting))
         gone = frozenset(user for user, _ in still_away(away, now))
-        found = [(sentence, *self._people(run, gate, who, voted, gone)) for sentence, who in news]
+        found = [(each, *self._people(run, gate, each.people, voted, gone)) for each in news]
         groups = group_ids(self._authority, gate)
         told = call.told_moments + len(passed)
         with self._store.write() as tx:
@@ -93,20 +119,15 @@ class Reminders:
                 return  # decided or edited meanwhile
             if not news:  # an edit or a vote has overtaken what was due
                 return
-            for number, (sentence, who, place) in enumerate(found):
+            for number, (each, who, place) in enumerate(found):
                 key = f"{call.id}:{call.revision}:{told}:{stage}:{number}"
                 place = replace(place, groups=groups, away=away)
-                self._say(tx, run, call, gate, place, key, sentence, who)
-            what = [sentence.__name__ for sentence, _ in news]
-            audit.record(
-                tx,
-                "call.told",
-                at=now,
-                actor="clock",
-                run_id=run.id,
-                call_id=call.id,
-                data={"what": ", ".join(what)},
-            )
+                said_here = self._say(tx, run, call, gate, place, key, each.sentence, who)
+                if each.what is What.NEXT_STEP and not said_here:
+                    self._tell_thread(tx, run, call, key, votes)
+            data = {"what": ", ".join(each.what for each in news)}
+            about = {"run_id": run.id, "call_id": call.id}
+            audit.record(tx, "call.told", at=now, actor="clock", data=data, **about)
             note_away(tx, call, away)
             outbox.redraw(tx, call.plan_id)
 
@@ -170,8 +191,12 @@ class Reminders:
         key: str,
         sentence: Sentence,
         who: str,
-    ) -> None:
-        """A line under each card these people see; those who see none get a card of their own."""
+    ) -> bool:
+        """A line under each card these people see; those who see none get a card of their own.
+
+        Returns whether it stands in the request's own thread.
+        """
+        said_here = False
         text = sentence([effect_of(self._tools, tx, call)], who, call.deadline)
         cards = [
             row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]
@@ -192,16 +217,41 @@ class Reminders:
                     body=body,
                 )
                 outbox.put(tx, line)
+                said_here |= (card.channel, thread) == (run.channel, run.thread_ts)
+        return said_here
+
+    def _tell_thread(
+        self, tx: Transaction, run: Run, call: Call, key: str, votes: Sequence[Vote]
+    ) -> None:
+        """Say in the thread of the request who has approved, where others are called elsewhere."""
+        last = approving(votes)[-1:]
+        for vote in last:
+            effects, needed = [effect_of(self._tools, tx, call)], still_needed(tx, call)
+            giver = vote.for_person or ""
+            text = notices.decision_line(
+                Verb.APPROVE, vote.person, effects, vote.reason, needed, giver=giver
+            )
+            outbox.notice(tx, run, f"step:{key}", {"text": text})
 
 
 def _news(
-    gate: Ask, seen: Tally, is_next: bool, passed: Sequence[int], waiting: timedelta
-) -> list[tuple[Sentence, Approvers]]:
+    gate: Ask,
+    seen: Tally,
+    is_next: bool,
+    passed: Sequence[int],
+    waiting: timedelta,
+    votes: Sequence[Vote],
+) -> list[News]:
     """What is to be said, and of whom; `is_next`: another stage has opened, `passed`: moments."""
-    news: list[tuple[Sentence, Approvers]] = []
+    news: list[News] = []
     if is_next:
-        news.append((notices.next_step, gate.approvers_of(seen.stage, waiting)))
+        before = [each for each in approving(votes) if each.stage == seen.stage - 1]
+        approved = [(each.counts_for, each.reason) for each in before]
+        called_next = partial(notices.next_step, approved=approved, stand_ins=stand_ins(votes))
+        people = gate.approvers_of(seen.stage, waiting)
+        news.append(News(What.NEXT_STEP, called_next, people))
     elif set(passed) & set(gate.reminders):
-        news.append((notices.reminder, gate.approvers_in(seen.open, waiting)))
+        people = gate.approvers_in(seen.open, waiting)
+        news.append(News(What.REMINDER, notices.reminder, people))
     steps = (step for step in gate.escalation if step.after in passed)
-    return [*news, *((notices.escalated, step.approvers) for step in steps)]
+    return [*news, *(News(What.ESCALATED, notices.escalated, step.approvers) for step in steps)]

@@ -10,7 +10,7 @@ from bot.approvals.permissions import Permissions, own_words, words_for
 from bot.approvals.replies import record_refusal, tell
 from bot.approvals.terms import grants
 from bot.approvals.terms.effect import effect_of
-from bot.approvals.terms.progress import still_needed, weigher
+from bot.approvals.terms.progress import opens_next, still_needed, weigher
 from bot.clock import Clock
 from bot.messages.actions.targets import CallTarget, CardTarget
 from bot.messages.sentences import notices, refusals
@@ -245,7 +245,12 @@ class Votes:
         verb: Verb,
         reason: str,
     ) -> str:
-        """Return who voted what; who asked is named where that ends it."""
+        """Return who voted what; who asked is named where that ends it.
+
+        Nothing where it opens the next step: the line that calls its people says so.
+        """
+        if verb is Verb.APPROVE and all(opens_next(tx, call) for call, _ in done):
+            return ""
         effects = [effect_of(self._tools, tx, call) for call, _ in done]
         needed = max(still_needed(tx, call) for call, _ in done)
         over = all(call.status is CallStatus.REJECTED for call, _ in done)

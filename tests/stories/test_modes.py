@@ -220,6 +220,7 @@ def test_everywhere_holds_in_direct_messages(harness: Harness, fakes: FakeTools)
     """
     mode(harness, "observe everywhere", "ben", "You cannot switch all conversations")
     mode(harness, "strict everywhere", "cleo", "All conversations are in strict mode now")
+    mode(harness, "strict everywhere", "cleo", "in strict mode already")
     ben = harness.person("ben")
     thread = ask(harness, ("put", {"text": "around it"}), channel=ben.dm_channel)
     [card] = harness.slack.wait(lambda: cards_of(harness, "ana", "around it"))

@@ -76,6 +76,14 @@ def still_needed(tx: Transaction, call: Call) -> int:
     )
 
 
+def opens_next(tx: Transaction, call: Call) -> bool:
+    """Return whether its votes have opened a step whose people have not been called yet."""
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return False
+    return standing(gate, calls.votes(tx, call.id, call.revision)).stage > call.told_stage
+
+
 def stand_ins(votes: Sequence[Vote]) -> dict[str, str]:
     """Return who has voted by somebody else's right, by that one."""
     return {each.for_person: each.person for each in votes if each.for_person}

@@ -41,7 +41,12 @@ def mode_as_before(mode: Mode, *, everywhere: bool = False) -> str:
 
 def mode_set(mode: Mode, *, everywhere: bool = False) -> str:
     """Tell somebody that their switch counts."""
-    own = " What is stricter by its own mode stays so." if everywhere else ""
+    own = (
+        " What is stricter by its own mode stays so. Cards that wait say it in their small print, "
+        "and “/approvals mode” in every channel; no channel is told in a line."
+        if everywhere
+        else ""
+    )
     return f"{_place(everywhere)} in {mode} mode now: {MEANS[mode]}.{own}"
 
 

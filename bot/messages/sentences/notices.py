@@ -14,6 +14,7 @@ from bot.messages.quoting import effect_list, past, said
 from bot.messages.text import channel_mention, decided_as, due, mention, spelt, when
 from storage.states import CallStatus
 
+WHO_ASKED_HAS_LEFT = "who asked has no active account here any more"
 POLICY = "policy: "  # what a reason begins with that the policy gives
 
 
@@ -125,10 +126,7 @@ def _parts(people: People | None) -> str:
     if people.remembered:
         by = _and([mention(person) for person, _ in people.approved])
         return f" {_asked_by(people.requester)}, as {by} had approved before and had remembered."
-    approvers = [
-        decided_as(person, people.stand_ins) + (f" (“{said(words)}”)" if words.strip() else "")
-        for person, words in people.approved
-    ]
+    approvers = [_with_words(each, people.stand_ins) for each in people.approved]
     own = people.editors and [*people.editors] == [person for person, _ in people.approved]
     by = f", {'edited and ' if own else ''}approved by {_and(approvers)}" if approvers else ""
     return f" {_asked_by(people.requester)}{by}."
@@ -144,10 +142,27 @@ def reminder(effects: Sequence[str], who: str, deadline: datetime | None) -> str
     return f"⏰ {who}: this still waits for a decision{by}: {effect_list(effects)}"
 
 
-def next_step(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """Tell the people of the next stage that it is their turn."""
+def next_step(
+    effects: Sequence[str],
+    who: str,
+    deadline: datetime | None,
+    approved: Sequence[tuple[str, str]] = (),
+    stand_ins: Mapping[str, str] | None = None,
+) -> str:
+    """Tell who has `approved`, each with their words, and the people of the next stage that it is
+    their turn.
+
+    "✅ @ana approved. ➡️ @cleo: your approval comes next by 16:00: Pay 40 EUR"
+    """
     by = f" by {due(deadline)}" if deadline else ""
-    return f"➡️ {who}: your approval comes next{by}: {effect_list(effects)}"
+    names = [_with_words(each, stand_ins or {}) for each in approved]
+    before = f"✅ {_and(names)} approved. " if names else ""
+    return f"{before}➡️ {who}: your approval comes next{by}: {effect_list(effects)}"
+
+
+def _with_words(approver: tuple[str, str], stand_ins: Mapping[str, str]) -> str:
+    person, words = approver
+    return decided_as(person, stand_ins) + (f" (“{said(words)}”)" if words.strip() else "")
 
 
 def escalated(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
@@ -168,6 +183,12 @@ def cancelled_line(person: str) -> str:
     """Tell the thread in one line that the request was stopped."""
     what = f"{mention(person)} cancelled the request" if person else "The request was cancelled"
     return f"⏹️ {what}. Nothing more will run."
+
+
+def requester_left(person: str) -> str:
+    """Tell the thread, and who decides, that a request ends since nobody asks for it any more."""
+    who = f"{mention(person)}, who asked for this, has no active account here any more"
+    return f"⏹️ {who}, so the request is cancelled. Nothing more of it will run."
 
 
 def gave_up(error: str) -> str:

@@ -50,6 +50,14 @@ def not_stored() -> str:
     )
 
 
+def requester_gone() -> str:
+    """Tell an approver that nobody is left who asks for it."""
+    return (
+        "Who asked for this has no active account here any more, so it cannot be approved. "
+        "Reject it, or let its deadline pass."
+    )
+
+
 def not_an_editor() -> str:
     """Tell somebody that they may not edit."""
     return "You cannot edit this one."
