@@ -7,6 +7,7 @@ finish, and is recorded.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import update
 from sqlmodel import col
@@ -61,12 +62,14 @@ def _end_undecided(
     actor: str,
     output: str,
     words: Outputs,
+    note: str = "",
 ) -> int:
     """End what was not started, and what sub-agents work on: with it they end, too."""
     ended = 0
     for call in _open_calls(tx, run):
         if call.status in (C.PENDING, C.APPROVED):
-            ended += moves.call(tx, call, target, at=at, actor=actor, output=output, decided_at=at)
+            why: dict[str, Any] = {"output": output, **({"note": note} if note else {})}
+            ended += moves.call(tx, call, target, at=at, actor=actor, decided_at=at, **why)
         elif call.status is C.ENTRUSTED:
             said = words.stopped(output, _stop(tx, run, call, at=at, actor=actor, words=words))
             ended += moves.call(
@@ -78,10 +81,12 @@ def _end_undecided(
     return ended
 
 
-def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str, words: Outputs) -> bool:
+def cancel(
+    tx: Transaction, run: Run, *, at: datetime, actor: str, words: Outputs, note: str = ""
+) -> bool:
     """End a run: what was not started never will be; what runs is let finish and recorded.
 
-    False when it had ended.
+    `note`: why, for its cards. False when it had ended.
     """
     if not runs.is_open(run):
         return False
@@ -93,6 +98,7 @@ def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str, words: Output
         actor=actor,
         output=words.cancelled(),
         words=words,
+        note=note,
     )
     # handed back after a crash, and no worker has taken it up yet
     if run.status is not RunStatus.RUNNING:

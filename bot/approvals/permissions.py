@@ -72,12 +72,21 @@ class Permissions:
         """
         if fresh_editor:
             involved = Involvement((involved or self._involvement(call)).editors | {person}, ())
-        own = self._own(verb, call, run, person, involved, at)
-        if isinstance(own, Yes) or own.why not in ("not_approver", "not_yet", "enough"):
-            return own
-        if verb not in DELEGATED or fresh_editor:
-            return own
-        return self._for_another(verb, call, run, person, involved, at) or own
+        found = self._own(verb, call, run, person, involved, at)
+        barred = isinstance(found, No) and found.why in ("not_approver", "not_yet", "enough")
+        if barred and verb in DELEGATED and not fresh_editor:
+            found = self._for_another(verb, call, run, person, involved, at) or found
+        if verb is Verb.APPROVE and isinstance(found, Yes):
+            return self._unless_left(run) or found
+        return found
+
+    def _unless_left(self, run: Run) -> No | None:
+        """Return a no where who asked has no active account any more."""
+        try:
+            requester = self._authority.directory.person(run.requester)
+        except LookupFailedError:
+            return No("lookup")
+        return No("requester_gone") if requester is None or requester.deleted else None
 
     def _involvement(self, call: Call) -> Involvement:
         with self._store.read() as tx:
@@ -192,6 +201,8 @@ class Permissions:
                 return refusals.enough(self._approvers(call))
             case "stranger":
                 return STRANGER
+            case "requester_gone":
+                return refusals.requester_gone()
             case _ if verb is Verb.EDIT:
                 return refusals.not_an_editor()
             case _:

@@ -5,6 +5,7 @@ how it ended.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 from bot.agent import outputs
 from bot.approvals.permissions import Permissions
@@ -21,6 +22,24 @@ from storage.models import Delivery, Run
 from storage.outcomes import Applied, Decided
 from storage.states import CallStatus, Resolution, RunStatus, Verb
 from storage.store import Store
+
+
+def end_those_of(store: Store, team: str, person: str, at: datetime) -> list[Run]:
+    """Cancel the open requests of somebody whose account was deactivated; return them.
+
+    Their cards say so: nobody is left whose wish it is, and who would hear what came of it.
+    """
+    with store.write() as tx:
+        mine = (run for run in runs.unfinished(tx) if (run.team, run.requester) == (team, person))
+        first = [run for run in mine if not run.parent_call and runs.is_open(run)]
+        for run in first:
+            found = children.open_in(tx, run.id)
+            plans = [plan.id for each in found for plan in calls.open_plans(tx, each.id)]
+            note = notices.WHO_ASKED_HAS_LEFT
+            endings.cancel(tx, run, at=at, actor="system", words=outputs, note=note)
+            text = notices.requester_left(person)
+            outbox.everywhere(tx, run, plans, f"left:{run.id}", text)
+    return first
 
 
 class Requests:

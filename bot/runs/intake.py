@@ -15,6 +15,7 @@ from bot.approvals.changed_requests import CHANGES, changed
 from bot.approvals.forms.invitation import invite
 from bot.approvals.forms.places import StartingPlaces
 from bot.approvals.questions.waiting import is_all_that_waits
+from bot.approvals.requests import end_those_of
 from bot.clock import Clock
 from bot.messages.help import greeting, help_text
 from bot.messages.incoming import WRITTEN, message_text, takes_back
@@ -215,6 +216,10 @@ class Intake:
                 return self._opened(delivery, event)
             case "agent_session_stopped":
                 return self._stopped(delivery, event)
+            case "user_change" if (event.get("user") or {}).get("deleted"):
+                self._known.heard(event)
+                user, now = event["user"]["id"], self._clock.now()
+                self._over += end_those_of(self._store, delivery.team, user, now)
             case "channel_id_changed":
                 self._known.heard(event)
                 old, new = event["old_channel_id"], event["new_channel_id"]
