@@ -12,9 +12,9 @@ from sqlmodel import col
 
 from storage import moves, runs
 from storage.columns import values
-from storage.models import Call, PersonAnswer, Run
+from storage.models import Call, Message, PersonAnswer, Run
 from storage.outcomes import Applied, Closed, Open, look
-from storage.states import CallStatus
+from storage.states import CallStatus, MessageStatus
 from storage.transaction import Transaction, first, insert_into, readable
 
 _GIVEN = select(PersonAnswer).where(col(PersonAnswer.call_id) == bindparam("id_"))
@@ -24,6 +24,15 @@ _WAITING = (
     .where(col(Call.status) == CallStatus.PENDING, col(Call.tool) == bindparam("tool_"))
     .where(col(Run.team) == bindparam("team_"), col(Call.deadline) > bindparam("at_"))
     .order_by(col(Call.deadline))
+)
+
+_BEING_POSTED = (
+    select(Message)
+    .join(Call, col(Call.plan_id) == col(Message.plan_id))
+    .where(col(Message.channel) == bindparam("channel_"))
+    .where(col(Message.status) == MessageStatus.SENDING, col(Message.ts) == "")
+    .where(col(Call.status) == CallStatus.PENDING, col(Call.tool) == bindparam("tool_"))
+    .limit(1)
 )
 
 
@@ -93,3 +102,8 @@ def reminded(tx: Transaction, call: Call) -> bool:
         col(Call.status) == CallStatus.PENDING,
     )
     return tx.execute(update(Call).where(*where).values(next_at=None)).rowcount == 1
+
+
+def being_posted(tx: Transaction, tool: str, channel: str) -> bool:
+    """Whether a question that waits is on its way into this channel; `tool`: which asks people."""
+    return first(tx, Message, _BEING_POSTED, tool_=tool, channel_=channel) is not None

@@ -11,7 +11,7 @@ from storage.states import CallStatus, DeliveryStatus
 from tests.stories.asked_people import HOURS, outcome, question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import PARTNERS, SUPPORT, Harness
-from tests.stories.messages import action_ids, words
+from tests.stories.messages import action_ids, having, words
 from tests.stories.steps import arrived, ask, later, menu, now_at, open_modal, statuses, told
 from tests.stories.sub_agents import AGENTS, errand
 
@@ -91,9 +91,34 @@ def test_who_is_not_in_the_channel_is_asked_directly(harness: Harness) -> None:
         )
 
     message = harness.slack.wait(asked)
-    harness.settle()  # it is known which question stands there
     dan.say(dan.dm_channel, "Gus has it", message["ts"])
     assert '"Gus has it"' in outcome(harness, "ANSWERED")
+
+
+def test_a_reply_may_be_faster_than_slack_s_answer(harness: Harness) -> None:
+    """Slack shows the question before it says where it stands: the reply waits for that, and is no
+    request.
+    """
+    asks = question(question="Who has the loading ramp?", to="@dan")
+    posted = having("I can't say")  # the question itself, not the line that tells of it
+    hold = harness.slack.faults.hold("chat.postMessage", "after", posted)
+    ask(harness, asks, channel=PARTNERS)
+    dan = harness.person("dan")
+    message = harness.slack.wait(
+        lambda: next((m for m in dan.messages(dan.dm_channel) if "ramp" in words(m)), None)
+    )
+    dan.say(dan.dm_channel, "Hal has it", message["ts"])
+    waits = (Delivery.user == dan.id, Delivery.status == DeliveryStatus.NEW)
+    harness.slack.wait(lambda: harness.all(Delivery, *waits))
+    turns = len(harness.planner.requests)
+    harness.app.loop.wake()
+    harness.slack.wait(harness.app.loop.is_idle)
+    [stored] = harness.all(Delivery, *waits)
+    assert "Hal has it" in stored.body
+    hold.release()
+    assert '"Hal has it"' in outcome(harness, "ANSWERED")
+    harness.settle()
+    assert len(harness.planner.requests) == turns + 1  # the answer's, and none of Dan's
 
 
 def test_who_was_asked_is_reminded_once(harness: Harness) -> None:

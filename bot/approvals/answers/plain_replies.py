@@ -14,9 +14,10 @@ from bot.approvals.questions.waiting import asked_there
 from bot.approvals.replies import tell
 from bot.messages.incoming import WRITTEN, message_text, takes_back
 from bot.messages.sentences import questions as sentences
+from bot.policy.directory import NotYetKnownError
 from bot.tools.people.answer_form import MOST_TEXT, checked, one_value
 from bot.tools.people.question import ASK_PERSON, AnswerKind
-from storage import inbox, questions
+from storage import inbox, outbox, questions
 from storage.models import Delivery
 from storage.states import DeliveryKind
 
@@ -34,7 +35,8 @@ class PlainReplies:
     def take(self, delivery: Delivery) -> bool:
         """Take a message as an answer and settle it; return whether it was one. Looks people up.
 
-        What mentions the bot is a new wish, and "cancel" takes the request back.
+        What mentions the bot is a new wish, and "cancel" takes the request back. Raises
+        NotYetKnownError for what may answer a question whose place is not known yet.
         """
         if delivery.kind is not DeliveryKind.MESSAGE:
             return False
@@ -46,6 +48,9 @@ class PlainReplies:
         if not text or f"<@{self.bot_user}" in said or takes_back(text):
             return False
         found = self._asked_of(delivery)
+        is_reply = event.get("thread_ts") not in (None, "", event.get("ts"))
+        if not found and is_reply and self._may_answer_soon(delivery):
+            raise NotYetKnownError  # the loop looks again once it is known where the question is
         if not found:
             return False
         given = checked(found[0].asked, one_value(text))
@@ -57,6 +62,14 @@ class PlainReplies:
             tell(tx, delivery, sentences.SEVERAL if len(found) > 1 else too_long)
             inbox.settle(tx, delivery, "no single question that it answers")
         return True
+
+    def _may_answer_soon(self, delivery: Delivery) -> bool:
+        """Return whether this is a reply in a thread of the bot's direct messages that nobody knows
+        yet, while a question is being posted there: Slack may have shown it before it said where.
+        """
+        with self.answers.store.read() as tx:
+            posted = questions.being_posted(tx, ASK_PERSON.name, delivery.channel)
+            return bool(posted) and not outbox.knows(tx, delivery.thread_ts)
 
     def _asked_of(self, delivery: Delivery) -> list[AskedQuestion]:
         """Return the questions for text that wait in this thread for this person."""

@@ -246,8 +246,8 @@ class Sender:
                 outbox.showed(tx, row, ts=stands.ts, revisions=stands.revisions, at=at)
         self._memory.forget(row.seq)
         row.status, row.ts = M.SENT, stands.ts
-        if begun:
-            self._signals.work.give()
+        if begun or (row.kind is MessageKind.CARD and outbox.QUESTION in outbox.body(row)):
+            self._signals.work.give()  # a reply to it may have come before Slack said where it is
 
     def _failed(self, row: Message, error: SlackApiError) -> bool:
         """Deal with an error Slack answered with: wait, draw anew, or give up and tell the request.
