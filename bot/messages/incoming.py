@@ -16,6 +16,11 @@ CANCEL = frozenset(
     for what in ("", " it", " this", " that", " this request", " the request", " my request")
 ) | {"never mind", "nevermind", "forget it"}
 
+THANKS = frozenset({"thanks", "thank", "thx", "ty", "cheers"})
+POLITE = THANKS | {"you", "very", "so", "much", "a", "lot", "many", "all", "again", "for", "your"}
+POLITE |= {"help", "that", "is", "s", "great", "perfect", "ok", "okay"}
+MOST_POLITE = 8  # words
+
 
 def message_text(event: dict[str, Any], bot_user: str) -> str:
     """Return a message event's words: without the bot's mention, links as typed, files named.
@@ -64,6 +69,12 @@ def installation_of(body: dict[str, Any]) -> str:
 def team_of(body: dict[str, Any]) -> str:
     """Return the workspace that a click or a submitted dialog comes from; "" for none named."""
     return (body.get("team") or {}).get("id") or (body.get("user") or {}).get("team_id") or ""
+
+
+def gives_thanks(text: str) -> bool:
+    """Return whether these are the words of somebody who is only polite, and no others."""
+    words = re.findall(r"[^\W_]+", _seen(text).lower())
+    return 0 < len(words) <= MOST_POLITE and set(words) <= POLITE and bool(THANKS & {*words})
 
 
 def takes_back(text: str) -> bool:

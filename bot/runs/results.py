@@ -7,13 +7,15 @@ database's rows and stands beside the model's words. Draws and sends nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import chain
 
-from bot.agent import outputs
+from bot.agent import outputs, prompt
 from bot.approvals.terms import grants
 from bot.approvals.terms.effect import effect_at
 from bot.approvals.terms.progress import approving, stand_ins
 from bot.messages.answers import Ended, fits_cell, record_line, table_room
+from bot.messages.incoming import gives_thanks
 from bot.messages.sentences import notices
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
@@ -23,6 +25,7 @@ from storage.states import CallStatus, MessageKind
 from storage.transaction import Transaction
 
 RAN = (CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN)
+LATER = datetime.max.replace(tzinfo=UTC)  # than anything that was said
 ROWS, COLUMNS = 20, 10  # how much the table shows at most
 
 
@@ -111,10 +114,21 @@ def _outcome_key(call: Call) -> str:
 
 
 def record_of(tx: Transaction, tools: Registry, run_id: str) -> str:
-    """Return in one line what became of the run's calls that change something or asked people."""
+    """Return in one line what became of the run's calls that change something or asked people.
+
+    Nothing below an answer to plain thanks, which asked for nothing.
+    """
     found = calls.of_request(tx, run_id)  # also of its sub-agents
+    if not found and _was_thanked(tx, run_id):
+        return ""
     counting = [call for place, call in enumerate(found) if _counts(call, found[place + 1 :])]
     return record_line([_ended(tx, tools, call) for call in counting])
+
+
+def _was_thanked(tx: Transaction, run_id: str) -> bool:
+    written = [prompt.asked(item) for item in runs.heard(tx, run_id, LATER)]
+    written = [text for text in written if text.strip()]
+    return bool(written) and all(map(gives_thanks, written))
 
 
 def _ended(tx: Transaction, tools: Registry, call: Call) -> Ended:

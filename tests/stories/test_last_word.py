@@ -68,6 +68,28 @@ def test_an_answer_without_any_call_changed_nothing(harness: Harness) -> None:
     assert "On record: nothing was changed." in ending(harness, thread)
 
 
+@pytest.mark.parametrize("thanks", ["thanks!", "Thank you so much", "ok, great, thanks 🙏"])
+def test_plain_thanks_have_no_record(harness: Harness, thanks: str) -> None:
+    """Nothing was asked for, so there is nothing to say of what was done."""
+    thread = chat(harness, "Order 1042 is on its way.")
+    assert "On record: nothing was changed." in ending(harness, thread)
+    harness.settle()
+    harness.planner.script(Turn(text="You are welcome."))
+    harness.person("ben").say(SUPPORT, thanks, thread)
+    assert "On record" not in words(harness.said(SUPPORT, thread, "You are welcome."))
+
+
+def test_thanks_and_a_wish_have_one(harness: Harness) -> None:
+    """Whatever else is said beside the thanks may be claimed to be done."""
+    thread = chat(harness, "Order 1042 is on its way.")
+    harness.said(SUPPORT, thread, "On record")
+    harness.settle()
+    harness.planner.script(Turn(text="I have cancelled it."))
+    harness.person("ben").say(SUPPORT, "thanks, cancel it then", thread)
+    said = words(harness.said(SUPPORT, thread, "I have cancelled it."))
+    assert "On record: nothing was changed." in said
+
+
 @pytest.mark.parametrize(
     ("turn", "says"),
     [
