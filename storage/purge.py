@@ -24,6 +24,7 @@ from sqlalchemy.orm import aliased
 from sqlmodel import col
 
 from storage import audit, calls
+from storage.delegations import Delegation
 from storage.models import (
     PURGED,
     Audit,
@@ -82,6 +83,7 @@ _EMPTY = (
     update(Delivery).where(col(Delivery.run_id) == _RUN).values(body="{}", answer=""),
     delete(Message).where(col(Message.run_id) == _RUN),
 )
+_BEFORE: Any = bindparam("before_")
 _OLD_CLICKS = (
     update(Delivery)
     .where(
@@ -91,6 +93,14 @@ _OLD_CLICKS = (
         col(Delivery.body) != "{}",
     )
     .values(body="{}", answer="")
+)
+_OLD_DELEGATIONS = (
+    update(Delegation)
+    .where(
+        or_(col(Delegation.until) < _BEFORE, col(Delegation.revoked_at) < _BEFORE),
+        col(Delegation.words) != "",
+    )
+    .values(words="")
 )
 # what people were told in private, of clicks of that time: `private:<seq of the delivery>`
 _OLD_PRIVATE = delete(Message).where(
@@ -124,7 +134,10 @@ def purge(tx: Transaction, run_id: str, before: datetime, *, at: datetime, actor
 
 
 def purge_clicks(tx: Transaction, before: datetime) -> int:
-    """Empty what Slack delivered before then that began no request; returns how many."""
+    """Empty what Slack delivered before then that began no request, and what givers said of
+    delegations that had ended; returns how many deliveries.
+    """
     tx.exec_driver_sql("PRAGMA secure_delete=ON")
+    tx.execute(_OLD_DELEGATIONS, {"before_": before})
     tx.execute(_OLD_PRIVATE, {"before_": before})
     return tx.execute(_OLD_CLICKS, {"before_": before}).rowcount

@@ -15,6 +15,7 @@ from sqlmodel import col
 
 from storage import audit, purge, runs
 from storage.columns import values
+from storage.delegations import Delegation
 from storage.examination import Examined, examine
 from storage.models import Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run, Vote
 from storage.sqlite import APPEND_ONLY, EMPTIED
@@ -201,3 +202,19 @@ def test_votes_keep_their_words(over: LoopHarness) -> None:
     purged(over)
     with over.store.read() as tx:
         assert len(rows(tx, Vote, select(Vote))) == 1
+
+
+def test_what_was_said_of_a_delegation_goes(over: LoopHarness) -> None:
+    """Once it has ended; what holds still keeps its words."""
+    moments = {"over": AT, "ended early": LATER + timedelta(days=9), "holds": LATER}
+    with over.store.write() as tx:
+        for number, (words, until) in enumerate(moments.items()):
+            until += timedelta(hours=1 + number)
+            row = Delegation(team="T", giver=ANA, delegate=BEN, words=words)
+            row.given_at, row.until = AT, until
+            row.revoked_at = AT if words == "ended early" else None
+            tx.execute(insert_into(Delegation), values(row))
+    purged(over)
+    with over.store.read() as tx:
+        kept = [each.words for each in rows(tx, Delegation, select(Delegation))]
+    assert sorted(kept) == ["", "", "holds"]
