@@ -49,7 +49,7 @@ def test_an_edit_is_stored_and_others_approve_it(
     [
         ("amount=much", "Amount (EUR): This must be a number, like 12.50."),
         ("amount=-5", "Amount (EUR): "),
-        ("reason=because", "Please say one of these: damaged, wrong_item, late, goodwill, other."),
+        ("reason=because", "Please say one of these: damaged, wrong item, late, goodwill, other."),
         ("colour=red", "There is nothing called so; there are order_id, amount, reason, note."),
         ("amount=5.00", "That changes nothing: it reads so already."),
         ("amount=99999", "Amount (EUR): "),
@@ -76,11 +76,13 @@ def test_a_choice_is_typed_by_its_name(
     asked = {"order_id": 1043, "amount": "5.00", "reason": "damaged"}
     wanted = waits(harness, ask(harness, ("refund_order", asked)))
     listed = command(capsys, "edit", wanted)[1]
-    assert "reason=damaged  Reason (damaged | wrong_item | late | goodwill | other)" in listed
-    code, said = command(capsys, "edit", wanted, "reason=Wrong_Item", "note=the blue one came")
+    assert "reason=damaged  Reason (damaged | wrong item | late | goodwill | other)" in listed
+    code, said = command(capsys, "edit", wanted, "reason=Wrong Item", "note=the blue one came")
     assert code == 0, said
     shown = command(capsys, "show", wanted)[1]
-    assert "Reason: wrong" in shown
+    assert "Reason: wrong item" in shown
+    again = command(capsys, "edit", wanted.removesuffix("1") + "2", "reason=wrong_item")
+    assert "That changes nothing" in again[1]
     assert "Note: the blue one came" in shown
 
 
@@ -154,6 +156,7 @@ def test_who_cannot_say_declines(harness: Harness, capsys: pytest.CaptureFixture
     assert command(capsys, "answer", f"{call.id}:1", "--decline")[0] == 0
     harness.said(SUPPORT, thread, "That is all.")
     assert statuses(harness, thread) == [C.ANSWERED]
+    assert "Ana Ruiz (UANA00001) declined: they cannot say" in command(capsys, "show", call.id)[1]
 
 
 def test_nobody_answers_for_others(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:

@@ -214,15 +214,13 @@ def _choices(slot: Slot) -> list[Any]:
 
 
 def _choice(slot: Slot, old: Any) -> Input:
-    """Make a menu, or an input to type into where the values are too many or too long for one.
-
-    Else JSON.
-
-    An input to type into where there are too many values, or too long ones to tell apart; else
-    JSON.
+    """Make a menu; an input to type into where there are too many values, or too long ones to tell
+    apart; else JSON.
     """
     choices = _choices(slot)
-    written = [" ".join(readable(value).split()) for value in choices]
+    written = [" ".join(readable(value, Kind.CHOICE).split()) for value in choices]
+    if len(set(written)) < len(written):  # two of them read alike in words
+        written = [" ".join(readable(value).split()) for value in choices]
     shown = [plain(text, 75) for text in written]
     codes = [
         value if isinstance(value, str) else text

@@ -9,6 +9,7 @@ not. What only looks like a secret is not masked here, but where onlookers read 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, time
@@ -21,6 +22,7 @@ from bot.tools import Tool
 from storage.masking import MASK
 
 EMPTY = "(empty)"
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # of a choice, as programs write one
 _SHORT_LIST = 60  # characters up to which a list stands on one line
 
 
@@ -66,12 +68,17 @@ def same(one: Any, other: Any) -> bool:
 
 
 def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
-    """Return a JSON value as plain text: uncut, hidden characters visible."""
+    """Return a JSON value as plain text: uncut, hidden characters visible.
+
+    The name of a choice is in words: wrong_item is "wrong item".
+    """
     match value:
         case None | Mark.ABSENT:
             return UNSET
         case bool():
             return "yes" if value else "no"
+        case str() if kind is Kind.CHOICE and _NAME.fullmatch(value):
+            return value.replace("_", " ")
         case str():
             return _text(value, kind)
         case list():
