@@ -81,6 +81,7 @@ class AnswerTold:
     person: str
     at: datetime
     values: dict[str, str]  # by the field's title; none where they could not say, or it is purged
+    declined: bool  # they could not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,4 +270,4 @@ def _answer(tx: Transaction, call: Call) -> AnswerTold | None:
     given = json.loads(answer.given)
     lines = in_words(found.asked, given) if found and given else ()
     values = {label: masked(text) for label, text, _ in lines}
-    return AnswerTold(answer.person, answer.created_at, values)
+    return AnswerTold(answer.person, answer.created_at, values, answer.declined)

@@ -26,7 +26,7 @@ from bot.terminal.fields import inputs_of_edit, inputs_of_question, shown
 from bot.terminal.overview import deciders_of, plan_of, stored_gate
 from bot.terminal.shown import CallShown, FieldShown, May
 from bot.tools.arguments import as_editable, readable_arguments
-from storage import calls, home, runs
+from storage import calls, home, life, runs
 from storage.masking import masked
 from storage.models import Call, Run, Vote
 from storage.states import CallStatus, Verb
@@ -69,6 +69,7 @@ class Seen:
             who, plan = deciders_of(tx, call, now), plan_of(tx, call)
             effect = visible(" ".join(effect_of(host.tools, tx, call).split()))
             fields = self._fields(tx, call, question)
+            declined = life.is_declined(tx, call)
         wanted, asker = encode(CallTarget(call.id, call.revision)), self.person(run.requester)
         if view is None:
             note = visible(masked(call.note))
@@ -90,6 +91,7 @@ class Seen:
             approved_by=", ".join(self.person(vote.person) for vote in approving(votes)),
             note=visible(view.outcome or view.result or view.note),
             question=is_question(call),
+            declined=declined,
             covered=view.covered,
             may=tuple(self._may(call, run, view, question, votes)),
             fields=fields,

@@ -50,6 +50,7 @@ class CallShown:
     approved_by: str = ""
     note: str = ""  # what came of it
     question: bool = False
+    declined: bool = False  # who was asked could not say
     covered: tuple[str, ...] = ()  # what of it is shown in Slack only
     may: tuple[May, ...] = ()
     fields: tuple[FieldShown, ...] = ()

@@ -97,6 +97,12 @@ def test_who_cannot_say_says_so(harness: Harness) -> None:
     [call] = harness.calls_in(thread)
     [answer] = harness.all(PersonAnswer, PersonAnswer.call_id == call.id)
     assert answer.declined
+    harness.said(SUPPORT, thread, "That is all.")
+    assert "cannot answer a question" in now_at(harness, SUPPORT, asked["ts"])["text"]
+    harness.person("ben").command(SUPPORT, f"/approvals show {call.run_id}")
+    told(harness, "ben", SUPPORT, thread, "Declined: they cannot say")
+    harness.person("ben").command(SUPPORT, "/approvals requests")
+    told(harness, "ben", SUPPORT, thread, "💬 Declined: they cannot say: Ask “How heavy")
 
 
 def test_a_question_about_approval_reaches_nobody(harness: Harness) -> None:

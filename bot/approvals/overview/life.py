@@ -135,6 +135,7 @@ class Lives:
             finished_at=call.finished_at,
             note=masked(call.note),
             agent=self._agent(tx, call),
+            declined=life.is_declined(tx, call),
         )
 
     def _agent(self, tx: Transaction, call: Call) -> str:
@@ -159,7 +160,7 @@ class Lives:
         return {
             visible(labels.get(name, name)): _shown(value)
             for name, value in tool.masked(stored).items()
-            if value not in (None, "")
+            if value not in (None, "", [])
         }
 
 

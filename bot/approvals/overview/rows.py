@@ -14,7 +14,7 @@ from bot.messages.overview.view import WITH_A_FORM, ListedCall, ListedRun
 from bot.messages.text import decided_as
 from bot.tools import Registry
 from bot.tools.people.question import ASK_PERSON
-from storage import calls, outbox, runs
+from storage import calls, life, outbox, runs
 from storage.masking import masked
 from storage.models import Call, Run, Vote
 from storage.states import CallStatus, Verb
@@ -69,7 +69,12 @@ class Lister:
             at=run.created_at,
             status=run.status,
             calls=tuple(
-                (call.status, effect_of(self.tools, tx, call), call.tool == ASK_PERSON.name)
+                (
+                    call.status,
+                    effect_of(self.tools, tx, call),
+                    call.tool == ASK_PERSON.name,
+                    life.is_declined(tx, call),
+                )
                 for call in last
             ),
             more=len(told) - len(last),

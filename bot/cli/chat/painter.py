@@ -18,6 +18,7 @@ KEYS = {
     May.ANSWER: "/answer {n} words, /decline {n}",
     May.RESOLVE: "/done {n}, /not-done {n}, /again {n}",
 }
+DECLINED = "declined: they cannot say"
 STANDS = {
     CallStatus.PENDING: "waits",
     CallStatus.APPROVED: "approved",
@@ -76,7 +77,7 @@ class Painter(Protocol):
 
 def stands(call: CallShown) -> str:
     """How a call stands, in words."""
-    return STANDS.get(call.status, str(call.status))
+    return DECLINED if call.declined else STANDS.get(call.status, str(call.status))
 
 
 def details(call: CallShown) -> Iterator[tuple[str, str]]:

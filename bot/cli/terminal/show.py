@@ -79,7 +79,8 @@ def _call(call: CallTold, words: PlainWords, channel: str) -> Iterator[str]:
         on = f" revision {vote.revision}" if len(call.revisions) > 1 else ""
         yield f"    {words.person(vote.person)} {past(vote.verb)}{on}{by}, {in_utc(vote.at)}{said}"
     if call.answer:
-        yield f"    {words.person(call.answer.person)} answered, {in_utc(call.answer.at)}"
+        said = "declined: they cannot say" if call.answer.declined else "answered"
+        yield f"    {words.person(call.answer.person)} {said}, {in_utc(call.answer.at)}"
         for label, text in call.answer.values.items():
             yield from _long(label, text)
     if call.finished_at:

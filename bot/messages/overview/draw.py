@@ -48,6 +48,7 @@ from storage.states import CallStatus, RunStatus, Verb
 
 MOST = 10  # entries of one list
 EFFECT, WORDS_LIMIT, VALUE = 300, 150, 200  # characters
+DECLINED = "Declined: they cannot say"
 ROOM = 9_000  # characters of one answer
 FIELDS, REVISIONS = 12, 6  # shown of one call
 STANDS = {
@@ -183,10 +184,13 @@ def _entry(number: int, top: Json, small: list[str], of: ListedCall | ListedRun)
     ]
 
 
-def stands(status: CallStatus, effect: str, asks: bool = False) -> str:
-    """Say how a call stands, and what it would do or did, on one line; `asks`: a question."""
+def stands(status: CallStatus, effect: str, asks: bool = False, declined: bool = False) -> str:
+    """Say how a call stands, and what it would do or did, on one line; `asks`: a question, which
+    who was asked may have `declined`.
+    """
     waits = f"⏳ Waits for {'an answer' if asks else 'a decision'}"
-    word = waits if status is CallStatus.PENDING else f"{ICONS[status]} {WORDS[status]}"
+    ended = f"{ICONS[status]} {DECLINED if declined else WORDS[status]}"
+    word = waits if status is CallStatus.PENDING else ended
     return f"{word}: {_one_line(effect, WORDS_LIMIT)}"
 
 
@@ -278,7 +282,8 @@ def _end(call: PastCall) -> list[Json]:
     if call.status is not CallStatus.PENDING:
         when_ = [words(", "), moment(at)] if at else []
         note = f": {_one_line(call.note, EFFECT)}" if call.note.strip() else ""
-        lines.append(line(words(WORDS[call.status]), *when_, words(note or ".")))
+        ended = DECLINED if call.declined else WORDS[call.status]
+        lines.append(line(words(ended), *when_, words(note or ".")))
     return lines
 
 

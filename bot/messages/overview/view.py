@@ -55,8 +55,8 @@ class ListedRun:
     words: str  # what was asked; "" where it has not been read yet
     at: datetime
     status: RunStatus
-    # how each stands, its effect, and whether it is a question to people
-    calls: tuple[tuple[CallStatus, str, bool], ...]
+    # how each stands, its effect, whether it is a question to people, and was declined
+    calls: tuple[tuple[CallStatus, str, bool, bool], ...]
     more: int = 0  # calls that are not among these
     link: str = ""
 
@@ -99,6 +99,7 @@ class PastCall:
     finished_at: datetime | None
     note: str  # why it ended, or what came of it
     agent: str = "the agent"  # which one proposed it, where one did
+    declined: bool = False  # a question that who was asked could not answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,8 @@ def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]
     """
     asked = rich(block_id(Block.QUESTION, view.target), [quote(_question(view, 600))])
     if view.status is CallStatus.ANSWERED:
-        return f"💬 {mention(view.answered_by)} answered a question.", [asked, _answer(view)]
+        said_so = "cannot answer" if view.declined else "answered"
+        return f"💬 {mention(view.answered_by)} {said_so} a question.", [asked, _answer(view)]
     if view.status is not CallStatus.PENDING or (view.deadline and now >= view.deadline):
         gone = CallStatus.EXPIRED if view.status is CallStatus.PENDING else view.status
         text = ENDED.get(gone, OTHERWISE)
