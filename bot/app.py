@@ -25,7 +25,7 @@ from bot.config.startup import StartupError, fitted
 from bot.core import Core
 from bot.edges.model import make_planner
 from bot.edges.slack import make_commands, make_listeners
-from bot.edges.watchers import watchers_of
+from bot.edges.watchers import make_lookout
 from bot.edges.ways_in import WaysIn
 from bot.identity import Identity
 from bot.policy.authority import Authority
@@ -52,7 +52,6 @@ from bot.tools import Tool
 from bot.tools.portal import Portal
 from bot.upkeep.upkeep import Upkeep
 from bot.watch.logs import mask_logs
-from bot.watch.passages import Lookout
 
 log = logging.getLogger("countersign")
 NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
@@ -153,7 +152,7 @@ def build(
     registered.
     """
     mask_logs()
-    signals = Signals(watch=Lookout(watchers_of(settings), clock.now))
+    signals = Signals(watch=make_lookout(settings, clock))
     posting, reading = make_clients(settings, clock, signals.watch)
     identity = Identity.told(reading.auth_test().get)
     directory = SlackDirectory(reading, clock, signals)
@@ -166,6 +165,7 @@ def build(
     current = CurrentPolicy(policy)
     told = signals.watch.heard
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
+    signals.watch.opened(store)
     core = Core(
         settings=settings,
         store=store,

@@ -123,7 +123,7 @@ class Call(Row, table=True):
 
     __tablename__ = "call"
     __table_args__ = (
-        Index("ix_call_due", "status", "deadline"),
+        Index("ix_call_due", "status", "deadline", "asked_at"),
         Index("ix_call_next", "status", "next_at"),
         Index("ix_call_asked", "run_id", "asked_at"),
         Index("ix_call_tool", "tool", "finished_at"),

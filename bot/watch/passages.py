@@ -14,10 +14,13 @@ from contextvars import ContextVar, Token
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from storage import audit_log
 from storage.audit_log import Appended
+
+if TYPE_CHECKING:
+    from storage.store import Store
 
 log = logging.getLogger("countersign.watch")
 P = ParamSpec("P")
@@ -132,6 +135,14 @@ class Watcher(Protocol):
         """It has happened just now."""
         ...
 
+    def opened(self, store: Store) -> None:
+        """The record may be read from now on."""
+        ...
+
+    def page(self) -> str | None:
+        """Return what it shows to a machine that asks; None for nothing."""
+        ...
+
     def close(self) -> None:
         """Nothing more will be told."""
         ...
@@ -178,6 +189,16 @@ class Lookout:
         """Tell of it."""
         for each in self._watchers:
             _tell(each.happened, what, about)
+
+    def opened(self, store: Store) -> None:
+        """Tell of it."""
+        for each in self._watchers:
+            each.opened(store)
+
+    def page(self) -> str | None:
+        """Return what there is to show to a machine that asks; None for nothing."""
+        pages = (each.page() for each in self._watchers)
+        return next((page for page in pages if page is not None), None)
 
     def close(self) -> None:
         """Have every watcher bring to its end what it does."""

@@ -25,6 +25,7 @@ from bot.live import StepEnd
 from bot.watch.passages import Incident, Passage, Work
 from storage.audit_log import Appended
 from storage.states import CallStatus, RunStatus
+from storage.store import Store
 
 GRACE = 3.0  # seconds that what has yet to be sent may take when the bot stops
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -109,6 +110,13 @@ class Traces:
 
     def happened(self, what: Incident, about: str) -> None:
         """Nothing that belongs to one request."""
+
+    def opened(self, store: Store) -> None:
+        """It reads nothing."""
+
+    def page(self) -> str | None:
+        """Return None: they are sent."""
+        return None
 
     def _send(
         self,

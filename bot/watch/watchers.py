@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from importlib.util import find_spec
 
 from bot.watch.passages import Watcher
 
-TRACES = "traces"  # the extra that brings what they need
-# what is imported of it; `opentelemetry` alone may be there with other packages
-MODULES = {TRACES: ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")}
+METRICS, TRACES = "metrics", "traces"  # the extras that bring what they need
+# what is imported of each; `opentelemetry` alone may be there with other packages
+MODULES = {
+    METRICS: ("prometheus_client",),
+    TRACES: ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+}
 
 
 class MissingExtraError(Exception):
     """What a setting asks for needs packages that are not installed; the text says which."""
 
 
-def make_watchers(*, traces: str | None) -> tuple[Watcher, ...]:
-    """Make what sends traces there; raises MissingExtraError where that is not installed."""
-    if traces is None:
-        return ()
-    if not is_installed(TRACES):
-        raise MissingExtraError(missing(TRACES))
-    from bot.watch.traces import Traces
+def make_watchers(
+    now: Callable[[], datetime], *, counts: bool, traces: str | None
+) -> tuple[Watcher, ...]:
+    """Make what counts, where it may be asked for and is installed, and what sends traces there.
 
-    return (Traces(traces),)
+    Raises MissingExtraError for traces that cannot be sent.
+    """
+    if traces is not None and not is_installed(TRACES):
+        raise MissingExtraError(missing(TRACES))
+    made: list[Watcher] = []
+    if counts and is_installed(METRICS):
+        from bot.watch.metrics import Metrics
+
+        made.append(Metrics(now))
+    if traces is not None:
+        from bot.watch.traces import Traces
+
+        made.append(Traces(traces))
+    return tuple(made)
 
 
 def is_installed(extra: str) -> bool:

@@ -14,6 +14,7 @@ from bot.slack.errors import REFUSED
 from bot.web.app import web_app
 from bot.web.door import SlackDoor
 from bot.web.health import ASK_AGAIN, GOOD_FOR, OK, Health, Looked
+from bot.web.metrics import metrics_page
 from bot.web.pages import Page
 from bot.web.server import WebServer
 from bot.web.signatures import Signatures
@@ -64,7 +65,7 @@ class Web:
 
     def pages(self) -> list[Page]:
         """Return what machines may ask."""
-        return [*self.health.pages()]
+        return [*self.health.pages(), metrics_page(self._core.signals.watch)]
 
     def is_stopping(self) -> bool:
         """Return whether this process is on its way out."""

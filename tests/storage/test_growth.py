@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from storage import calls, inbox, outbox, overview, runs
+from storage.backlog import backlog
 from storage.store import Store
 from storage.transaction import Trace, Transaction
 from tests.runs.fakes import ANA, BEN
@@ -190,3 +191,22 @@ def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
         for item in items:
             runs.append(tx, run, item, at=run.created_at)
         assert runs.transcript(tx, run) == items
+
+
+def test_what_waits_is_counted_in_indexes(store: Store) -> None:
+    """For those who watch, no row of what is over is met, and no row of what waits is read."""
+    seed(store, C.PENDING, C.SUCCEEDED)
+    store.trace = seen = Seen()
+    with store.read() as tx:
+        assert backlog(tx).pending == 1
+    store.trace = None
+    with store.read() as tx:
+        assert scans(tx, seen.found) == []
+        steps = {
+            statement: str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values))
+            for statement, values in seen.found.items()
+        }
+    assert len(steps) == 4
+    # what has just arrived is little, and is read
+    told = [step for statement, step in steps.items() if "FROM delivery" not in statement]
+    assert all("USING COVERING INDEX" in step for step in told), told

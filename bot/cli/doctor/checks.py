@@ -15,11 +15,12 @@ from pathlib import Path
 from bot import signing_key
 from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
+from bot.config.connection import Transport
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
 from bot.surfaces.found import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
-from bot.watch.watchers import TRACES, is_installed, missing
+from bot.watch.watchers import METRICS, TRACES, is_installed, missing
 from storage.chain import key_id
 from storage.digest import KeyFileError, key_path, read_key
 from storage.migrations import known
@@ -150,7 +151,10 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
 
 
 def check_watching(settings: Settings) -> Iterator[Check]:
-    """Look at traces, where the settings want them."""
+    """Look at metrics and traces, where the settings want them."""
+    if settings.http is not None or settings.transport is Transport.HTTP:
+        there = ok(METRICS, "counted, and shown at /metrics")
+        yield there if is_installed(METRICS) else warn(METRICS, missing(METRICS))
     if settings.traces is not None:
         there = ok(TRACES, f"sent to {settings.traces}")
         yield there if is_installed(TRACES) else fail(TRACES, missing(TRACES))

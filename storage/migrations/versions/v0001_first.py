@@ -138,7 +138,7 @@ def _call() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_call_asked", "call", ["run_id", "asked_at"], unique=False)
-    op.create_index("ix_call_due", "call", ["status", "deadline"], unique=False)
+    op.create_index("ix_call_due", "call", ["status", "deadline", "asked_at"], unique=False)
     op.create_index("ix_call_next", "call", ["status", "next_at"], unique=False)
     op.create_index("ix_call_tool", "call", ["tool", "finished_at"], unique=False)
     op.create_index("ix_call_plan_id", "call", ["plan_id"], unique=False)

@@ -1,0 +1,156 @@
+"""The metrics of this process, for Prometheus; imported only where there is a page to show them.
+
+What is done is counted as it is reported; what the record says is read when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from bot import __version__
+from bot.live import StepEnd
+from bot.watch import measures
+from bot.watch.backlog import BacklogCollector
+from bot.watch.measures import Measure, Shape
+from bot.watch.passages import Incident, Passage, Work
+from storage.audit_log import Appended
+from storage.states import CallStatus, Verb
+from storage.store import Store
+
+_WAITED = {f"call.{status}": status for status in measures.DECIDED} | {
+    "question.answered": CallStatus.ANSWERED
+}
+_ENDS = {f"run.{status}": status for status in measures.OVER}
+_REFUSED = {"dialog.refused": "dialog", "mode.refused": "mode", "call.born.refused": "call"}
+
+
+class Metrics:
+    """A watcher that counts; any thread."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        """Everything is at nought; where the values of a label are known, so are they."""
+        self._now = now
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # its own
+        self._registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self._registry)
+        self._of = {each.name: self._make(each) for each in measures.RECORDED}
+        self._of[measures.BUILD.name].labels(__version__).set(1)
+        self._by_work: dict[Work, Callable[[Passage], None]] = {
+            Work.ACKNOWLEDGE: lambda each: self._took(measures.ACKNOWLEDGED, each),
+            Work.TICK: lambda each: self._took(measures.TICKS, each),
+            Work.TURN: lambda each: self._took(measures.TURNS, each),
+            Work.MODEL: self._asked_model,
+            Work.TOOL: self._ran,
+            Work.SLACK: self._asked_slack,
+            Work.LOOK_UP: self._looked_up,
+        }
+
+    def opened(self, store: Store) -> None:
+        """From now on tell what stands in the record, too."""
+        self._registry.register(BacklogCollector(store, self._now))
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+    def page(self) -> str | None:
+        """Return all of it, as Prometheus reads it."""
+        return prometheus_client.generate_latest(self._registry).decode()
+
+    def ended(self, passage: Passage) -> None:
+        """Count a piece of work, and how long it took."""
+        if count := self._by_work.get(passage.work):
+            count(passage)
+
+    def heard(self, facts: Sequence[Appended]) -> None:
+        """Count what was decided, refused and brought to its end."""
+        for fact in facts:
+            self._count(fact)
+
+    def happened(self, what: Incident, about: str) -> None:
+        """Count it."""
+        match what:
+            case Incident.PAUSE:
+                self._add(measures.PAUSES, about)
+            case Incident.POLICY_REFUSED:
+                self._add(measures.POLICIES, measures.REFUSED_POLICY)
+
+    def _make(self, measure: Measure) -> Any:
+        given: dict[str, Any] = {"labelnames": measure.labels, "registry": self._registry}
+        match measure.shape:
+            case Shape.COUNTER:
+                made: Any = Counter(measure.name, measure.about, **given)
+            case Shape.HISTOGRAM:
+                made = Histogram(measure.name, measure.about, buckets=measure.buckets, **given)
+            case Shape.GAUGE:
+                made = Gauge(measure.name, measure.about, **given)
+        for value in measure.values:
+            made.labels(value)
+        return made
+
+    def _add(self, measure: Measure, *labels: str, number: float = 1) -> None:
+        self._of[measure.name].labels(*labels).inc(number)
+
+    def _took(self, measure: Measure, passage: Passage, *labels: str) -> None:
+        metric = self._of[measure.name]
+        (metric.labels(*labels) if labels else metric).observe(passage.seconds)
+
+    def _asked_model(self, passage: Passage) -> None:
+        for direction, number in passage.amounts.items():
+            self._add(measures.TOKENS, direction, number=number)
+        if passage.end in measures.MODEL_ERRORS.values:
+            self._add(measures.MODEL_ERRORS, passage.end)
+
+    def _ran(self, passage: Passage) -> None:
+        self._took(measures.TOOL_TIME, passage, passage.about)
+        end = passage.end if passage.end in set(StepEnd) else StepEnd.UNKNOWN
+        self._add(measures.TOOLS, passage.about, end)
+
+    def _asked_slack(self, passage: Passage) -> None:
+        self._took(measures.SLACK_TIME, passage, passage.about)
+        if passage.end:
+            self._add(measures.SLACK_ERRORS, passage.about, passage.end)
+
+    def _looked_up(self, passage: Passage) -> None:
+        self._took(measures.LOOK_UPS, passage, passage.about)
+        if passage.end:
+            self._add(measures.LOOK_UP_FAILURES, passage.about)
+
+    def _count(self, fact: Appended) -> None:
+        data = fact.data
+        if verb := _verb(fact):
+            self._add(measures.DECISIONS, verb)
+        if fact.call_id and data.get("to") in measures.SETTLED:
+            self._add(measures.CALLS, data["to"])
+        if fact.event in _WAITED and fact.since is not None:
+            waited = (fact.at - fact.since).total_seconds()
+            self._of[measures.DECISION_TIME.name].labels(_WAITED[fact.event]).observe(waited)
+        if fact.event in _ENDS:
+            self._add(measures.RUNS, _ENDS[fact.event])
+        if fact.event in _REFUSED:
+            self._add(measures.REFUSALS, _REFUSED[fact.event])
+        match fact.event:
+            case "decision.refused":
+                why = str(data.get("why", "")).rsplit(" ", 1)[-1]
+                self._add(measures.REFUSALS, why if why in measures.REFUSED else measures.OTHER)
+            case "call.born.refused":
+                self._add(measures.CALLS, CallStatus.REFUSED)
+            case "policy.reloaded":
+                self._add(measures.POLICIES, measures.TAKEN)
+
+
+def _verb(fact: Appended) -> str:
+    """Return what a person did, as this row says; "" where it tells of none."""
+    if "said" in fact.data and fact.call_id:
+        return Verb.RESOLVE
+    if vote := fact.data.get("vote"):
+        return str(vote)
+    return {"call.edited": Verb.EDIT, "question.answered": measures.ANSWER}.get(fact.event, "")

@@ -1,0 +1,84 @@
+"""The page on watching the bot: its metrics, alerts and log lines are those there are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+
+import yaml
+
+from bot.watch.measures import MEASURES, Measure, Shape
+from storage.states import CallStatus
+from tests.pages import ROOT, blocks, section, table
+
+PAGE = ROOT / "docs" / "watching.md"
+[RULES, _SCRAPE] = blocks(PAGE, "yaml")
+ALERTS = yaml.safe_load(RULES)["groups"][0]["rules"]
+BUILT_IN = {"up"}
+
+
+@cache
+def texts() -> frozenset[str]:
+    """Every text in the code."""
+    files = [each for top in ("bot", "storage") for each in (ROOT / top).rglob("*.py")]
+    nodes = [node for each in files for node in ast.walk(ast.parse(each.read_text("utf-8")))]
+    return frozenset(
+        each.value
+        for each in nodes
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    )
+
+
+def told(measure: Measure) -> list[str]:
+    """A metric's row in the table."""
+    labels = ", ".join(f"`{each}`" for each in measure.labels)
+    if measure.values:
+        labels += ": " + ", ".join(f"`{each}`" for each in measure.values)
+    return [measure.shape, labels, measure.extent, measure.about]
+
+
+def test_every_metric_is_in_the_table() -> None:
+    """With its kind, its labels and their values, and of what it tells; and no other is."""
+    assert table(section(PAGE, "Metrics")) == {each.name: told(each) for each in MEASURES}
+
+
+def series(measure: Measure) -> set[str]:
+    """The names under which Prometheus keeps a metric's values."""
+    if measure.shape is Shape.HISTOGRAM:
+        return {f"{measure.name}_{each}" for each in ("bucket", "sum", "count")}
+    return {measure.name}
+
+
+def test_alerts_name_metrics_and_labels_that_exist() -> None:
+    """Every metric, label and value in an alert's expression is one that is exported."""
+    known = {name: each for each in MEASURES for name in series(each)}
+    for alert in ALERTS:
+        expression = alert["expr"]
+        found = re.findall(r"\b(countersign_\w+|up)(?:\{([^}]*)\})?", expression)
+        assert found, alert
+        for name, chosen in found:
+            if name in BUILT_IN:
+                continue
+            for label, values in re.findall(r'(\w+)(?:=~|!~|!=|=)"([^"]*)"', chosen):
+                assert label in known[name].labels, expression
+                if known[name].values:
+                    assert set(values.split("|")) <= set(known[name].values), expression
+        labels = {each for name, _ in found if name in known for each in known[name].labels}
+        for grouped in re.findall(r"by \(([^)]*)\)", expression):
+            assert set(grouped.split(", ")) <= {*labels, "le"}, expression
+        for used in re.findall(r"\$labels\.(\w+)", alert["annotations"]["summary"]):
+            assert f"by ({used}" in expression or f", {used})" in expression
+
+
+def test_each_alert_says_what_to_do() -> None:
+    """The first table has a line for each alert, and the log line that goes with it is real."""
+    rows = table(section(PAGE, "What to watch, and what to do"))
+    assert list(rows) == [each["alert"] for each in ALERTS]
+    events = {f"call.{each}" for each in CallStatus} | {"call.told"}
+    for notices, line, do in rows.values():
+        assert notices
+        assert len(do) > 20
+        if line != "–":
+            text = line.strip("`").replace(r"\n", "\n")
+            assert text in texts() or text in events, text

@@ -1,0 +1,145 @@
+"""Metrics as Prometheus reads them: all that the table has, and counted right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+pytest.importorskip("prometheus_client")
+
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import update
+from sqlalchemy.exc import OperationalError
+
+from bot.watch.measures import MEASURES, READ
+from bot.watch.metrics import Metrics
+from bot.watch.passages import Incident, Lookout, Work
+from storage import inbox
+from storage.models import Call
+from storage.store import Store
+from storage.transaction import Trace
+from tests.runs.fakes import ANA, StillClock
+from tests.storage.builders import C, click, seed, set_message
+
+
+class Scrapes:
+    """The metrics of one process, read as Prometheus reads them."""
+
+    def __init__(self) -> None:
+        self.clock = StillClock()
+        self.watch = Lookout([Metrics(self.clock.now)])
+
+    def families(self) -> dict[str, str]:
+        """The kind of each metric."""
+        found = text_string_to_metric_families(self.watch.page() or "")
+        return {
+            f"{each.name}_total" if each.type == "counter" else each.name: each.type
+            for each in found
+        }
+
+    def __call__(self, name: str, **labels: str) -> float:
+        """The value of one series."""
+        [value] = [
+            each.value
+            for family in text_string_to_metric_families(self.watch.page() or "")
+            for each in family.samples
+            if (each.name, each.labels) == (name, labels)
+        ]
+        return float(value)
+
+
+@pytest.fixture
+def scraped() -> Scrapes:
+    """Fresh metrics."""
+    return Scrapes()
+
+
+def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
+    """Each metric under its name and kind, and beside them only the process's own."""
+    scraped.watch.opened(store)
+    found = scraped.families()
+    own = {name: kind for name, kind in found.items() if name.startswith("countersign_")}
+    assert own == {each.name: each.shape for each in MEASURES}
+    assert {"process_cpu_seconds_total", "process_resident_memory_bytes"} <= set(found)
+    assert all(name.startswith(("process_", "python_")) for name in set(found) - set(own))
+    assert scraped("countersign_calls_total", status="expired") == 0
+
+
+def test_work_is_counted_by_how_it_ended(scraped: Scrapes) -> None:
+    """Tools, Slack's methods, look-ups and the model, each with its time and its errors."""
+    with scraped.watch.over(Work.TOOL, "note") as passage:
+        passage.end = "failed"
+    with pytest.raises(OSError, match="gone"), scraped.watch.over(Work.SLACK, "chat.update"):
+        raise OSError("gone")
+    with scraped.watch.over(Work.LOOK_UP, "person"):
+        pass
+    with scraped.watch.over(Work.MODEL) as passage:
+        passage.amounts, passage.end = {"in": 70, "out": 7}, "limit"
+    scraped.watch.happened(Incident.PAUSE, "chat.update")
+    scraped.watch.happened(Incident.POLICY_REFUSED)
+    assert scraped("countersign_tool_runs_total", tool="note", outcome="failed") == 1
+    assert scraped("countersign_tool_seconds_count", tool="note") == 1
+    errors = "countersign_slack_errors_total"
+    assert scraped(errors, method="chat.update", code="OSError") == 1
+    assert scraped("countersign_slack_request_seconds_count", method="chat.update") == 1
+    assert scraped("countersign_lookup_seconds_count", topic="person") == 1
+    assert scraped("countersign_model_tokens_total", direction="in") == 70
+    assert scraped("countersign_model_tokens_total", direction="out") == 7
+    assert scraped("countersign_model_errors_total", kind="limit") == 1
+    assert scraped("countersign_slack_pauses_total", method="chat.update") == 1
+    assert scraped("countersign_policy_reloads_total", result="refused") == 1
+
+
+def test_what_waits_is_read_from_the_record(scraped: Scrapes, store: Store) -> None:
+    """Calls, requests, messages and deliveries that are open, and how long the oldest has been."""
+    clock = scraped.clock
+    mine = seed(store, C.PENDING, C.PENDING, C.APPROVED)
+    with store.write() as tx:
+        asked = clock.now() - timedelta(minutes=5)
+        tx.execute(update(Call).values(asked_at=asked))
+        set_message(tx, mine.card(), status="stale")
+        at = clock.now() - timedelta(seconds=40)
+        inbox.store(tx, click("late", action="approve", value="x", person=ANA, at=at))
+    scraped.watch.opened(store)
+    assert scraped("countersign_pending_calls") == 2
+    assert scraped("countersign_oldest_pending_call_seconds") == 300
+    assert scraped("countersign_outbox_messages") == 1
+    assert scraped("countersign_outbox_lag_seconds") == 0
+    clock.at += timedelta(seconds=90)
+    assert scraped("countersign_outbox_lag_seconds") == 90
+    assert scraped("countersign_inbox_deliveries") == 1
+    assert scraped("countersign_inbox_lag_seconds") == 130
+    runs = [
+        scraped("countersign_open_runs", status=each) for each in ("ready", "running", "waiting")
+    ]
+    assert sum(runs) == 1
+    with store.write() as tx:
+        set_message(tx, mine.card(), status="sent")
+    assert scraped("countersign_outbox_lag_seconds") == 0
+
+
+class Locked(Trace):
+    """A database that refuses every statement."""
+
+    def running(self, sql: str, values: object) -> None:
+        """Refuse it."""
+        raise OperationalError(sql, None, Exception("locked"))
+
+
+@pytest.fixture
+def unreadable(store: Store) -> Iterator[Store]:
+    """The store while it cannot be read."""
+    store.trace = Locked()
+    yield store
+    store.trace = None
+
+
+def test_a_database_that_cannot_be_read_is_told(scraped: Scrapes, unreadable: Store) -> None:
+    """Then that alone is told of the record, and what this process counted is there as ever."""
+    scraped.watch.opened(unreadable)
+    assert scraped("countersign_database_up") == 0
+    missing = {each.name for each in READ} - set(scraped.families())
+    assert len(missing) == len(READ) - 1
+    assert scraped("countersign_calls_total", status="expired") == 0
