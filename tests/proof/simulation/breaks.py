@@ -14,20 +14,10 @@ from bot.policy.votes import tally as tallying
 from bot.runs import executor, transcript, worker
 from bot.runs.executor import CallExecutor
 from bot.slack.outbox.sender import Sender
-from storage import decisions, grants, inbox, moves, runs
+from storage import decisions, inbox, moves, runs
 from storage.states import Balance
 
 Break = Callable[[], Any]  # returns what puts it in place while it is entered
-
-
-def swaps_ignore_the_status() -> Any:
-    """Who comes second moves the call or the run again."""
-    real = moves._swap
-
-    def swap(model: Any, held: tuple[str, ...], columns: tuple[str, ...]) -> Any:
-        return real(model, tuple(each for each in held if each != "status_"), columns)
-
-    return patch.object(moves, "_swap", swap)
 
 
 def the_requester_may_approve() -> Any:
@@ -101,11 +91,6 @@ def one_vote_is_enough() -> Any:
     return patch.object(tallying, "_in_order", in_order)
 
 
-def grants_are_not_used_up() -> Any:
-    """What was remembered for two times holds for ever."""
-    return patch.object(grants, "take", lambda *_: True)
-
-
 def outputs_stand_where_they_came() -> Any:
     """An output that came late stands behind what was said meanwhile."""
     return patch.object(transcript, "complete", lambda found, _meanwhile: list(found.items))
@@ -127,7 +112,6 @@ def messages_are_settled_when_read() -> Any:
 
 
 BREAKS: tuple[Break, ...] = (
-    swaps_ignore_the_status,
     the_requester_may_approve,
     anybody_may_approve,
     policy_is_not_asked_again,
@@ -137,7 +121,6 @@ BREAKS: tuple[Break, ...] = (
     what_ran_at_a_crash_runs_again,
     old_buttons_count,
     one_vote_is_enough,
-    grants_are_not_used_up,
     outputs_stand_where_they_came,
     a_run_may_wait_for_nobody,
     what_is_left_of_a_plan_runs,

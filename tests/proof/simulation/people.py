@@ -6,7 +6,7 @@ A button is one that stands or stood in Slack; what a person does is a delivery,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -37,7 +37,7 @@ RECENT = 16  # messages that people still look at
 WEIGHTS = {
     Action.APPROVE: 14,
     Action.APPROVE_ALL: 14,
-    Action.REVIEW: 5,
+    Action.REVIEW: 10,
     Action.EDIT: 5,
     Action.RETRY: 0,
     Action.CANCEL_RUN: 1,
@@ -57,8 +57,9 @@ DIALOGS = {
 class People:
     """Everybody in the workspace."""
 
-    def __init__(self, random: Random, slack: Slack) -> None:
-        self._random, self._slack = random, slack
+    def __init__(self, random: Random, slack: Slack, is_open: Callable[[str], bool]) -> None:
+        """`is_open`: whether that call waits for people: such are clicked most."""
+        self._random, self._slack, self._is_open = random, slack, is_open
         self._number = 0
         self.threads: list[tuple[str, str, str]] = []  # channel, ts, who began it
         self.said: list[tuple[str, str, str, str]] = []  # channel, ts, thread, who
@@ -122,7 +123,7 @@ class People:
             found += [(each, action, value) for action, value in buttons(blocks)]
         if not found:
             return None
-        weights = [_drawn_to(action, value) for _, action, value in found]
+        weights = [self._drawn_to(action, value) for _, action, value in found]
         post, action_id, value = self._random.choices(found, weights)[0]
         meant = decode(action_id, value)
         if not isinstance(meant, Click) or meant.action in NOT_STORED:
@@ -139,6 +140,14 @@ class People:
         body = {"actions": [element], "container": place}
         key, thread = f"action:{self._number}", post.thread_ts
         return _delivery(key, DeliveryKind.ACTION, person, post.channel, thread, body)
+
+    def _drawn_to(self, action_id: str, value: str) -> int:
+        """How much more people are drawn to some buttons, and to what is still to be decided."""
+        meant = decode(action_id, value)
+        if not isinstance(meant, Click) or meant.action in NOT_STORED:
+            return 1
+        is_open = isinstance(meant.target, CallTarget) and self._is_open(meant.target.call)
+        return 1 + WEIGHTS.get(meant.action, 2) * (30 if is_open else 3)
 
     def _submit(self, meant: Click, person: str, post: Post) -> Delivery | None:
         dialog = DIALOGS.get(meant.action)
@@ -187,13 +196,6 @@ def buttons(blocks: Sequence[Json]) -> Iterator[tuple[str, str]]:
                 yield action, str(each.get("value") or "")
             for option in each.get("options") or []:
                 yield action, str(option.get("value") or "")
-
-
-def _drawn_to(action_id: str, value: str) -> int:
-    """How much more people are drawn to some buttons than to others."""
-    meant = decode(action_id, value)
-    stored = isinstance(meant, Click) and meant.action not in NOT_STORED
-    return 1 + 10 * WEIGHTS.get(meant.action, 2) if stored else 1
 
 
 def _message(channel: str, ts: str, thread: str, person: str, text: str) -> Json:

@@ -19,7 +19,6 @@ class Terms:
     allows: tuple[str, ...] = ("free", "peek", "ask_person", "desk")
     denies: tuple[str, ...] = ()
     remembers: tuple[str, ...] = ()
-    uses: int = 0
 
 
 POLICIES = (
@@ -43,6 +42,10 @@ POLICIES = (
         + '{fields = ["text"], where = "everywhere", uses = 1}]\n'
         + _FREE,
         remembers=("note", "wipe", "put"),
-        uses=2,
+    ),
+    Terms(
+        "once",
+        _BASE + _FREE + '\n[[rule]]\ntool = ["note", "put", "wipe"]\nverdict = "once"\n',
+        remembers=("note", "wipe", "put"),
     ),
 )

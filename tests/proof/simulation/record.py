@@ -58,6 +58,7 @@ class Record:
         self.runs: dict[str, str] = {}
         self.effects: Counter[str] = Counter()
         self.votes: Counter[str] = Counter()
+        self.grants: Counter[tuple[str, str]] = Counter()  # uses given, and used
         self.wrong: list[str] = []
         self._audit = self._vote = 0
         self._open()
@@ -91,6 +92,8 @@ class Record:
         for row in self.all("SELECT * FROM audit WHERE seq > ?", self._audit):
             self._audit = row["seq"]
             data = json.loads(row["data"])
+            if row["event"] in ("grant.given", "grant.used"):
+                self.grants[row["event"], data["grant"]] += data.get("uses", 1)
             if row["event"].startswith("run.born"):
                 self.runs[row["run_id"]] = "ready"
             elif row["event"].startswith("run.") and "to" in data:
@@ -181,7 +184,8 @@ class Record:
         self.expect(same, f"{call}: its grant is another's")
         runs = self.all("SELECT id FROM call WHERE grant_id = ?", grant["id"])
         started = sum(1 for each in runs if self.calls[each["id"]].starts)
-        self.expect(started <= terms.uses, f"{call}: its grant was used {started} times")
+        given = self.grants["grant.given", grant["id"]]
+        self.expect(started <= given, f"{call}: its grant for {given} was used {started} times")
 
     def _voted(self, vote: sqlite3.Row) -> None:
         """Check that this person could vote on this, in time."""
@@ -218,6 +222,10 @@ class Record:
         )
         mine = [each for each in stored if call in each["body"] or row["plan_id"] in each["body"]]
         self.expect(not mine, f"{call} expires before a click that was stored in time")
+
+    def is_open(self, call: str) -> bool:
+        """Whether people have a say about it."""
+        return call in self.calls and self.calls[call].status in ("pending", "unknown")
 
     def before_a_deadline(self, now: datetime, random: Random) -> datetime:
         """A moment before the next deadline falls; `now` where none will, or it has."""

@@ -60,7 +60,6 @@ class World:
         self.slack = Slack(self.scheduler, self.weather)
         self.directory = SimDirectory(self.scheduler, self.weather)
         self.model = SimModel(self.scheduler)
-        self.people = People(self.random, self.slack)
         self.alone = self.random.random() < 0.7  # else two processes share the database
         self.processes: list[Process] = []
         self.complaints = Complaints()
@@ -69,8 +68,9 @@ class World:
         self._again: list[tuple[Delivery, int]] = []  # what Slack has yet to deliver once more
         terms = {parse(each.text).digest: each for each in POLICIES}
         new_database(self.path)
-        self._set_policy(POLICIES[0].text)
+        self._set_policy(self.random.choice(POLICIES).text)
         self.record = Record(self.path, self.directory, terms)
+        self.people = People(self.random, self.slack, self.record.is_open)
         self.effects = Effects(self.scheduler, self.record, strict=self.alone)
         self.tools = [*make_tools(self.effects.act), ASK_PERSON]
 
@@ -288,6 +288,8 @@ class World:
             found[f"calls {each.status}"] += 1
         found.update(f"requests {each}" for each in self.record.runs.values())
         found.update(self.record.votes)
+        for (event, _), count in self.record.grants.items():
+            found[f"{event}, times"] += count
         return found
 
     def report(self) -> str:
