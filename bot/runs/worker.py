@@ -208,15 +208,14 @@ class Worker:
             return bool(inbox.held(tx, run.id)) or runs.unanswered(tx, run.id)
 
     def _wait(self, run: Run, found: list[Call]) -> bool:
-        """RUNNING -> WAITING, unless the last decision came in meanwhile.
-
-        Calls that no card shows get one.
-        """
+        """RUNNING -> WAITING, unless the last decision came in meanwhile. All get a card."""
         plan_id = found[0].plan_id
         self._show_missing(run, plan_id)
         now = self._clock.now()
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
+            if held.status is not R.RUNNING:  # its lease has lapsed, and nobody has it yet
+                return False
             decided = not any(calls.holds_up(call) for call in calls.of_plan(tx, plan_id))
             if decided or inbox.held(tx, run.id):
                 return True
