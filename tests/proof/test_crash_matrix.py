@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.proof.crash.checks import violations
-from tests.proof.crash.matrix import sample, steps_of, tell
+from tests.proof.crash.matrix import sample, step_like, steps_of, tell
 from tests.proof.crash.people import Press, Say, Scene
 from tests.proof.crash.steps import Step
 from tests.proof.crash.stories import BY_NAME, STORIES
@@ -17,6 +17,12 @@ from tests.proof.crash.world import world
 
 STORY = BY_NAME["approve"]
 KINDS = ("commit of", "Slack's", "turn of the model", "effect of")
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
+    """The steps of the story."""
+    return steps_of(STORY, tmp_path_factory.mktemp("steps"))
 
 
 def wrong(name: str, trouble: Trouble, most: int, folder: Path) -> list[str]:
@@ -29,30 +35,27 @@ def wrong(name: str, trouble: Trouble, most: int, folder: Path) -> list[str]:
     return found
 
 
-def test_a_story_has_steps_of_every_kind(tmp_path: Path) -> None:
+def test_a_story_has_steps_of_every_kind(steps: list[Step]) -> None:
     """Tracing finds commits, calls to Slack, turns of the model and effects, before and after."""
-    steps = steps_of(STORY, tmp_path)
     for kind in KINDS:
-        for when in ("before", "after"):
-            assert [each for each in steps if each.what.startswith(kind) and when in each.what]
+        for when in (": before", ": after"):
+            assert step_like(steps, kind, when, 1)
     assert len(set(steps)) == len(steps)
 
 
-def test_killed_around_the_effect_and_the_intent(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("part", "when"),
+    [("call.running", ": after"), ("effect of note", ": after"), ("call.succeeded", ": before")],
+)
+def test_killed_around_the_effect(tmp_path: Path, steps: list[Step], part: str, when: str) -> None:
     """The process is really killed where it matters most, and no promise is broken."""
-    steps = [
-        Step("commit of call.running: after", 1),
-        Step("effect of note: after", 1),
-        Step("commit of call.succeeded: before", 1),
-    ]
-    for step in steps:
-        told, _ = tell(STORY, (Trouble.KILLED, step), tmp_path)
-        assert (told.struck, told.wrong) == (True, [])
+    told, _ = tell(STORY, (Trouble.KILLED, step_like(steps, part, when, 1)), tmp_path)
+    assert (told.struck, told.wrong) == (True, [])
 
 
-def test_a_power_failure_amid_an_approval(tmp_path: Path) -> None:
+def test_a_power_failure_amid_an_approval(tmp_path: Path, steps: list[Step]) -> None:
     """What was not waited for is gone, and nothing that anybody was told of is."""
-    told, _ = tell(STORY, (Trouble.POWER, Step("effect of note: after", 1)), tmp_path)
+    told, _ = tell(STORY, (Trouble.POWER, step_like(steps, "effect", ": after", 1)), tmp_path)
     assert (told.struck, told.wrong) == (True, [])
 
 
@@ -89,11 +92,12 @@ def test_the_checks_see_what_is_wrong(tmp_path: Path) -> None:
         assert "no row knows of it" in found
 
 
-def test_a_bot_that_dies_is_waited_for(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_bot_that_dies_is_waited_for(tmp_path: Path, steps: list[Step]) -> None:
     """Who clicked and saw an error clicks again; who was heard does not."""
-    steps = [Step(f"commit of insert delivery: {when}", 2) for when in ("before", "after")]
-    for step, clicks in zip(steps, (2, 1), strict=True):
-        place = tmp_path / step.what[-5:] / "world"
+    for when, clicks in ((": before", 2), (": after", 1)):
+        step = step_like(steps, "insert delivery", when, 2)
+        place = tmp_path / str(clicks) / "world"
         with world(place, STORY.mind, STORY.policy, (Trouble.KILLED, step)) as made:
             scene = Scene(made)
             scene.play([Say("@bot please"), Press("ana", "approve")])

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,7 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             for story in arguments.story
         }
         troubles = [each for each in map(Trouble, arguments.trouble) if _possible(each, folder)]
-        told = list(_all(steps, troubles, arguments.jobs, folder))
+        told: list[dict[str, Any]] = []
+        with suppress(KeyboardInterrupt):  # then the table is of what was done
+            for each in _all(steps, troubles, arguments.jobs, folder):
+                told.append(each)
     print("\n".join(table(steps, troubles, told)))
     wrong = sum(bool(each["wrong"]) for each in told)
     minutes = (time.monotonic() - begun) / 60
@@ -70,19 +75,23 @@ def _all(
     steps: dict[str, list[Step]], troubles: list[Trouble], jobs: int, folder: Path
 ) -> Iterator[dict[str, Any]]:
     """Every telling, as they end."""
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    try:
         works = [
             (story, trouble, step, str(folder))
             for story, found in steps.items()
             for trouble in troubles
             for step in found
         ]
+        random.shuffle(works)  # so that what is stopped early has a part of everything
         for future in as_completed([pool.submit(one, work) for work in works]):
             told: dict[str, Any] = json.loads(future.result())
             if told["wrong"]:
                 print(f"{told['story']}, {told['trouble']} at {told['step']}:", flush=True)
                 print("\n".join(f"    {each}" for each in told["wrong"]), flush=True)
             yield told
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def table(

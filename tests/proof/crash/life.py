@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import traceback
 from dataclasses import dataclass
 from functools import partial
@@ -112,11 +113,14 @@ def _live(orders: Orders, line: Connection) -> None:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     try:
-        app, steps = _begin(orders)
+        well = threading.Event()  # the disk is
+        well.set()
+        app, steps = _begin(orders, well)
         line.send(("", None))
         while True:
             match line.recv():
                 case ("settle",):
+                    well.wait(LONGEST)
                     line.send((_settled(app), None))
                 case ("advance", seconds):
                     app.core.clock.advance(seconds)  # type: ignore[attr-defined]  # a shifted one
@@ -142,13 +146,13 @@ def _settled(app: App) -> str:
     return ""
 
 
-def _begin(orders: Orders) -> tuple[App, Steps]:
+def _begin(orders: Orders, well: threading.Event) -> tuple[App, Steps]:
     clock, folder = ShiftedClock(), orders.folder
     clock.advance(orders.shift)
     settings, ledger = Settings.load(orders.settings), Ledger(folder)
     made: list[App] = []
     power = Power(folder, settings.database_url)
-    strike = partial(_strike, orders, made, power)
+    strike = partial(_strike, orders, made, power, well)
     steps = Steps(orders.at, strike, power.keep)
     tools = make_tools(ledger, steps.reached, folder)
     app = build(settings, clock, parse(orders.policy), tools)
@@ -162,8 +166,8 @@ def _begin(orders: Orders) -> tuple[App, Steps]:
     return app, steps
 
 
-def _strike(orders: Orders, made: list[App], power: Power) -> None:
+def _strike(orders: Orders, made: list[App], power: Power, well: threading.Event) -> None:
     if orders.trouble in ENDS:
         with power.lock:  # what it keeps is whole
             os.kill(os.getpid(), signal.SIGKILL)
-    begin(orders.trouble, made[0].core.store, orders.lasts)
+    begin(orders.trouble, made[0].core.store, orders.lasts, well)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 import traceback
 from collections.abc import Sequence
@@ -63,10 +64,17 @@ def tell(
 def one(work: tuple[str, Trouble, Step, str]) -> str:
     """One telling, for a pool of processes: the story's name, the strike, the folder; as JSON."""
     name, trouble, step, folder = work
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it tells of each cut connection
     told, _ = tell(BY_NAME[name], (trouble, step), Path(folder))
     if not told.struck and not told.wrong:  # it went another way this time
         told, _ = tell(BY_NAME[name], (trouble, step), Path(folder))
     return json.dumps(asdict(told))
+
+
+def step_like(steps: Sequence[Step], part: str, when: str, number: int) -> Step:
+    """The how-manyth step whose name has that part and that end."""
+    found = [each for each in steps if part in each.what and each.what.endswith(when)]
+    return found[number - 1]
 
 
 def sample(steps: Sequence[Step], most: int) -> list[Step]:

@@ -164,7 +164,7 @@ STORIES = (
         lambda: [
             Fill("ben", "/approvals request note", _why),
             Press("ana", "approve"),
-            Hear("noted milk"),
+            Hear("milk"),
         ],
         may={"milk": 1},
     ),

@@ -38,9 +38,11 @@ ENDS = (Trouble.KILLED, Trouble.TWICE, Trouble.POWER)
 OF_THE_DISK = tuple(each for each in Trouble if each not in ENDS)
 
 
-def begin(trouble: Trouble, store: Store, lasts: float) -> None:
-    """The disk fails from now on, and is well again after `lasts` seconds."""
+def begin(trouble: Trouble, store: Store, lasts: float, well: threading.Event) -> None:
+    """The disk fails from now on, and is well again after `lasts` seconds, as `well` then says."""
     stack = ExitStack()
+    well.clear()
+    stack.callback(well.set)
     match trouble:
         case Trouble.FULL:
             ballast = fill(store.path.parent)
