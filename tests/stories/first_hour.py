@@ -79,6 +79,16 @@ class Hour:
         assert self.person(who).submit(entered)["outcome"] == "closed"
         self.rest()
 
+    def delegates(self, who: str, to: str, hours: int) -> None:
+        """Somebody has another decide for them: by the command, its button and the dialog."""
+        person, now = self.person(who), int(self.slack.clock.now().timestamp())
+        self.asks(who, "/approvals delegate")
+        mine = [m for m in person.everything(SUPPORT) if m.get("is_ephemeral")]
+        answer = max(mine, key=lambda each: float(each["ts"]))
+        person.click(SUPPORT, answer["ts"], "delegate", seen=answer)
+        until = {"moment": {"selected_date_time": now + 3600 * hours}}
+        self.dialog(who, delegate={"person": {"selected_user": to}}, until=until)
+
     def later(self, minutes: int) -> None:
         """So much time passes."""
         self.slack.clock.advance(60 * minutes)
@@ -150,3 +160,8 @@ def _choice(message: Json, action: str) -> tuple[str, str]:
 def typed(**fields: str) -> dict[str, Json]:
     """What is typed into the fields of a tool's form."""
     return {f"f:{name}": {"v": {"value": text}} for name, text in fields.items()}
+
+
+def because(reason: str) -> dict[str, Json]:
+    """Which of the ready reasons is chosen in the Reject dialog."""
+    return {"reason": {"preset": {"selected_option": reason}}}

@@ -14,7 +14,7 @@ import pytest
 
 from bot.app import build
 from bot.sandbox.demo import begin
-from tests.stories.first_hour import FINANCE, SUPPORT, Hour, typed
+from tests.stories.first_hour import FINANCE, SUPPORT, Hour, because, typed
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +88,7 @@ def test_an_approver_rejects(hour: Hour) -> None:
     """The reason is told to who asked, and the agent does not ask again by itself."""
     thread = hour.says("refund 20 EUR of order 1035, it came late")
     hour.presses("ana", "reject", thread)
-    other = {"reason": {"preset": {"selected_option": "other"}}}
-    hour.dialog("ana", **other, words={"text": {"value": "we paid this last week"}})
+    hour.dialog("ana", **because("other"), words={"text": {"value": "we paid this last week"}})
     text = hour.reads(thread)
     assert "we paid this last week" in text
     assert "[*Approve" not in text
@@ -214,8 +213,7 @@ def test_without_the_agent(hour: Hour) -> None:
     assert again != thread
     assert "Refund 2.00 EUR of order 1046" in hour.reads(again)
     hour.presses("ana", "reject", again)
-    other = {"reason": {"preset": {"selected_option": "not_needed"}}}
-    hour.dialog("ana", **other)
+    hour.dialog("ana", **because("not_needed"))
     hour.reads(again)
 
 
@@ -230,6 +228,28 @@ def test_an_approval_is_remembered(hour: Hour) -> None:
     assert "[*Approve" not in text
     assert "remember" in text
     assert "Order 1047" in hour.asks("ana", "/approvals grants")
+
+
+def test_somebody_decides_for_another(hour: Hour) -> None:
+    """Ana has Dan decide for her: he is told so, approves in her name, and the card says it."""
+    hour.delegates("ana", "UDAN00001", 3)
+    assert "@ana has you decide for them until" in hour.reads(None, "dan", "DDAN00001")
+    thread = hour.says("refund 6 EUR of order 1051, the vase was scratched")
+    hour.presses("dan", "approve", thread)
+    text = hour.reads(thread)
+    assert "approved by @dan, for @ana" in text
+    assert "Refunded 6.00 EUR of order 1051" in text
+    assert "@dan" in hour.asks("ana", "/approvals delegate")
+
+
+def test_somebody_else_is_asked(hour: Hour) -> None:
+    """The agent asks Dan for Ben; only Dan's answer counts, and Ben is told it."""
+    thread = hour.says("ask <@UDAN00001>: which shelf are the vases on?")
+    hour.reads(thread, "dan")
+    hour.replies("the top one, I think", thread, "ana")
+    assert "The answer is" not in hour.reads(thread)
+    hour.replies("the blue one by the door", thread, "dan")
+    assert "The answer is: “the blue one by the door”." in hour.reads(thread)
 
 
 def test_the_shop_s_database(hour: Hour) -> None:

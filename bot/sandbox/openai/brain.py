@@ -145,13 +145,15 @@ def _told(talk: Talk, tools: dict[str, Values]) -> Turn:
         if made.outcome and (made.name != ASK or len(talk.made) == 1)
     ]
     alone = len({outcome.status for _, outcome in ended}) == 1
-    lines = [
-        reports.NO_ANSWER
-        if made.name == ASK and outcome.status in ("answered", "expired")
-        else reports.report(made.name, made.arguments, outcome, alone=alone)
-        for made, outcome in ended
-    ]
+    lines = [_reported(made, outcome, alone) for made, outcome in ended]
     return Turn(text="\n\n".join(dict.fromkeys(lines)))
+
+
+def _reported(made: Made, outcome: reports.Outcome, alone: bool) -> str:
+    if made.name != ASK or outcome.status not in ("answered", "expired"):
+        return reports.report(made.name, made.arguments, outcome, alone=alone)
+    found = ANSWER.search(outcome.words)
+    return reports.answer(found[1]) if found else reports.NO_ANSWER
 
 
 def _feedback(talk: Talk) -> str:
@@ -205,7 +207,7 @@ def _answer(talk: Talk, tools: dict[str, Values]) -> Turn:
 def _heard(talk: Talk) -> str | None:
     """Return what a person has just answered to a question; None where nobody has."""
     last = talk.made[-1] if talk.made and not talk.asked else None
-    if last is None or last.name != ASK or last.outcome is None:
+    if last is None or last.name != ASK or last.outcome is None or "to" in last.arguments:
         return None
     found = ANSWER.search(last.outcome.words)
     return found[1] if found else None

@@ -215,6 +215,15 @@ def _news(done: Proposal) -> str:
 
 
 LOOKING = r"(?:look|show|check|find|get|what|where|how|tell me)\b.*(?:\border|\d{4})|#?\d{4,}\W*$"
+
+
+def _question(order: Order) -> Values:
+    """Read whom to ask, and what."""
+    whom = MENTION.search(order.text)
+    rest = re.sub(r"^ask\b\s*", "", MENTION.sub("", order.text), flags=re.I).strip(" ,:.?")
+    return {"to": whom[1] if whom else "", "question": f"{rest[:1].upper()}{rest[1:]}?"}
+
+
 FORMS: tuple[tuple[str, str, Callable[[Order], Values]], ...] = (
     ("query", r".*\bselect\b", _sql),
     ("change", r".*\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from)\b", _sql),
@@ -225,6 +234,7 @@ FORMS: tuple[tuple[str, str, Callable[[Order], Values]], ...] = (
     ),
     ("cancel_order", r"cancel\b", _cancel),
     ("look_up_order", LOOKING, _number),
+    ("ask_person", r"ask\s+<@", _question),
     ("post_message", r"(?:post|tell|announce|say|write)\b(?! me\b)", _post),
 )
 KNOWN_BY_HEART = {name for name, _, _ in FORMS}

@@ -178,6 +178,11 @@ def no_tool(left: Iterable[str]) -> str:
     return f"I have no tool for {orders}, so I did nothing. Ask me for the rest alone, please."
 
 
+def answer(words: str) -> str:
+    """Pass on what somebody has answered whom the requester wanted to be asked."""
+    return f"The answer is: “{words}”."
+
+
 def question(lacking: Iterable[Proposal]) -> str:
     """Ask for what proposals still need."""
     return "\n".join(
