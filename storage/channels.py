@@ -1,4 +1,4 @@
-"""A channel that Slack gave another id, as when it is shared: what is stored follows it."""
+"""A channel with another id, or that is shared: what is stored follows it, or leaves it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlmodel import col
 
-from storage import audit, calls, modes, moves
+from storage import audit, calls, children, modes, moves, outbox
 from storage.models import Delivery, Grant, Message, Run
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction, rows
@@ -38,6 +38,31 @@ def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> i
     data = {"from": old, "to": new, "requests": len(found)}
     audit.record(tx, "channel.moved", at=at, actor="system", data=data)
     return len(found)
+
+
+def leave(tx: Transaction, run: Run, *, at: datetime) -> bool:
+    """Take an open request out of its channel: it has no thread until a message begins one with
+    its requester, and no worker takes it before. Its cards there show nothing of it any more.
+
+    False where one of its calls runs: whoever runs it would say there what came of it.
+    """
+    found = children.open_in(tx, run.id)
+    if any(_runs_a_call(tx, each) for each in found):
+        return False
+    for plan in (plan for each in found for plan in calls.open_plans(tx, each.id)):
+        for card in (row for row in outbox.cards(tx, plan.id) if row.channel == run.channel):
+            if outbox.QUESTION not in outbox.body(card):  # that is answered where it stands
+                outbox.change(tx, card, body=outbox.dump({**outbox.body(card), "calls": []}))
+        outbox.redraw(tx, plan.id)
+    why = {"why": "its channel is shared"}
+    for each in found:
+        columns = {"channel": run.requester, "thread_ts": ""}
+        tx.execute(update(Run).where(col(Run.id) == each.id).values(**columns))
+        if each.status is not RunStatus.READY:
+            moves.run(tx, each, RunStatus.READY, at=at, actor="system", data=why)
+    data = {"from": run.channel}
+    audit.record(tx, "request.left", at=at, actor="system", run_id=run.id, data=data)
+    return True
 
 
 def _runs_a_call(tx: Transaction, run: Run) -> bool:

@@ -28,7 +28,7 @@ _READY = (
 )
 _ROOTED = (
     update(Run)
-    .where(col(Run.id) == bindparam("id_"), col(Run.thread_ts) == "")
+    .where(col(Run.root_id) == bindparam("id_"), col(Run.thread_ts) == "")
     .values(channel=bindparam("channel"), thread_ts=bindparam("thread_ts"))
 )
 _ORPHANS = select(Run).where(
@@ -132,12 +132,13 @@ def ready(tx: Transaction) -> list[str]:
 
 
 def rooted(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
-    """The message that the run begins with stands there: that is its thread; False if it has one.
+    """The message that the run begins with stands there: that is its thread, and that of the
+    sub-agents it has asked; False if it has one.
 
     From now on a worker may take it.
     """
     given = {"id_": run_id, "channel": channel, "thread_ts": ts}
-    return tx.execute(_ROOTED, given).rowcount == 1
+    return tx.execute(_ROOTED, given).rowcount > 0
 
 
 def in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> Run | None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from bot.agent import prompt
+from bot.approvals.forms.places import StartingPlaces
 from bot.approvals.modes.narrowing import strictest
+from bot.clock import Clock
 from bot.messages.answers import notice_blocks
 from bot.messages.requests.root import mode_line
 from bot.messages.sentences import shared
@@ -60,14 +65,55 @@ def _say(tx: Transaction, delivery: Delivery, key: str, text: str) -> None:
     outbox.say(tx, key, delivery.channel, delivery.thread_ts, text)
 
 
-def follow(
-    store: Store, policy: CurrentPolicy, delivery: Delivery, old: str, new: str, at: datetime
-) -> None:
-    """Let what is stored follow a channel that has another id; the policy file cannot."""
-    with store.write() as tx:
-        found = channels.follow(tx, delivery.team, old, new, at=at)
-    log.warning("channel %s is %s from now on; %s requests follow it", old, new, found)
-    if named := policy.policy.naming(old):
-        log.error(
-            "the policy names channel %s, which is %s now: correct %s", old, new, ", ".join(named)
-        )
+@dataclass(frozen=True, slots=True)
+class ChangedChannels:
+    """Heeds what Slack says of channels that changed; called by the loop only."""
+
+    store: Store
+    clock: Clock
+    policy: CurrentPolicy
+    places: StartingPlaces
+
+    def heed(self, delivery: Delivery, event: Mapping[str, Any]) -> None:
+        """Deal with another id, or with another company that reads along.
+
+        Raises LookupFailedError and NotYetKnownError.
+        """
+        if event["type"] == "channel_id_changed":
+            self._follow(delivery, event["old_channel_id"], event["new_channel_id"])
+        else:
+            self._leave(delivery.team, str(event.get("channel") or ""))
+
+    def _follow(self, delivery: Delivery, old: str, new: str) -> None:
+        """Let what is stored follow a channel that has another id; the policy file cannot."""
+        with self.store.write() as tx:
+            found = channels.follow(tx, delivery.team, old, new, at=self.clock.now())
+        log.warning("channel %s is %s from now on; %s requests follow it", old, new, found)
+        if named := self.policy.policy.naming(old):
+            keys = ", ".join(named)
+            log.error("the policy names channel %s, which is %s now: correct %s", old, new, keys)
+
+    def _leave(self, team: str, channel: str) -> None:
+        """Let the requests that are open in a channel which is shared from now on go on in private,
+        unless the policy names it. What is asked in it is asked again there.
+        """
+        if not self.places.is_closed(channel, is_shared=True):
+            return
+        with self.store.write() as tx:
+            for run in runs.unfinished(tx):
+                is_here = (run.team, run.channel) == (team, channel)
+                if is_here and runs.is_open(run) and not run.parent_call:
+                    self._go_private(tx, run)
+
+    def _go_private(self, tx: Transaction, run: Run) -> None:
+        now = self.clock.now()
+        said = [prompt.asked(item) for item in runs.heard(tx, run.id, now)]
+        modes_line = mode_line(strictest(modes.of_run(tx, run)))
+        if not channels.leave(tx, run, at=now):
+            return
+        line = {"text": shared.goes_on_in_private(run.requester)}
+        outbox.notice(tx, run, f"private:{run.id}", line)
+        text = shared.goes_on_here(run.channel, next(filter(str.strip, said), ""))
+        moved = runs.get(tx, run.id)
+        assert moved is not None
+        outbox.root(tx, moved, text, [*notice_blocks(text), *modes_line])

@@ -23,7 +23,7 @@ from bot.messages.sentences import questions, refusals
 from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
-from bot.runs.channels import follow, run_of, say_where
+from bot.runs.channels import ChangedChannels, run_of, say_where
 from bot.runs.hearing.taking_on import take_on
 from bot.runs.ports import Attentive, Questions
 from bot.tools import Registry
@@ -64,8 +64,8 @@ class Intake:
         self._tools = tools
         self._authority = authority
         self._bot_user = bot_user
-        self._policy = policy
         self._places = StartingPlaces(authority.directory, policy, bot_user)
+        self._channels = ChangedChannels(store, clock, policy, self._places)
         self._known = known
         self._prompts = prompts
         self._ended = ended
@@ -220,10 +220,9 @@ class Intake:
                 self._known.heard(event)
                 user, now = event["user"]["id"], self._clock.now()
                 self._over += end_those_of(self._store, delivery.team, user, now)
-            case "channel_id_changed":
+            case "channel_id_changed" | "channel_shared":
                 self._known.heard(event)
-                old, new = event["old_channel_id"], event["new_channel_id"]
-                follow(self._store, self._policy, delivery, old, new, self._clock.now())
+                self._channels.heed(delivery, event)
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",

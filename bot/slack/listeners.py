@@ -56,6 +56,7 @@ EVENTS: frozenset[str] = frozenset(
         "channel_created",
         "channel_id_changed",
         "channel_rename",
+        "channel_shared",
         "group_rename",
         "member_joined_channel",
         "member_left_channel",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from bot.sandbox.openai.server import Turn
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, PARTNERS, Harness
 from tests.stories.messages import action_ids, having, words
 from tests.stories.steps import all_sent, arrived, ask, cards_of, now_at, told
+from tests.stories.sub_agents import AGENTS, errand
 
 C = CallStatus
 POLICY = """
@@ -173,6 +176,36 @@ def test_in_a_channel_that_is_shared_meanwhile(own_harness: Callable[..., Harnes
     harness.said(GENERAL, thread, "cancelled the request")
     arrived(harness)
     assert harness.run_in(thread).status is RunStatus.CANCELLED
+
+
+@pytest.mark.parametrize("agent", ["the agent", "a sub-agent"])
+def test_a_channel_is_shared_while_people_decide(
+    own_harness: Callable[..., Harness], agent: str
+) -> None:
+    """The request goes on in private: its card there shows nothing more, and is asked again."""
+    fakes = FakeTools()
+    harness = own_harness([*fakes.tools, *AGENTS], POLICY)
+    asks = [] if agent == "the agent" else [Turn(calls=[errand("it")])]
+    harness.planner.script(*asks, Turn(calls=[("note", {"text": "our last price"})]))
+    ben, ana = harness.person("ben"), harness.person("ana")
+    thread = ben.say(GENERAL, "@bot note our last price")
+    card = harness.card(GENERAL, thread)
+    harness.settle()
+    harness.slack.share("general")
+    harness.said(GENERAL, thread, "I go on with <@UBEN00001> in a direct message")
+    root = harness.slack.wait(
+        lambda: next((m for m in ben.messages(ben.dm_channel) if "You asked in" in words(m)), None)
+    )
+    mine = harness.card(ana.dm_channel, None)
+    arrived(harness)
+    assert "our last price" not in words(now_at(harness, GENERAL, card["ts"]))
+    harness.planner.script(Turn(text="It is noted."), Turn(text="It is noted, too."))
+    ana.click(ana.dm_channel, mine["ts"], "approve")
+    harness.said(ben.dm_channel, root["ts"], "It is noted")
+    all_sent(harness)
+    assert fakes.did("note", "our last price") == 1
+    seen = [m for m in harness.thread(GENERAL, thread) if m["ts"] != thread]
+    assert not any("price" in words(m) or "noted" in words(m) for m in seen)
 
 
 def test_who_cannot_be_written_to_is_told_where_they_asked(harness: Harness) -> None:

@@ -13,6 +13,7 @@ from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import conversations_admin, oauth, usergroups
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.apps import App
+from bot.sandbox.workspace.people import OTHER_TEAM
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
 
@@ -134,6 +135,15 @@ class Admin:
         """Tell the app (None: the first one) that its events are being held back."""
         with self.world.lock:
             return events.rate_limited(self.world, app or self.world.app)
+
+    def share(self, channel: str) -> None:
+        """Share a channel with the other company, whose people may come in from now on."""
+        with self.world.lock:
+            place = self.world.channel(channel)
+            place.is_ext_shared = True
+            event = {"type": "channel_shared", "connected_team_id": OTHER_TEAM, "channel": place.id}
+            events.emit_all(self.world, event, place)
+            self.world.touch()
 
     def change_id(self, channel: str) -> str:
         """Give a channel another id, as may happen when it is shared with another company.

@@ -29,6 +29,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "channel_left": ("channels:read",),
     "channel_created": ("channels:read",),
     "channel_id_changed": ("channels:read", "groups:read"),
+    "channel_shared": ("channels:read", "groups:read", "im:read", "mpim:read"),
     "group_archive": ("groups:read",),
     "group_left": ("groups:read",),
     "user_change": ("users:read",),

@@ -188,6 +188,13 @@ KINDS: dict[str, Kind] = {
         "ChannelIdChangedPayload",
         (),
     ),
+    "channel_shared": (
+        "channel_shared",
+        None,
+        lambda scene: scene.sandbox.share("general"),
+        "ChannelSharedPayload",
+        (),
+    ),
     "tokens_revoked": (
         "tokens_revoked",
         None,
