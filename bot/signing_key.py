@@ -52,9 +52,10 @@ def open_store(
         store = Store(settings.database_url, key=key, under=under, told=told)
         store.open(exclusive=exclusive)
     except KeyFileError as error:
-        raise StartupError(
-            [f"{error}; put the right one back, or set COUNTERSIGN_KEY"], ()
-        ) from error
+        remedy = "put the right one back, or set COUNTERSIGN_KEY"
+        if settings.is_shared:
+            remedy = "set COUNTERSIGN_KEY, the same for each of them"
+        raise StartupError([f"{error}; {remedy}"], ()) from error
     try:
         _look(settings, store, now)
     except BaseException:

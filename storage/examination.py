@@ -45,11 +45,14 @@ class _Said:
     emptied: dict[int, str] = field(default_factory=dict)  # rows without their payload: whose
 
 
-def examine(tx: Transaction, chain: Chain, noted: Head | None) -> Examined:
-    """Look at all of the record; `noted`: what the head file says."""
+def examine(
+    tx: Transaction, chain: Chain, noted: Head | None, *, has_note: bool = True
+) -> Examined:
+    """Look at all of the record; `noted`: what the head file says, where the record `has_note`."""
     found, said = Examined(), _Said()
     _walk(tx, chain, found, said)
-    _end(tx, noted, found)
+    if has_note:
+        _end(tx, noted, found)
     if not found.problems:
         _rows(tx, found, said)
         _arguments(tx, chain, found, said)

@@ -9,7 +9,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
@@ -27,6 +27,9 @@ PASSING = frozenset(
         sqlite3.SQLITE_PROTOCOL,
     }
 )
+# the classes of what PostgreSQL says then: the connection, a rollback, resources, an operator, the
+# system; and that it waits for a lock, was idle too long, or may only be read (a stand-by server)
+PASSING_STATES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
 FIRST, LONGEST = 0.1, 10.0  # seconds between two tries; doubled each time
 
 
@@ -34,8 +37,19 @@ def passes(error: BaseException) -> bool:
     """Return whether it is the database that could not, and may another time: never a bug."""
     if not isinstance(error, DBAPIError):
         return False
-    code: int = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    orig: Any = error.orig
+    if not isinstance(orig, sqlite3.Error):
+        return _passes_there(orig)
+    code: int = getattr(orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return code & 0xFF in PASSING  # the rest of the code says where
+
+
+def _passes_there(error: Any) -> bool:
+    """Whether PostgreSQL could not; without a word of the server's, the connection to it broke."""
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return type(error).__name__ in ("OperationalError", "ConnectionTimeout")
+    return str(state).startswith(PASSING_STATES)
 
 
 def reason(error: BaseException) -> str:

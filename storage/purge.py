@@ -124,7 +124,7 @@ def purge(tx: Transaction, run_id: str, before: datetime, *, at: datetime, actor
     run = first(tx, Run, _STILL_DUE, before_=before, most_=1, run_=run_id)
     if run is None:
         return False
-    tx.exec_driver_sql("PRAGMA secure_delete=ON")  # what is overwritten leaves no trace in the file
+    tx.overwrite()
     tx.execute(_MARK, {"run_": run_id, "at_": at})
     for statement in _EMPTY:
         tx.execute(statement, {"run_": run_id})
@@ -137,7 +137,7 @@ def purge_clicks(tx: Transaction, before: datetime) -> int:
     """Empty what Slack delivered before then that began no request, and what givers said of
     delegations that had ended; returns how many deliveries.
     """
-    tx.exec_driver_sql("PRAGMA secure_delete=ON")
+    tx.overwrite()
     tx.execute(_OLD_DELEGATIONS, {"before_": before})
     tx.execute(_OLD_PRIVATE, {"before_": before})
     return tx.execute(_OLD_CLICKS, {"before_": before}).rowcount

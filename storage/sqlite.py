@@ -1,34 +1,27 @@
-"""All that is SQLite's own: pragmas, who may begin what, the one-process lock, the append-only
-triggers.
-"""
+"""All that is SQLite's own: one file, one process; pragmas, the lock, the append-only triggers."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import URL, Connection, Engine, PoolProxiedConnection, event
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+from sqlmodel import create_engine
 
-APPEND_ONLY = ("audit", "revision", "vote", "answer", "attempt", "item", "mode")
-# The one change that is let through, in rows of a request that is marked as purged: this column is
-# emptied, and these others stay as they are; and which request a row is part of.
-OF_RUN = "OLD.run_id"
-OF_CALL = 'SELECT run_id FROM "call" WHERE id = OLD.call_id'
-EMPTIED = {
-    "audit": (
-        "payload",
-        "",
-        "seq at run_id call_id actor event data key_id previous hash",
-        OF_RUN,
-    ),
-    "revision": ("arguments", "{}", "seq call_id number digest author created_at", OF_CALL),
-    "answer": ("given", "{}", "seq call_id revision person declined created_at", OF_CALL),
-    "item": ("body", "{}", "seq run_id turn created_at", OF_RUN),
-}
+from storage.append_only import APPEND_ONLY, EMPTIED
+from storage.chain import Chain
+from storage.digest import key_path, load_key
+from storage.head_file import HeadFile, head_path
+from storage.migrations import SchemaError
+from storage.transaction import Trace, Transaction
+
 WAIT = 10  # seconds for a lock on a database that is looked at
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -44,6 +37,136 @@ PRAGMAS = (
 
 class AlreadyRunningError(Exception):
     """Another process holds this database."""
+
+
+class SqliteFile:
+    """One SQLite file, which one process writes; see `storage.backend.Backend`."""
+
+    shared = False
+
+    def __init__(self, url: URL) -> None:
+        """The file that `url` names; nothing is touched yet."""
+        self.path = Path(url.database or "")
+        self._file = self.path  # as SQLite knows it once it is open, links followed
+        self._lock: IO[Any] | None = None
+        self.engine: Engine = create_engine(
+            url,
+            poolclass=NullPool,
+            connect_args={"check_same_thread": False},
+            hide_parameters=True,  # errors are logged
+        )
+        prepare(self.engine)
+        # Connections are kept between transactions, until the engine is disposed of; the last one
+        # given back is taken first. SQLAlchemy's pools take 15 µs for what a list does in one; a
+        # request has thirty transactions.
+        self._idle: list[PoolProxiedConnection] = []
+        event.listen(self.engine, "engine_disposed", lambda _: self._close_idle())
+
+    @property
+    def held(self) -> bool:
+        """Whether this process has the lock."""
+        return self._lock is not None
+
+    @property
+    def name(self) -> str:
+        """The file's path."""
+        return str(self.path)
+
+    def open(self, *, exclusive: bool) -> None:
+        """Lock it, unless not `exclusive`; AlreadyRunningError, SchemaError for another's file."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.resolve()
+        if self._file.exists() and is_foreign(self._file):
+            raise SchemaError(foreign(self.path))
+        if exclusive:
+            self._lock = lock(self.path)
+
+    def load_key(self) -> bytes:
+        """The key in the file beside it, made on first use."""
+        return load_key(key_path(self.path))
+
+    def prepare(self) -> None:
+        """Make the file."""
+        create(self._file)
+
+    @contextmanager
+    def migrating(self) -> Iterator[None]:
+        """The lock holds off others already."""
+        yield
+
+    def lacks_table(self, error: Exception) -> bool:
+        """Whether SQLite says so."""
+        orig = getattr(error, "orig", None)
+        return isinstance(error, OperationalError) and "no such table" in str(orig)
+
+    def copy_before(self, revision: str) -> None:
+        """A copy of the file beside it."""
+        copy_to(self.engine, self.path.with_name(f"{self.path.name}.before-{revision}"))
+
+    def append_only(self) -> list[str]:
+        """Triggers."""
+        return append_only_triggers()
+
+    def not_append_only(self) -> list[str]:
+        """Their end: a table that another one's trigger reads cannot be made anew."""
+        return without_triggers()
+
+    def settle(self) -> None:
+        """Let nobody but their owner read the files."""
+        make_private(self._file)
+
+    def head_note(self, chain: Chain) -> HeadFile:
+        """The head file beside it."""
+        return HeadFile(head_path(self.path), chain)
+
+    def begin(
+        self, trace: Trace | None, chain: Chain, *, writes: bool, durable: bool
+    ) -> Transaction:
+        """Begin at once where it `writes`, so that reading first never fails later."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self.engine.raw_connection()
+        try:
+            if writes:
+                raw: Any = connection.driver_connection
+                wait_for_the_disk(raw, wait=durable)
+            tx = Transaction(
+                connection,
+                self._idle.append,
+                self.engine.dialect,
+                trace,
+                chain,
+                writes=writes,
+                durable=durable,
+            )
+            tx.command("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
+        except BaseException:
+            connection.close()
+            raise
+        return tx
+
+    def _close_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def sync(self) -> None:
+        """Have the log on the disk."""
+        sync(self._file)
+
+    def close(self) -> None:
+        """Give back connections and the lock."""
+        self._close_idle()
+        self.engine.dispose()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def foreign(path: Path) -> str:
+    """What to say of another application's file."""
+    return f"{path} is the database of another application; name one of its own in DATABASE_URL"
 
 
 def is_foreign(path: Path) -> bool:

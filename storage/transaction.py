@@ -72,13 +72,13 @@ class Transaction:
         "_before",
         "_connection",
         "_give_back",
-        "_raw",
         "_trace",
         "appended",
         "chain",
         "dialect",
         "durable",
         "head",
+        "raw",
         "writes",
     )
 
@@ -93,18 +93,31 @@ class Transaction:
         writes: bool,
         durable: bool,
     ) -> None:
-        """Use that connection, and `give_back` at the end.
+        """Use that connection to SQLite, and `give_back` at the end.
 
         `durable`: whether its commit waits for the disk.
         """
         self._connection, self._give_back = connection, give_back
-        raw: Any = connection.driver_connection
-        self._raw = raw
+        self._begin_with(
+            connection.driver_connection, dialect, trace, chain, writes=writes, durable=durable
+        )
+        self._before = self.raw.total_changes
+
+    def _begin_with(
+        self,
+        raw: Any,
+        dialect: Dialect,
+        trace: Trace | None,
+        chain: Chain,
+        *,
+        writes: bool,
+        durable: bool,
+    ) -> None:
+        self.raw = raw  # the driver's own connection
         self._trace = trace
         self.chain = chain
         self.head: Head | None = None  # how far the audit has come, once that was asked
         self.appended: list[Appended] = []  # what of the audit the log is to tell
-        self._before = raw.total_changes
         self.dialect = dialect
         self.writes = writes
         self.durable = durable
@@ -120,20 +133,16 @@ class Transaction:
             else:
                 self._undo()
         finally:
-            if self._raw.in_transaction:  # neither committed nor rolled back: nobody's any more
-                self._connection.close()
-            else:
-                self._give_back(self._connection)
-
-    @property
-    def raw(self) -> Any:
-        """The driver's own connection: for what no statement of SQLAlchemy's can say."""
-        return self._raw
+            self._release()
 
     @property
     def changed(self) -> bool:
         """Whether it has changed any row."""
-        return bool(self._raw.total_changes != self._before)
+        return bool(self.raw.total_changes != self._before)
+
+    def overwrite(self) -> None:
+        """What is emptied or deleted from now on leaves no trace in the file."""
+        self.exec_driver_sql("PRAGMA secure_delete=ON")
 
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Any] | None = None
@@ -172,7 +181,7 @@ class Transaction:
     def command(self, sql: str) -> None:
         """Run BEGIN, COMMIT or ROLLBACK."""
         try:
-            self._raw.execute(sql)
+            self.raw.execute(sql)
         except Exception as error:
             raise driver_error(error, self.dialect, sql, ()) from error
 
@@ -188,17 +197,29 @@ class Transaction:
             self._trace.committed(self)
 
     def _undo(self) -> None:
-        if self._raw.in_transaction:  # SQLite ends a transaction by itself when the disk is full
+        if self._is_open():  # SQLite ends a transaction by itself when the disk is full
             self.command("ROLLBACK")
+
+    def _is_open(self) -> bool:
+        return bool(self.raw.in_transaction)
+
+    def _release(self) -> None:
+        if self._is_open():  # neither committed nor rolled back: nobody's any more
+            self._connection.close()
+        else:
+            self._give_back(self._connection)
 
     def _run(self, sql: str, values: Any) -> tuple[list[Row], int]:
         if self._trace is not None:
             self._trace.running(sql, values)
         try:
-            cursor = self._raw.execute(sql, values)
-            return cursor.fetchall(), cursor.rowcount  # no rows for what returns none
+            return self._fetch(sql, values)
         except Exception as error:
             raise driver_error(error, self.dialect, sql, values) from error
+
+    def _fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
+        cursor = self.raw.execute(sql, values)
+        return cursor.fetchall(), cursor.rowcount  # no rows for what returns none
 
 
 def rows(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from storage.store import Store
-from tests.new_database import new_database
+from tests.records import store_of
 
 gc.disable()  # while everything is imported, of which nothing is garbage
 settings.register_profile("few", max_examples=15, deadline=None)  # none fails by a slow machine
@@ -34,8 +34,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """A fresh database in a file, opened as the product opens it."""
-    new_database(tmp_path / "countersign.db")
-    opened = Store(f"sqlite:///{tmp_path}/countersign.db").open()
+    """A fresh record, opened as the product opens it."""
+    opened = store_of(tmp_path / "countersign.db").open()
     yield opened
     opened.close()

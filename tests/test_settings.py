@@ -145,7 +145,7 @@ def test_everything_missing_is_said() -> None:
         ("SLACK_API_URL", f"https://ana:{SECRET}@slack.com/api/"),
         ("SLACK_API_URL", f"http://[{SECRET}"),
         ("OPENAI_BASE_URL", f"file:///{SECRET}"),
-        ("DATABASE_URL", f"postgresql://ana:{SECRET}@db/countersign"),
+        ("DATABASE_URL", f"postgresql://ana:{SECRET}@db"),
         ("DATABASE_URL", "sqlite://"),
         ("DATABASE_URL", "sqlite:///:memory:"),
         ("DATABASE_URL", "sqlite:///folder/"),

@@ -140,7 +140,7 @@ def _unseen(found: ReadOnlyCore, arguments: argparse.Namespace, sums: bool) -> l
     lines = []
     if found.no_slack:
         lines.append(f"{found.no_slack}: nobody and nothing was looked up.")
-    if found.no_record and (sums or found.store.path.exists()):
+    if found.no_record and (sums or found.store.is_there()):
         lines.append(f"The record was not read: {found.no_record}.")
     elif not (found.no_record or found.authority.team):
         lines.append(

@@ -26,6 +26,7 @@ from bot.config.limits import Limits
 from bot.config.mistakes import SettingsError
 from bot.config.watching import Watching
 from bot.tools.database.config import Database, DatabasesError, read_databases
+from storage.address import is_shared, local_path, server_address
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
 
@@ -71,7 +72,9 @@ class Settings(Connection, Limits, Keeping, Watching):
     database_url: str = Field(
         "sqlite:///countersign.db",
         title="DATABASE_URL",
-        description="Where the record is kept: sqlite:///file (relative) or sqlite:////folder/file.",
+        repr=False,  # a password may be in it
+        description="Where the record is kept: sqlite:///file (relative), sqlite:////folder/file, "
+        "or postgresql://user:password@host/database.",
     )
     key: SecretStr | None = Field(
         None,
@@ -206,8 +209,13 @@ class Settings(Connection, Limits, Keeping, Watching):
 
     @property
     def database_path(self) -> Path:
-        """The SQLite file of `database_url`."""
-        return Path(self.database_url.removeprefix("sqlite:///"))
+        """The SQLite file of `database_url`; with a server, what its sockets are named after."""
+        return local_path(self.database_url)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the record is on a server, where several processes may write it."""
+        return is_shared(self.database_url)
 
     @field_validator("openai_api_key")
     @classmethod
@@ -239,8 +247,10 @@ class Settings(Connection, Limits, Keeping, Watching):
     @field_validator("database_url")
     @classmethod
     def _database(cls, value: str) -> str:
+        if is_shared(value):
+            return server_address(value)
         if not value.startswith("sqlite:"):
-            raise ValueError("only SQLite files are supported so far")
+            raise ValueError("it is neither an SQLite file nor a database of PostgreSQL")
         if not re.fullmatch(r"sqlite:///[^?#\x00]*[^?#/\x00]", value) or ":memory:" in value:
             raise ValueError("it names no file, so nothing would outlive a restart")
         return value

@@ -6,6 +6,7 @@ bot's own: the socket beside the database is its.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import time
@@ -111,6 +112,9 @@ def request(
 
 def _database() -> str:
     url = os.environ.get("DATABASE_URL", "sqlite:///countersign.db")
+    if url.startswith("postgres"):  # as `storage.address.local_path` has it
+        address = f"postgresql://{url.partition('://')[2]}"
+        return f"countersign-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
     return url.removeprefix("sqlite:///")
 
 

@@ -1,7 +1,8 @@
-"""Alembic's entry: runs on the engine the store hands over, with foreign keys off meanwhile.
+"""Alembic's entry: runs on the engine the store hands over, with SQLite's foreign keys off
+meanwhile.
 
-Batch changes drop and recreate tables; with foreign keys on, that would cascade into every child
-row.
+Batch changes drop and recreate tables there; with foreign keys on, that would cascade into every
+child row.
 """
 
 from typing import Any
@@ -18,12 +19,12 @@ with engine.connect() as connection:
         raw.execute("PRAGMA foreign_keys=OFF")
     context.configure(connection=connection, render_as_batch=True, transactional_ddl=True)
     with context.begin_transaction():
-        for statement in context.config.attributes["beforehand"] if sqlite else ():
+        for statement in context.config.attributes["beforehand"]:
             connection.exec_driver_sql(statement)
         context.run_migrations()
+        for statement in context.config.attributes["afterwards"]:
+            connection.exec_driver_sql(statement)
         if sqlite:
-            for statement in context.config.attributes["afterwards"]:
-                connection.exec_driver_sql(statement)
             broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
             if broken:
                 raise RuntimeError(f"the migration would leave dangling rows: {broken[:5]}")

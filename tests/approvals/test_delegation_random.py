@@ -21,7 +21,7 @@ from storage.delegations import Delegation
 from storage.models import Call, Revision, Run
 from storage.states import Verb
 from storage.store import Store
-from tests.new_database import new_database
+from tests.records import store_of
 from tests.runs.fakes import ANA, BEN, CLEO, DAN, EVE, GUS, ZOE, FakeDirectory, StillClock
 from tests.storage.builders import AT, HOUR, TEAM, seed
 
@@ -64,8 +64,7 @@ class World(NamedTuple):
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One database for all examples: each has a call, and delegations, of its own."""
     folder: Path = tmp_path_factory.mktemp("delegations")
-    new_database(folder / "countersign.db")
-    store = Store(f"sqlite:///{folder}/countersign.db").open()
+    store = store_of(folder / "countersign.db").open()
     yield World(store, Permissions(store, StillClock(), Authority(FakeDirectory(), TEAM)))
     store.close()
 

@@ -10,9 +10,8 @@ import pytest
 from bot.sandbox.server import Sandbox
 from storage import modes
 from storage.states import Mode
-from storage.store import Store
 from tests.explain.test_explain import BIG, folder, said, server, slack
-from tests.new_database import new_database
+from tests.records import settings_of, store_of
 
 __all__ = ["folder", "server", "slack"]
 
@@ -47,10 +46,9 @@ def test_the_mode_of_a_channel_at_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A channel's mode is told here as well, where the record can be read."""
-    url = f"sqlite:///{folder / 'countersign.db'}"
-    new_database(folder / "countersign.db")
-    monkeypatch.setenv("DATABASE_URL", url)
-    store = Store(url).open()
+    for name, value in settings_of(folder / "countersign.db").items():
+        monkeypatch.setenv(name, value)
+    store = store_of(folder / "countersign.db").open()
     with store.write() as tx:
         at = datetime(2026, 11, 2, 12, tzinfo=UTC)
         modes.switch(tx, "T0SANDBOX", "C0SUPPORT", Mode.OBSERVE, "UBEN00001", at=at)

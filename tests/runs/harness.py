@@ -23,9 +23,8 @@ from bot.tools import ToolContext, ToolError
 from storage import calls, inbox, outbox, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus
-from storage.store import Store
 from storage.transaction import Transaction, rows
-from tests.new_database import new_database
+from tests.records import store_of
 from tests.runs.fakes import ANA, BEN, BOT, FakeDirectory, Note, StillClock, make_core, make_tools
 from tests.storage.builders import TEAM, click
 
@@ -156,14 +155,12 @@ class LoopHarness:
         self.returned = ""  # by each effect; "": what it was given
         self.number = 0
         self.over: list[str] = []  # runs that a start has shown to be over
-        if not path.exists():
-            new_database(path)
-        self.store = Store(f"sqlite:///{path}")
+        self.store = store_of(path)
         self.start()
 
     def start(self) -> None:
         """A new process takes up the database."""
-        self.store = Store(f"sqlite:///{self.path}").open()
+        self.store = store_of(self.path).open()
         tools = make_tools(self._act)
         self.core = make_core(self.store, self.clock, self.directory, tools, **self.limits)
         quiet: Any = SilentThread(self)

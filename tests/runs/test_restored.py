@@ -162,7 +162,7 @@ def test_an_ordinary_start_asks_nothing_again(harness: LoopHarness) -> None:
     asked(harness)
     harness.stop()
     harness.start()
-    lock: Any = harness.store._lock
+    lock: Any = harness.store.database._lock
     lock.close()  # as the end of the process does; nothing else is closed
     harness.start()
     assert (restored(harness), harness.all()[1][0].revision) == (0, 1)

@@ -15,10 +15,10 @@ from sqlmodel import SQLModel
 import storage.migrations
 from bot.agent import outputs
 from storage import audit, decisions, resolutions, runs
+from storage.append_only import APPEND_ONLY
 from storage.contacts import Contact
 from storage.delegations import Delegation
 from storage.outcomes import Applied, Decided
-from storage.sqlite import APPEND_ONLY
 from storage.store import SchemaError, Store, migrate
 from tests.storage.builders import AT, ONE, C, R, Seeded, seed
 

@@ -14,11 +14,11 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from storage import audit, purge, runs
+from storage.append_only import APPEND_ONLY, EMPTIED
 from storage.columns import values
 from storage.delegations import Delegation
 from storage.examination import Examined, examine
 from storage.models import Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run, Vote
-from storage.sqlite import APPEND_ONLY, EMPTIED
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transaction import insert_into, rows

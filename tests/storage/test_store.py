@@ -41,11 +41,11 @@ def keep(store: Store, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["sqlite://", "sqlite:///:memory:", "postgresql://u@h/d", "mysql://u@h/d"]
+    "url", ["sqlite://", "sqlite:///:memory:", "mysql://u@h/d", "countersign.db"]
 )
-def test_only_a_file_will_do(url: str) -> None:
-    """A database that would not outlive the process, or that is not SQLite, is refused."""
-    with pytest.raises(ValueError, match="SQLite file"):
+def test_only_a_file_or_a_server_will_do(url: str) -> None:
+    """A database that would not outlive the process, or of a third kind, is refused."""
+    with pytest.raises(ValueError, match=r"SQLite file, .* or a database of PostgreSQL"):
         Store(url)
 
 

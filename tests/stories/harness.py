@@ -29,7 +29,7 @@ from storage import endings
 from storage.models import Audit, Call, Run
 from storage.states import RUN_OPEN
 from storage.transaction import rows
-from tests.new_database import new_database
+from tests.records import settings_of
 from tests.stories.messages import action_ids, words
 from tests.stories.over_http import asked_at
 
@@ -67,8 +67,6 @@ class Harness:
         self.planner.start()
         self.shop = Shop(folder / "shop.db")
         self.shop.create()
-        if not (database := folder / "countersign.db").exists():
-            new_database(database)
         self.extra = settings
         self.limits: dict[str, int] = {}  # limits below what the settings may say
         self.start()
@@ -85,7 +83,7 @@ class Harness:
                 "SLACK_API_URL": self.slack.api_url,
                 "OPENAI_API_KEY": "sk-offline-offline-offline",
                 "OPENAI_BASE_URL": self.planner.url,
-                "DATABASE_URL": f"sqlite:///{self.folder / 'countersign.db'}",
+                **settings_of(self.folder / "countersign.db"),
                 "COUNTERSIGN_POLICY": str(policy),
                 "COUNTERSIGN_SHOP": str(self.folder / "shop.db"),
                 "COUNTERSIGN_MODEL_BACKOFF": "0.05",

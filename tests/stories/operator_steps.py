@@ -11,6 +11,7 @@ import pytest
 from bot.cli.main import main
 from bot.terminal.wire import socket_path
 from storage.states import CallStatus
+from tests.records import settings_of
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import POLICY as DEMO
 from tests.stories.harness import SUPPORT, Harness
@@ -70,7 +71,7 @@ def environment(harness: Harness) -> dict[str, str]:
         "SLACK_BOT_TOKEN": harness.slack.bot_token,
         "SLACK_APP_TOKEN": harness.slack.app_token,
         "SLACK_API_URL": harness.slack.api_url,
-        "DATABASE_URL": f"sqlite:///{harness.folder / 'countersign.db'}",
+        **settings_of(harness.folder / "countersign.db"),
         "COUNTERSIGN_POLICY": str(harness.folder / "policy.toml"),
         "COUNTERSIGN_SHOP": str(harness.folder / "shop.db"),
         "COUNTERSIGN_TOOLS": TOOLS,

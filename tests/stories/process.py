@@ -14,9 +14,8 @@ from bot.cli.main import main
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from storage.models import Call, Run
-from storage.store import Store
 from storage.transaction import rows
-from tests.new_database import new_database
+from tests.records import settings_of, store_of
 
 # What forks the bot is a process that has imported it, and has done nothing else.
 FORKS = get_context("forkserver")
@@ -49,7 +48,6 @@ class BotProcess:
     def __init__(self, folder: Path, slack: Sandbox, planner: Planner) -> None:
         self.folder, self.slack, self.planner = folder, slack, planner
         (folder / "policy.toml").write_text(POLICY)
-        new_database(folder / "countersign.db")
         self.process: BaseProcess | None = None
         self._before: dict[str, int] = {}  # how much of each there was before this story
 
@@ -68,7 +66,7 @@ class BotProcess:
             "SLACK_API_URL": self.slack.api_url,
             "OPENAI_API_KEY": "sk-offline-offline-offline",
             "OPENAI_BASE_URL": self.planner.url,
-            "DATABASE_URL": f"sqlite:///{self.folder / 'countersign.db'}",
+            **settings_of(self.folder / "countersign.db"),
             "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
             "COUNTERSIGN_TOOLS": "tests.stories.crash_tools",
             "COUNTERSIGN_MODEL_BACKOFF": "0.05",
@@ -94,7 +92,7 @@ class BotProcess:
 
     def rows(self, model: type[Call] | type[Run]) -> list[object]:
         """Rows of its database, read from outside."""
-        store = Store(f"sqlite:///{self.folder / 'countersign.db'}")
+        store = store_of(self.folder / "countersign.db")
         try:
             with store.read() as tx:
                 found = list(rows(tx, model, select(model).order_by(model.created_at)))

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from sqlalchemy.exc import DBAPIError
+
 from bot import signing_key
 from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
@@ -21,12 +23,13 @@ from bot.config.settings import Settings
 from bot.surfaces.found import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
 from bot.watch.watchers import METRICS, TRACES, is_installed, missing
+from storage import calls
 from storage.chain import key_id
 from storage.digest import KeyFileError, key_path, read_key
-from storage.migrations import known
+from storage.migrations import SchemaError, known
 from storage.reading import ReadOnly
-from storage.sqlite import is_foreign
-from storage.store import foreign, version
+from storage.sqlite import foreign, is_foreign
+from storage.store import version
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
@@ -60,7 +63,10 @@ def _with(added: list[str]) -> str:
 
 
 def check_database(settings: Settings) -> Iterator[Check]:
-    """Whether the SQLite file is sound and can be written, and its disk has room."""
+    """Whether the record is sound and can be written, and its disk has room."""
+    if settings.is_shared:
+        yield from _on_a_server(settings)
+        return
     path = settings.database_path.absolute()
     folder = next(each for each in path.parents if each.exists())
     if path.exists():
@@ -74,6 +80,37 @@ def check_database(settings: Settings) -> Iterator[Check]:
         yield ok("disk", text)
     else:
         yield (fail if room < ROOM_FAIL else warn)("disk", text, "Make room")
+
+
+def _on_a_server(settings: Settings) -> Iterator[Check]:
+    """Whether the server answers and its database will do; the lock of writers is left alone."""
+    store = ReadOnly(settings.database_url)
+    name = store.database.name
+    try:
+        store.database.open(exclusive=False)
+        schema = version(store)
+        with store.read() as tx:
+            waiting = calls.open_by_key(tx) if schema in known() else {}
+    except SchemaError as error:
+        yield fail("database", str(error))
+        return
+    except DBAPIError as error:
+        remedy = "See that the server runs, and that the role in DATABASE_URL may use the database"
+        yield fail("database", f"{name}: {str(error.orig).strip()}", remedy)
+        return
+    finally:
+        store.close()
+    if schema is not None and schema not in known():
+        text = f"{name} was written by a newer Countersign (schema {schema})"
+        yield fail("database", text, "Upgrade this one")
+    else:
+        yield ok("database", f"{name} answers")
+    if settings.key is None:
+        yield fail("key", "COUNTERSIGN_KEY is not set", "Set it, the same for every process")
+        return
+    mine = key_id(settings.key.get_secret_value().encode())
+    for each in signing_key.strangers(waiting, mine, settings.lost_key, store.path):
+        yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
 def _makeable(path: Path, folder: Path) -> Check:

@@ -36,7 +36,7 @@ def usual_requesters(settings: Settings, now: datetime) -> Usual:
 
     Nothing where the record cannot be read.
     """
-    store, found = ReadOnly(settings.database_path), Usual()
+    store, found = ReadOnly(settings.database_url), Usual()
     if store.trouble():
         return found
     try:

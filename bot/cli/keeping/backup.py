@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Back up, read it again and say what is in it; 1 where nothing was backed up, or not sound."""
     settings, path = Settings.load(os.environ, DOTENV, reading=True), arguments.file
-    with closing(ReadOnly(settings.database_path)) as store:
+    with closing(ReadOnly(settings.database_url)) as store:
         if trouble := store.trouble():
             return complain(f"Nothing was backed up: {trouble}.")
         try:

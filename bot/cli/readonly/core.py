@@ -109,7 +109,7 @@ def _make(
         read_policy(policy)  # before the settings: its own complaint is the better one
     settings = Settings.load(environ, dotenv_path, reading=True)
     client = make_client(settings) if settings.slack_bot_token.get_secret_value() else None
-    store = ReadOnly(settings.database_path)
+    store = ReadOnly(settings.database_url)
     no_record = store.trouble()
     identity, no_slack = _identity(client) if client else (None, "Slack is not configured")
     if identity is None:

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if chosen and arguments.what != "export":
         raise UsageError("--format, --since and --until are for `audit export`")
     settings = Settings.load(os.environ, DOTENV, reading=True)
-    store = ReadOnly(settings.database_path)
+    store = ReadOnly(settings.database_url)
     if trouble := store.trouble():
         return complain(f"The record cannot be read: {trouble}.")
     match arguments.what:
@@ -77,12 +77,20 @@ def _verify(settings: Settings, store: ReadOnly) -> int:
     """Say whether nothing was changed, taken away or put in."""
     try:
         given = settings.key and settings.key.get_secret_value().encode()
+        if store.shared and not given:
+            raise ValueError("COUNTERSIGN_KEY must be set")
         chain = Chain(given or read_key(key_path(store.path)))
     except (OSError, ValueError) as error:
         return complain(f"Without its key the record cannot be checked: {error}.")
-    noted = HeadFile(head_path(store.path), chain).read()  # before the rows: it is never ahead
+    noted = None  # else before the rows: it is never ahead
+    if not store.shared:
+        noted = HeadFile(head_path(store.path), chain).read()
     with store.read() as tx:
-        found = examine(tx, chain, noted)
+        found = examine(tx, chain, noted, has_note=not store.shared)
+    if store.shared:
+        say(
+            "Note: no file beside it says how far it had come: compare the last seal with a copy's."
+        )
     for each in found.remarks:
         say(f"Note: {each}.")
     for each in found.problems:

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"--older-than is {LEAST}d or more: rules may count what was done that long ago"
         )
     settings, clock = Settings.load(os.environ, DOTENV, reading=True), SystemClock()
-    if not settings.database_path.is_file():
+    if not (settings.is_shared or settings.database_path.is_file()):
         return complain(f"There is nothing to purge: no database at {settings.database_path}.")
     store = open_store(settings, clock.now(), lambda: "")
     try:

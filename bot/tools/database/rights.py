@@ -24,6 +24,11 @@ _TOO_MUCH = f"""
             'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program',
             'pg_signal_backend', 'pg_read_all_data', 'pg_write_all_data', 'pg_read_all_stats',
             'pg_monitor'))"""
+_RECORD = f"""
+    SELECT 1 FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
+    WHERE n.nspname = 'countersign' AND c.relname = 'audit' AND EXISTS (
+        SELECT FROM pg_catalog.pg_roles r WHERE {_ROLES}
+            AND pg_catalog.has_schema_privilege(r.oid, n.oid, 'USAGE'))"""
 _OURS = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
 _COLUMNS = f"""
     SELECT c.oid::int8, a.attnum::int, n.nspname::text, c.relname::text, a.attname::text,
@@ -94,6 +99,11 @@ def refuse_rights(raw: psycopg.Connection[Any], database: Database) -> None:
         raise RightsError(
             f"the role may do too much ({found[0]}): the database tools need one that is no "
             "superuser, reads no server files, runs no programs and goes past no row security"
+        )
+    if raw.execute(_RECORD).fetchone():
+        raise RightsError(
+            "the role can reach Countersign's own record, which is kept there: no tool may",
+            ("REVOKE ALL ON SCHEMA countersign FROM PUBLIC, CURRENT_ROLE",),
         )
     relations = _relations(raw)
     secret = _secret(raw, relations, database)

@@ -5,7 +5,6 @@ grants, modes, audit, outbox, contacts, delegations, copies.
 import sqlalchemy as sa
 from alembic import op
 
-from storage import sqlite
 from storage.migrations import lasting, people
 
 revision = "0001"
@@ -13,7 +12,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Create everything, and make the append-only tables refuse update and delete."""
+    """Create everything; that some tables only grow comes after every migration."""
     for create in (
         _run,
         _plan,
@@ -33,9 +32,6 @@ def upgrade() -> None:
         lasting.copied,
     ):
         create()
-    if op.get_bind().dialect.name == "sqlite":
-        for statement in sqlite.append_only_triggers():
-            op.execute(statement)
 
 
 def _run() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres_server import Server, binaries, serve
 from tests.tools.database.harness import World, postgres_world, prepare_server, sqlite_world
-from tests.tools.database.postgres_server import Server, binaries, serve
 
 
 @pytest.fixture(scope="session")

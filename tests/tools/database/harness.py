@@ -16,8 +16,8 @@ from bot.tools.database.sources import sources_of
 from bot.tools.database.sql import Dialect
 from bot.tools.database.sql.statement import Statement, parse
 from bot.tools.database.tools import local_tools
+from tests.postgres_server import Server
 from tests.tools import Tools, context, use
-from tests.tools.database.postgres_server import Server
 
 SCHEMA = """
 CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT NOT NULL, email TEXT);

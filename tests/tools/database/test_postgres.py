@@ -12,9 +12,9 @@ import pytest
 
 from bot.tools import ToolError
 from bot.tools.runner import Lost, Refused, run_tool
+from tests.postgres_server import Server
 from tests.tools import context
 from tests.tools.database.harness import World, described
-from tests.tools.database.postgres_server import Server
 from tests.tools.database.relay import cut_line
 
 

@@ -17,12 +17,12 @@ import pytest
 from bot.tools.registration import REASON_FIELD
 from storage.models import Audit
 from storage.states import CallStatus
+from tests.postgres_server import binaries
 from tests.stories.harness import POLICY, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import all_sent, ask, menu, now_at, open_modal, told, typed
 from tests.tools.database import harness as databases
 from tests.tools.database.harness import SECRET, VALUES
-from tests.tools.database.postgres_server import binaries
 
 MANY = (
     "INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS c, heap AS d, "

@@ -86,7 +86,7 @@ def serve(programs: Path) -> Iterator[Server]:
         run(str(programs / "initdb"), *how)
         options = (
             f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off -c "
-            "max_connections=30"
+            "max_connections=100"
         )
         run(*control, "-l", str(folder / "log"), "-o", options, "start")
         try:

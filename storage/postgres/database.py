@@ -1,0 +1,206 @@
+"""One database on a PostgreSQL server, which any number of processes write.
+
+Whoever writes takes one lock of the whole database with its first word. So what is read in a
+transaction that writes is still so when it is committed, in every process: a second code path for
+several processes is not needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from storage.chain import Chain
+from storage.digest import KeyFileError
+from storage.migrations import SchemaError
+from storage.postgres import triggers
+from storage.postgres.session import LOCKS, MIGRATING, READ, SCHEMA, WRITE, ServerSession, connect
+from storage.postgres.transaction import PostgresTransaction
+from storage.statement import driver_error
+from storage.transaction import Trace
+
+OLDEST = 13  # the version of PostgreSQL that is needed
+DOUBT = 10.0  # seconds in which the fate of a commit is asked for
+
+
+class PostgresDatabase:
+    """One database on a server, which any number of processes write."""
+
+    shared = True
+    held = False  # no process has it alone
+
+    def __init__(self, url: URL, path: Path) -> None:
+        """The database that `url` names; nobody is asked yet.
+
+        `path`: after which the sockets on this machine are named.
+        """
+        url = url.set(drivername="postgresql+psycopg")
+        self._url = url
+        self.path = path
+        self.engine: Engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
+        event.listen(self.engine, "connect", _begin_session)
+        self._idle: list[ServerSession] = []
+
+    @property
+    def name(self) -> str:
+        """The address without its password and options."""
+        return self._url.set(query={}).render_as_string(hide_password=True)
+
+    def open(self, *, exclusive: bool) -> None:
+        """See that the server will do, and that there is a schema for our tables.
+
+        Raises SchemaError where it will not.
+        """
+        with self._session() as session:
+            found = session.ask(
+                "SELECT current_setting('server_version_num'), getdatabaseencoding()"
+            )
+            version, encoding = int(found[0][0]) // 10_000, found[0][1]
+            if version < OLDEST:
+                raise SchemaError(
+                    f"{self.name} is PostgreSQL {version}; Countersign needs {OLDEST} or newer"
+                )
+            if encoding != "UTF8":
+                raise SchemaError(f"{self.name} holds {encoding}; Countersign needs UTF8")
+
+    def load_key(self) -> bytes:
+        """None is kept beside it: all processes share the one of the settings."""
+        raise KeyFileError(
+            "with PostgreSQL COUNTERSIGN_KEY must be set, the same for every process"
+        )
+
+    def prepare(self) -> None:
+        """Make the schema, unless there is one."""
+        with self._session() as session:
+            if not session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,)):
+                with self.migrating():
+                    session.do(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+
+    @contextmanager
+    def migrating(self) -> Iterator[None]:
+        """Hold the lock of those who change the schema; others wait for it as long as it takes."""
+        with self._session() as session:
+            session.do("SET lock_timeout TO 0; SET statement_timeout TO 0")
+            session.do(f"SELECT pg_advisory_lock({LOCKS}, {MIGRATING})")
+            try:
+                yield
+            finally:
+                session.close()  # which gives the lock back, in whatever state it is
+
+    def lacks_table(self, error: Exception) -> bool:
+        """Whether PostgreSQL says so."""
+        return isinstance(getattr(error, "orig", None), psycopg.errors.UndefinedTable)
+
+    def copy_before(self, revision: str) -> None:
+        """Nothing: a migration is one transaction, and copies are the server's to keep."""
+
+    def append_only(self) -> list[str]:
+        """Triggers, and what they call."""
+        return triggers.made()
+
+    def not_append_only(self) -> list[str]:
+        """Their end."""
+        return triggers.dropped()
+
+    def settle(self) -> None:
+        """Nothing is left to do."""
+
+    def head_note(self, chain: Chain) -> None:
+        """Nowhere: a file on one machine could not follow what others write."""
+
+    def begin(
+        self, trace: Trace | None, chain: Chain, *, writes: bool, durable: bool
+    ) -> PostgresTransaction:
+        """Begin; who `writes` first waits for those who do."""
+        session = self._begun(WRITE if writes else READ)
+        dialect = self.engine.dialect
+        return PostgresTransaction(
+            session, self._give_back, self._was_committed, dialect, trace, chain, writes=writes
+        )
+
+    def _begun(self, begin: str) -> ServerSession:
+        """A session in a transaction; one that the server has ended meanwhile is passed over."""
+        while True:
+            kept = bool(self._idle)
+            try:
+                session = self._idle.pop() if kept else self._connected()
+            except IndexError:  # another thread was faster
+                continue
+            try:
+                session.begin(begin)
+            except psycopg.Error as error:
+                ended = session.is_broken
+                session.close()
+                if not (kept and ended):
+                    raise driver_error(error, self.engine.dialect, begin, ()) from error
+            except BaseException:
+                session.close()
+                raise
+            else:
+                return session
+
+    def _connected(self) -> ServerSession:
+        """A new session; DBAPIError where the server cannot be reached."""
+        _, given = self.engine.dialect.create_connect_args(self._url)
+        try:
+            return connect(**given)
+        except psycopg.Error as error:
+            raise driver_error(error, self.engine.dialect, "connect", ()) from error
+
+    @contextmanager
+    def _session(self) -> Iterator[ServerSession]:
+        """A session of one's own, outside a transaction."""
+        session = self._connected()
+        try:
+            yield session
+        except psycopg.Error as error:
+            raise driver_error(error, self.engine.dialect, "", ()) from error
+        finally:
+            session.close()
+
+    def _give_back(self, session: ServerSession) -> None:
+        """Keep a session for the next transaction, unless it stopped amid one."""
+        if session.status is TransactionStatus.IDLE:
+            self._idle.append(session)
+        else:
+            session.close()
+
+    def _was_committed(self, number: str) -> bool:
+        """Whether that transaction was, whose session ended before it could say so.
+
+        Raises DBAPIError where the server cannot be reached for too long.
+        """
+        until = time.monotonic() + DOUBT
+        while True:
+            with suppress(DBAPIError), self._session() as session:
+                found = session.ask("SELECT pg_xact_status(%s::xid8)", (number,))[0][0]
+                if found != "in progress":
+                    return bool(found == "committed")
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.1)
+
+    def sync(self) -> None:
+        """Nothing: every commit waits for the disk."""
+
+    def close(self) -> None:
+        """Give back the sessions."""
+        idle, self._idle = self._idle, []
+        for session in idle:
+            session.close()
+        self.engine.dispose()
+
+
+def _begin_session(connection: psycopg.Connection[Any], _record: object) -> None:
+    """SQLAlchemy's own connections, which migrate, look into our schema as well."""
+    connection.execute(f"SET search_path TO {SCHEMA}")
+    connection.commit()

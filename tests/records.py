@@ -1,0 +1,69 @@
+"""Where a test's record is kept: in a file, or with COUNTERSIGN_TEST_RECORD=postgresql on a server
+of the tests' own. It is as its first start leaves it, made once in a process: migrations take long.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from storage.store import Store
+from tests.postgres_server import Server, binaries, serve
+
+ON_A_SERVER = os.environ.get("COUNTERSIGN_TEST_RECORD") == "postgresql"
+KEY = "of-the-tests-and-of-nobody-else-at-all"
+_ends = ExitStack()
+atexit.register(_ends.close)
+
+
+def new_record(path: Path) -> str:
+    """The address of the record for `path`, made as empty as there is unless it was before.
+
+    A file's key and all else are made when it is opened; on a server the key is KEY.
+    """
+    if ON_A_SERVER:
+        return _server().url(_database(path.absolute()), "owner")
+    if not path.exists():
+        shutil.copyfile(_migrated(), path)
+    return f"sqlite:///{path}"
+
+
+def settings_of(path: Path) -> dict[str, str]:
+    """The variables by which the bot finds the record for `path`."""
+    return {"DATABASE_URL": new_record(path)} | ({"COUNTERSIGN_KEY": KEY} if ON_A_SERVER else {})
+
+
+def store_of(path: Path) -> Store:
+    """The record for `path`, not yet open."""
+    return Store(new_record(path), key=KEY.encode() if ON_A_SERVER else None)
+
+
+@cache
+def _migrated() -> Path:
+    folder = _ends.enter_context(TemporaryDirectory(prefix="countersign-tests-"))
+    path = Path(folder) / "new.db"
+    Store(f"sqlite:///{path}").open().close()
+    return path
+
+
+@cache
+def _server() -> Server:
+    programs = binaries()
+    assert programs is not None, "PostgreSQL is not installed"
+    server = _ends.enter_context(serve(programs))
+    server.fresh("new")
+    Store(server.url("new", "owner"), key=KEY.encode()).open().close()
+    return server
+
+
+@cache
+def _database(path: Path) -> str:
+    name = f"t{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+    _server().fresh(name, "new")
+    return name
