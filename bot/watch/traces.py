@@ -18,11 +18,11 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from bot import __version__
 from bot.live import StepEnd
-from bot.watch.passages import Incident, Passage, Work
+from bot.watch.passages import Incident, Passage, Work, whose
 from storage.audit_log import Appended
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
@@ -90,6 +90,8 @@ class Traces:
     def heard(self, facts: Sequence[Appended]) -> None:
         """Send how long people were waited for, and the request itself once it is over."""
         for fact in facts:
+            if fact.event == "run.born" and fact.data.get("call"):
+                self._entrusted(fact)
             if fact.since is None:
                 continue
             told: dict[str, str | int] = {"countersign.call_id": fact.call_id}
@@ -118,6 +120,15 @@ class Traces:
         """Return None: they are sent."""
         return None
 
+    def _entrusted(self, fact: Appended) -> None:
+        """A sub-agent's run is a trace of its own, to which its parent's trace has a link."""
+        told: dict[str, str | int] = {"countersign.call_id": str(fact.data["call"])}
+        told["countersign.child_run_id"] = fact.run_id
+        parent, _ = whose()
+        if parent:
+            link = Link(_context(fact.run_id, _first(fact.run_id), is_remote=True))
+            self._send(parent, "entrusted", (fact.at, fact.at), told, links=[link])
+
     def _send(
         self,
         run_id: str,
@@ -129,18 +140,17 @@ class Traces:
         parent: int | None = None,
         kind: SpanKind = SpanKind.INTERNAL,
         is_bad: bool = False,
+        links: Sequence[Link] = (),
     ) -> None:
         """Put a span into the queue; `parent`: by itself the request's first, 0 for none."""
-        trace = trace_id(run_id)
         parent = _first(run_id) if parent is None else parent
-        above = SpanContext(trace, parent, is_remote=True, trace_flags=_SAMPLED) if parent else None
-        own = SpanContext(trace, number or _random(), is_remote=False, trace_flags=_SAMPLED)
         span = ReadableSpan(
             name,
-            own,
-            above,
+            _context(run_id, number or _random()),
+            _context(run_id, parent, is_remote=True) if parent else None,
             self._resource,
             {"countersign.run_id": run_id, **{key: each for key, each in told.items() if each}},
+            links=links,
             kind=kind,
             status=Status(StatusCode.ERROR if is_bad else StatusCode.UNSET),
             start_time=_nanoseconds(when[0]),
@@ -153,6 +163,10 @@ class Traces:
 def trace_id(run_id: str) -> int:
     """Return the id of the trace that a request is."""
     return int.from_bytes(hashlib.sha256(f"trace {run_id}".encode()).digest()[:16])
+
+
+def _context(run_id: str, number: int, *, is_remote: bool = False) -> SpanContext:
+    return SpanContext(trace_id(run_id), number, is_remote=is_remote, trace_flags=_SAMPLED)
 
 
 def _first(run_id: str) -> int:

@@ -11,10 +11,12 @@ pytest.importorskip("opentelemetry")
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from bot.sandbox.openai.server import Turn
 from bot.watch.traces import trace_id
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask, vote
+from tests.stories.sub_agents import AGENTS, approve, asked_for, child_of, first_of
 from tests.watch.collector import collector
 
 
@@ -69,6 +71,25 @@ def test_a_request_is_one_trace_from_click_to_tool(
     assert collected.services == {"countersign"}
     for unsaid in (words, "please", "All noted", "UANA", "UBEN", SUPPORT):
         assert unsaid.encode() not in collected.raw
+
+
+def test_a_sub_agent_is_a_trace_that_is_linked(
+    own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trace of who asked it has a link to the request that its run is."""
+    monkeypatch.setitem(os.environ, "OTEL_BSP_SCHEDULE_DELAY", "50")
+    with collector() as collected:
+        harness = own_harness([*FakeTools().tools, *AGENTS], COUNTERSIGN_TRACES=collected.url)
+        thread, card = asked_for(harness, "errand seven")
+        approve(harness, card, Turn(text="It is written."), Turn(text="Errand seven is written."))
+        harness.said(SUPPORT, thread, "Errand seven is written.")
+        harness.settle()
+        child = child_of(harness, thread)
+        spans = collected.spans(trace_id(first_of(harness, thread).id), "request")
+        [own] = [e for e in collected.spans(trace_id(child.id), "request") if e.name == "request"]
+    [entrusted] = [each for each in spans if each.name == "entrusted"]
+    [link] = entrusted.links
+    assert (link.trace_id, link.span_id) == (own.trace_id, own.span_id)
 
 
 def test_what_goes_wrong_is_marked(
