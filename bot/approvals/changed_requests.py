@@ -53,7 +53,9 @@ def changed(
         return _take_back(tx, run, asked, ts, at)
     if asked.status is DeliveryStatus.HELD:
         return Heeded(_before_it_was_read(tx, asked, after))
-    read = message_text(json.loads(asked.body)["event"], bot_user)
+    if (words := json.loads(asked.body).get("event")) is None:
+        return Heeded("the message was deleted before it was read")  # Slack told of that first
+    read = message_text(words, bot_user)
     old = message_text(before, bot_user) if before else read
     text = message_text(after, bot_user)
     if text == old:
