@@ -21,7 +21,6 @@ from bot.policy.evaluate import parse
 from bot.tools.people.question import ASK_PERSON
 from storage.models import Delivery
 from storage.states import DeliveryKind
-from tests.new_database import new_database
 from tests.proof.simulation.directory import SimDirectory
 from tests.proof.simulation.effects import Complaints, Effects
 from tests.proof.simulation.ending import all_is_well
@@ -33,6 +32,7 @@ from tests.proof.simulation.process import Process
 from tests.proof.simulation.record import Record
 from tests.proof.simulation.waiting import in_virtual_time
 from tests.proof.simulation.wire import Slack, Weather
+from tests.records import new_record
 from tests.runs.fakes import ANA, CLEO, DAN, make_tools
 
 MEMORY = Path("/dev/shm")  # where a disk costs nothing
@@ -67,7 +67,7 @@ class World:
         self.happened: Counter[str] = Counter()
         self._again: list[tuple[Delivery, int]] = []  # what Slack has yet to deliver once more
         terms = {parse(each.text).digest: each for each in POLICIES}
-        new_database(self.path)
+        new_record(self.path)
         self._set_policy(self.random.choice(POLICIES).text)
         self.record = Record(self.path, self.directory, terms)
         self.people = People(self.random, self.slack, self.record.is_open)
