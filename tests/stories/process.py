@@ -45,8 +45,9 @@ def _run(environ: dict[str, str], log: str) -> None:
 class BotProcess:
     """`countersign run` against a local Slack and planner."""
 
-    def __init__(self, folder: Path, slack: Sandbox, planner: Planner) -> None:
+    def __init__(self, folder: Path, slack: Sandbox, planner: Planner, **settings: str) -> None:
         self.folder, self.slack, self.planner = folder, slack, planner
+        self.extra = settings
         (folder / "policy.toml").write_text(POLICY)
         self.process: BaseProcess | None = None
         self._before: dict[str, int] = {}  # how much of each there was before this story
@@ -71,6 +72,7 @@ class BotProcess:
             "COUNTERSIGN_TOOLS": "tests.stories.crash_tools",
             "COUNTERSIGN_MODEL_BACKOFF": "0.05",
             "CRASH_FOLDER": str(self.folder),
+            **self.extra,
         }
         self.process = FORKS.Process(target=_run, args=(environ, str(self.folder / "log")))
         self.process.start()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from pydantic import BaseModel
 
+from bot.sandbox.openai.server import Planner, Turn
+from bot.sandbox.server import Sandbox
 from bot.tools import Effect, ToolContext, tool
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.process import BotProcess
 from tests.stories.steps import ask, vote
 from tests.watch.log_lines import json_lines
 
@@ -57,3 +64,26 @@ def test_each_line_of_a_story_is_json_with_its_ids(own_harness: Callable[..., Ha
     }
     for unsaid in (words, secret, "the-cellar", "boom", "noted", "please"):
         assert unsaid not in lines.text
+
+
+@pytest.mark.long
+def test_a_process_writes_nothing_but_json(tmp_path: Path) -> None:
+    """From its first line to its last, what `countersign run` writes is an object on each line."""
+    with Sandbox() as slack, Planner() as planner:
+        bot = BotProcess(tmp_path, slack, planner, COUNTERSIGN_LOG_FORMAT="json")
+        bot.start()
+        planner.script(Turn(text="Good morning."))
+        thread = slack.person("ben").say(SUPPORT, "@bot good morning")
+        slack.wait(
+            lambda: any(
+                "Good morning." in words(each)
+                for each in slack.person("ben").messages(SUPPORT, thread)
+            )
+        )
+        assert bot.process is not None
+        bot.process.terminate()
+        bot.process.join(20)
+        assert bot.process.exitcode == 0
+    lines = [json.loads(each) for each in (tmp_path / "log").read_text("utf-8").splitlines()]
+    assert {"run.born", "run.completed"} <= {each["event"] for each in lines}
+    assert all({"time", "level", "logger", "message"} <= set(each) for each in lines)
