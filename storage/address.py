@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,10 +29,12 @@ def local_path(url: str) -> Path:
     """After which path what lies beside the record on this machine is named.
 
     For SQLite the file itself. A server's record has no place here, so its address gives a name in
-    the working folder; `bot.programs.client` finds it the same way.
+    the folder that the system keeps for this account's sockets, else in the working folder;
+    `bot.programs.client` finds it the same way.
     """
     if is_shared(url):
-        return Path(f"countersign-{hashlib.sha256(url.encode()).hexdigest()[:8]}")
+        folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."
+        return Path(folder) / f"countersign-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
     return Path(url.removeprefix("sqlite:///"))
 
 

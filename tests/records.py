@@ -28,6 +28,7 @@ def new_record(path: Path) -> str:
     A file's key and all else are made when it is opened; on a server the key is KEY.
     """
     if ON_A_SERVER:
+        os.environ["XDG_RUNTIME_DIR"] = _folder()  # where its sockets are, wherever a test goes
         return _server().url(_database(path.absolute()), "owner")
     if not path.exists():
         shutil.copyfile(_migrated(), path)
@@ -45,9 +46,13 @@ def store_of(path: Path) -> Store:
 
 
 @cache
+def _folder() -> str:
+    return _ends.enter_context(TemporaryDirectory(prefix="countersign-tests-"))
+
+
+@cache
 def _migrated() -> Path:
-    folder = _ends.enter_context(TemporaryDirectory(prefix="countersign-tests-"))
-    path = Path(folder) / "new.db"
+    path = Path(_folder()) / "new.db"
     Store(f"sqlite:///{path}").open().close()
     return path
 

@@ -114,7 +114,8 @@ def _database() -> str:
     url = os.environ.get("DATABASE_URL", "sqlite:///countersign.db")
     if url.startswith("postgres"):  # as `storage.address.local_path` has it
         address = f"postgresql://{url.partition('://')[2]}"
-        return f"countersign-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+        folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."
+        return f"{folder}/countersign-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
     return url.removeprefix("sqlite:///")
 
 
