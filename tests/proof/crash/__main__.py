@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,9 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         troubles = [each for each in map(Trouble, arguments.trouble) if _possible(each, folder)]
         told: list[dict[str, Any]] = []
-        with suppress(KeyboardInterrupt):  # then the table is of what was done
-            for each in _all(steps, troubles, arguments.jobs, folder):
-                told.append(each)
+        for each in _all(steps, troubles, arguments.jobs, folder):
+            told.append(each)
+            if time.monotonic() - begun > arguments.minutes * 60:
+                break
     print("\n".join(table(steps, troubles, told)))
     wrong = sum(bool(each["wrong"]) for each in told)
     minutes = (time.monotonic() - begun) / 60
@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--story", nargs="*", default=list(BY_NAME), choices=BY_NAME)
     parser.add_argument("--trouble", nargs="*", default=names[:2], choices=names)
     parser.add_argument("--most", type=int, default=10_000, help="steps of each story at most")
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop after that many")
     parser.add_argument("--jobs", type=int, default=2, help="tellings at once")
     return parser
 

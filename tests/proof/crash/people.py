@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tests.proof.crash.life import Died, Stuck
@@ -72,6 +73,10 @@ class Scene:
         seen = self.world.slack.person(who).everything(SUPPORT)
         return [message for message in seen if message.get("bot_id")]
 
+    def says(self, who: str, text: str) -> int:
+        """How many of them have this text."""
+        return sum(text in words(message) for message in self.seen_by(who))
+
     def having(self, who: str, action: str) -> dict[str, Any] | None:
         """The newest message with such a button."""
         found = [m for m in self.seen_by(who) if action in action_ids(m)]
@@ -133,6 +138,7 @@ class Press(Act):
     who: str
     action: str
     nth: int = 0
+    unless: str = ""  # the thread says this: it went another way, as people had to decide
     _sent: Any = None
 
     def attempt(self, scene: Scene) -> None:
@@ -141,9 +147,14 @@ class Press(Act):
             scene.rest()
             if self._sent is not None and (self._sent.ok or not self._button(scene)):
                 return  # heard, though Slack may have shown an error
-            what = f"a button {self.action} for {self.who}"
-            message = scene.until(lambda: self._button(scene), what)
-            self._sent = scene.press(self.who, message, self.action, self.nth)
+            found = scene.until(partial(self._look, scene), f"{self.action} for {self.who}")
+            if found is True:
+                return
+            self._sent = scene.press(self.who, found, self.action, self.nth)
+
+    def _look(self, scene: Scene) -> Any:
+        over = bool(self.unless) and scene.says(self.who, self.unless) > 0
+        return self._button(scene) or over
 
     def _button(self, scene: Scene) -> dict[str, Any] | None:
         return scene.having(self.who, self.action)
@@ -220,13 +231,14 @@ class Hear(Act):
     text: str
     who: str = "ben"
     times: int = 1
+    unless: str = ""  # or this
 
     def attempt(self, scene: Scene) -> None:
         """As Act says."""
 
         def said() -> bool:
-            seen = [m for m in scene.seen_by(self.who) if self.text in words(m)]
-            return len(seen) >= self.times
+            over = bool(self.unless) and scene.says(self.who, self.unless) > 0
+            return over or scene.says(self.who, self.text) >= self.times
 
         scene.until(said, f"“{self.text}”")
 
