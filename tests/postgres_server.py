@@ -45,12 +45,16 @@ class Server:
 
     def fresh(self, name: str, template: str = "template1") -> None:
         """Make the database `name`, anew should it be there."""
+        self.drop(name)
         with self.connect() as owner:
-            owner.execute(
-                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
-            )
             make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
             owner.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
+
+    def drop(self, name: str) -> None:
+        """Take the database `name` away, should it be there, whoever uses it."""
+        away = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+        with self.connect() as owner:
+            owner.execute(away.format(sql.Identifier(name)))
 
 
 @contextmanager

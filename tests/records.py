@@ -45,6 +45,12 @@ def store_of(path: Path) -> Store:
     return Store(new_record(path), key=KEY.encode() if ON_A_SERVER else None)
 
 
+def drop(path: Path) -> None:
+    """Take the record for `path` off the server; a file goes with its folder."""
+    if ON_A_SERVER:
+        _server().drop(_database(path.absolute()))
+
+
 @cache
 def _folder() -> str:
     return _ends.enter_context(TemporaryDirectory(prefix="countersign-tests-"))

@@ -11,8 +11,6 @@ from typing import Any
 from sqlalchemy import select
 from sqlmodel import col
 
-from storage.chain import Chain
-from storage.digest import key_path, load_key
 from storage.examination import examine
 from storage.head_file import HeadFile, head_path
 from storage.models import Audit, Call, Delivery, Message, Run
@@ -123,9 +121,9 @@ def _of_the_record(store: Store, world: World) -> Iterator[str]:
     for check in (promises.look, promises.all_came_to_an_end):
         if wrong := _fails(check, seen):
             yield wrong
-    chain = Chain(load_key(key_path(world.database)), dict)
+    noted = None if store.shared else HeadFile(head_path(world.database), store.chain).read()
     with store.read() as tx:
-        examined = examine(tx, chain, HeadFile(head_path(world.database), chain).read())
+        examined = examine(tx, store.chain, noted, has_note=not store.shared)
     yield from examined.problems
 
 

@@ -19,13 +19,13 @@ from storage.models import Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
 from storage.transaction import rows
-from tests.new_database import new_database
 from tests.proof.crash.disk import Power
 from tests.proof.crash.life import Died, Life, Orders, Stuck
 from tests.proof.crash.minds import Mind
 from tests.proof.crash.steps import ANY, Step
 from tests.proof.crash.tools import Ledger
 from tests.proof.crash.troubles import LASTS, Trouble
+from tests.records import ON_A_SERVER, drop, settings_of, store_of
 
 ROOM = "4m"  # of the small disk that can be made full
 MOST_LIVES = 5
@@ -47,7 +47,7 @@ class World:
         self.ledger = Ledger(folder)
         self.trouble, self.at = strike or (Trouble.KILLED, None)
         self.database = folder / "disk" / "countersign.db"
-        self.url = f"sqlite:///{self.database}"
+        self.where: dict[str, str] = {}  # the settings that say where the record is
         self.lasts = LASTS
         self.shifted = 0.0
         self.lives = 0
@@ -60,7 +60,7 @@ class World:
         self.database.parent.mkdir(parents=True)
         if self.trouble is Trouble.FULL:
             mount(self.database.parent)
-        new_database(self.database)
+        self.where = settings_of(self.database)
         (self.folder / "shelf").write_text("3")
         self.write_policy(self.policy)
         self.slack.start()
@@ -74,6 +74,7 @@ class World:
         self.slack.stop()
         if self.trouble is Trouble.FULL:
             unmount(self.database.parent)
+        drop(self.database)
 
     def write_policy(self, text: str) -> None:
         """Write the policy file, which the bot reads again while it works."""
@@ -100,7 +101,7 @@ class World:
         self._life, self.struck = None, True
         self.slack.wait(lambda: self.slack.connections == 0)
         if self.trouble is Trouble.POWER:
-            Power(self.folder, self.url).fail()
+            Power(self.folder, self.where["DATABASE_URL"]).fail()
 
     def stop(self) -> None:
         """End the bot in an orderly way."""
@@ -117,7 +118,9 @@ class World:
 
     def store(self) -> Store:
         """The record, read from outside."""
-        return Store(self.url, key=load_key(key_path(self.database)))
+        if ON_A_SERVER:
+            return store_of(self.database)
+        return Store(self.where["DATABASE_URL"], key=load_key(key_path(self.database)))
 
     def all(self, model: type[Any], *where: Any) -> list[Any]:
         """Every row of a table."""
@@ -141,7 +144,7 @@ class World:
                 "SLACK_API_URL": self.slack.api_url,
                 "OPENAI_API_KEY": "sk-offline-offline-offline",
                 "OPENAI_BASE_URL": self.planner.url,
-                "DATABASE_URL": self.url,
+                **self.where,
                 "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
                 "COUNTERSIGN_MODEL_BACKOFF": "0.05",
             },
