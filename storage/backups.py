@@ -80,7 +80,7 @@ def _written(
     """Write the record into the folder, read it again, and return what was found."""
     made, chain = store_in(folder, key), Chain(key)
     with closing(made.open(exclusive=False)):
-        with source.read() as tx, made.write() as into:
+        with made.write() as into, source.read() as tx:  # a server waits for no disk of ours
             counts = pour(tx, into)
             head = audit.head(tx)
         with made.write() as into:

@@ -19,6 +19,7 @@ from storage.statement import driver_error
 from storage.transaction import Transaction
 
 SOME = 5000  # rows that are read at once
+PATIENCE = "10min"  # until a server ends a transaction in which nothing happens
 NUL, INSTEAD = "\x00", "\N{REPLACEMENT CHARACTER}"  # PostgreSQL takes no text that holds the first
 
 
@@ -43,6 +44,8 @@ def pour(source: Transaction, target: Transaction) -> dict[str, int]:
     target does not take, and ValueError where rows are missing there afterwards.
     """
     found = {}
+    for tx in (source, target):
+        _take_time(tx)
     for table in tables():
         found[table.name] = _count(source, table)
         _insert(target, table, _rows(source, table))
@@ -52,6 +55,14 @@ def pour(source: Transaction, target: Transaction) -> dict[str, int]:
     if target.dialect.name != "sqlite":
         _count_on(target)
     return found
+
+
+def _take_time(tx: Transaction) -> None:
+    """Let no server end this transaction for taking long, or for reading what it was told."""
+    if tx.dialect.name != "sqlite":
+        for limit in ("statement_timeout", "lock_timeout"):
+            tx.exec_driver_sql(f"SET LOCAL {limit} TO 0")
+        tx.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}'")
 
 
 def _count(tx: Transaction, table: Table) -> int:

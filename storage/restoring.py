@@ -108,7 +108,8 @@ def _told(copy: Path, file: Path) -> tuple[str, bytes]:
     """The id of the key that it is sealed with, and the key where it is in it."""
     if sqlite.is_foreign(copy):
         raise BackupError(f"{file} is the database of another application")
-    schema = version(ReadOnly(copy))
+    with closing(ReadOnly(f"sqlite:///{copy}")) as looked_at:
+        schema = version(looked_at)
     if schema is None:
         raise BackupError(f"{file} holds no record")
     if schema not in known():

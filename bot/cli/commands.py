@@ -86,6 +86,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "restore": CommandEntry(
         "bot.cli.keeping.restore", "a backup in the place of the record; the bot is stopped"
     ),
+    "copy-to": CommandEntry(
+        "bot.cli.keeping.copy_to", "all of the record into PostgreSQL; the bot is stopped"
+    ),
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),

@@ -62,27 +62,32 @@ class Restored:
             return
         log.error("the record is older than its last life: %s; what was open is asked again", why)
         with self.store.write() as tx:
-            copies.forget(tx)
-            audit.record(tx, "record.restored", at=now, actor="system", data={"why": why})
-            for delivery in inbox.unsettled(tx):
-                inbox.settle(tx, delivery, "the record was put back from an older copy")
-                if delivery.user:
-                    outbox.private(
-                        tx,
-                        f"restored:{delivery.key}",
-                        channel=delivery.channel or delivery.user,
-                        thread_ts=delivery.thread_ts,
-                        person=delivery.user,
-                        text=record.not_taken_up(),
-                    )
-            grants.revoke_all(tx, now)
-            # sub-agents before those who wait for them
-            found = sorted(runs.unfinished(tx), key=lambda run: -children.depth(tx, run))
-            over = [run for run in found if not self._goes_on(tx, run, now)]
+            # on a server another process may have been faster
+            first = copies.forget(tx) or not self.store.shared
+            over = self._over(tx, why, now) if first else []
         self.store.accept()
         for run in over:
             if not run.parent_call:
                 self.ended(run)
+
+    def _over(self, tx: Transaction, why: str, now: datetime) -> list[Run]:
+        """Settle what was open; returns the runs that are over by that."""
+        audit.record(tx, "record.restored", at=now, actor="system", data={"why": why})
+        for delivery in inbox.unsettled(tx):
+            inbox.settle(tx, delivery, "the record was put back from an older copy")
+            if delivery.user:
+                outbox.private(
+                    tx,
+                    f"restored:{delivery.key}",
+                    channel=delivery.channel or delivery.user,
+                    thread_ts=delivery.thread_ts,
+                    person=delivery.user,
+                    text=record.not_taken_up(),
+                )
+        grants.revoke_all(tx, now)
+        # sub-agents before those who wait for them
+        found = sorted(runs.unfinished(tx), key=lambda run: -children.depth(tx, run))
+        return [run for run in found if not self._goes_on(tx, run, now)]
 
     def _goes_on(self, tx: Transaction, run: Run, now: datetime) -> bool:
         """Settle what was under way in a run; False where it is over by that."""

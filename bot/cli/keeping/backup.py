@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         except backups.BackupError as error:
             return complain(f"Nothing was backed up: {error}.")
     say(f"Backed up to {path}: {amount(made.counts)}; {made.size:,} bytes.")
-    say_found(made, key_id(key))
+    say_found(made.found, key_id(key))
     if arguments.with_key:
         say("The key is in it: whoever reads this file can forge the record.")
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sqlite3
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -14,13 +15,15 @@ from bot.cli.console import DOTENV, complain, say
 from bot.cli.keeping.words import amount, key_in_use, say_found
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from storage import backups, files, restoring
-from storage.backups import BackupError
+from storage import backups, files, moving, restoring
+from storage.backups import Backup, BackupError
 from storage.chain import key_id
 from storage.digest import KeyFileError, keep_key, key_path, load_key
 from storage.migrations import SchemaError
+from storage.pouring import LostRowsError
 from storage.restoring import Taken
 from storage.sqlite import lock
+from storage.store import Store
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,16 +38,18 @@ def run(arguments: argparse.Namespace) -> int:
     """
     settings = Settings.load(os.environ, DOTENV, reading=True)
     path: Path = settings.database_path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and arguments.file.exists() and path.samefile(arguments.file):
-        return complain(f"Nothing was put back: {path} is the record itself.")
-    with closing(lock(path)):
-        try:
+    try:
+        if settings.is_shared:
+            return _put_on_a_server(settings, arguments.file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and arguments.file.exists() and path.samefile(arguments.file):
+            return complain(f"Nothing was put back: {path} is the record itself.")
+        with closing(lock(path)):
             return _put_back(settings, arguments.file, path)
-        except (BackupError, SchemaError) as error:
-            return complain(f"Nothing was put back: {error}.")
-        except (OSError, KeyFileError, DBAPIError, sqlite3.Error) as error:
-            return complain(f"Nothing was put back: {backups.why(error)}.")
+    except (BackupError, SchemaError, LostRowsError) as error:
+        return complain(f"Nothing was put back: {error}.")
+    except (OSError, KeyFileError, DBAPIError, sqlite3.Error) as error:
+        return complain(f"Nothing was put back: {backups.why(error)}.")
 
 
 def _put_back(settings: Settings, file: Path, path: Path) -> int:
@@ -57,15 +62,36 @@ def _put_back(settings: Settings, file: Path, path: Path) -> int:
         if settings.key is None:
             keep_key(key_path(path), key)
         aside = restoring.put(taken, real, now)
-    say(f"Put back from {file}: {amount(made.counts)}.")
+    _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
+    return 0
+
+
+def _put_on_a_server(settings: Settings, file: Path) -> int:
+    """Put it in the place of what is in the database of a server, with which nobody works."""
+    now = SystemClock().now()
+    with restoring.taken(file, Path(tempfile.gettempdir()) / file.name) as taken:
+        key, lost = _key(settings, taken)
+        made = taken.ready(key, now, lost=lost)
+        with (
+            closing(backups.store_in(taken.folder, key)) as source,
+            closing(Store(settings.database_url, key=key).open()) as target,
+        ):
+            moved = moving.replace(source, target, None if lost else made.found.problems, now)
+    aside = moved.aside and f"the schema {moved.aside} of the database"
+    _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
+    return 0
+
+
+def _tell(made: Backup, lost: str, key: str, aside: object) -> None:
+    """Say what was put back, under which key (by ids), and where is what was there before."""
+    say(f"Put back from {made.path}: {amount(made.counts)}.")
     if lost:
-        say(f"Note: the key {taken.sealed_by} is lost, so nobody can tell what was changed in it.")
+        say(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
     else:
-        say_found(made, key_id(key))
-    if aside is not None:
+        say_found(made.found, key)
+    if aside:
         say(f"What was there before is kept as {aside}.")
     say("Start the bot: what waited or ran is asked again, under new buttons.")
-    return 0
 
 
 def _key(settings: Settings, taken: Taken) -> tuple[bytes, bool]:
@@ -75,7 +101,7 @@ def _key(settings: Settings, taken: Taken) -> tuple[bytes, bool]:
     """
     needed, kept = taken.sealed_by, key_path(settings.database_path)
     lost = bool(needed) and settings.lost_key == needed
-    if settings.key is not None or kept.exists():
+    if settings.key is not None or settings.is_shared or kept.exists():
         mine = key_in_use(settings)
     elif taken.signing_key and key_id(taken.signing_key) == needed:
         mine = taken.signing_key

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from bot.cli.console import complain, say
 from bot.config.settings import Settings
-from storage.backups import Backup
-from storage.digest import key_path, read_key
+from storage.digest import KeyFileError, key_path, read_key
+from storage.examination import Examined
 
 _TOLD = (  # of which tables, and what a row of each is called
     ("run", "request", "requests"),
@@ -20,6 +20,8 @@ def key_in_use(settings: Settings) -> bytes:
     """The key that the bot works with; OSError or ValueError where there is none."""
     if settings.key is not None:
         return settings.key.get_secret_value().encode()
+    if settings.is_shared:
+        raise KeyFileError("COUNTERSIGN_KEY must be set")
     return read_key(key_path(settings.database_path))
 
 
@@ -30,11 +32,11 @@ def amount(counts: Mapping[str, int]) -> str:
     )
 
 
-def say_found(backup: Backup, key: str) -> None:
+def say_found(found: Examined, key: str) -> None:
     """Say what reading all of it has shown, under the key with that id."""
-    for each in backup.found.remarks:
+    for each in found.remarks:
         say(f"Note: {each}.")
-    for each in backup.found.problems:
+    for each in found.problems:
         complain(f"NOT SOUND, as it was when it was written: {each}.")
-    if not backup.found.problems:
-        say(f"Sound: {backup.found.head.seq} rows under the key {key}.")
+    if not found.problems:
+        say(f"Sound: {found.head.seq} rows under the key {key}.")
