@@ -4,6 +4,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # the first of these that is 3.11 or newer
 PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 BIN := .venv/bin
+# stories that are told over signed HTTP by make test-long; all of them are by make test-http
+SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
 .PHONY: demo test tests test-long test-http test-random proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
@@ -32,6 +34,7 @@ tests: .venv/ready  ## the tests alone, on nine workers: they wait a good deal
 
 test-long: .venv/ready  ## what is left out there: the benchmark's own tests, what is seen in a browser
 	$(BIN)/pytest -n 3 --dist loadfile -m long
+	STORIES_OVER=http $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(SAMPLED)
 
 test-http: .venv/ready  ## all stories where Slack sends signed requests instead of Socket Mode
 	STORIES_OVER=http $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder -m "not socket" tests/stories

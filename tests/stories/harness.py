@@ -69,8 +69,8 @@ class Harness:
         self.shop.create()
         self.extra = settings
         self.limits: dict[str, int] = {}  # limits below what the settings may say
-        self.start()
         self.since = 0  # how many deliveries there were before this story
+        self.start()
 
     def settings(self) -> Settings:
         policy = self.folder / "policy.toml"
@@ -111,11 +111,20 @@ class Harness:
         """Start the bot on the database there is."""
         self.app = self._build(**options)
         self.app.start()
-        if self.transport is Transport.HTTP and not self.port:
-            web = self.app.ways_in.web
-            assert web is not None
+        if self.transport is Transport.HTTP:
+            self._listens()
+
+    def _listens(self) -> None:
+        """Have Slack know where the bot is, and send again what came while nobody listened."""
+        web = self.app.ways_in.web
+        assert web is not None
+        if not self.port:
             self.port = int(web.url.rpartition(":")[2])
             asked_at(self.slack.world.app.manifest, web.url)
+        self.slack.wait(self._heard)
+        if any(each.outcome == "pending" for each in self.slack.deliveries):
+            self.clock.advance(61)
+            self.slack.wait(self._heard)
 
     def close(self) -> None:
         self.app.stop()

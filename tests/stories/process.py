@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+from http import HTTPStatus
+from http.client import HTTPConnection
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -11,11 +14,14 @@ from pathlib import Path
 from sqlalchemy import select
 
 from bot.cli.main import main
+from bot.config.connection import Transport
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from storage.models import Call, Run
 from storage.transaction import rows
 from tests.records import settings_of, store_of
+from tests.stories.harness import OVER
+from tests.stories.over_http import asked_at
 
 # What forks the bot is a process that has imported it, and has done nothing else.
 FORKS = get_context("forkserver")
@@ -32,24 +38,35 @@ FORKS.set_forkserver_preload(PRELOADED)
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 
-def _run(environ: dict[str, str], log: str) -> None:
-    """The command `countersign run` under these variables, which writes to that file."""
+def _run(command: str, environ: dict[str, str], log: str) -> None:
+    """A command of `countersign` under these variables, which writes to that file."""
     os.environ.clear()
     os.environ.update(environ)
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.exit(main(["run"]))
+    sys.exit(main([command]))
+
+
+def free_port() -> int:
+    """A port that nobody listens to, for a process that is to be found there again."""
+    with socket.create_server(("127.0.0.1", 0)) as line:
+        port: int = line.getsockname()[1]
+        return port
 
 
 class BotProcess:
-    """`countersign run` against a local Slack and planner."""
+    """`countersign run` against a local Slack and planner; `serve` where STORIES_OVER says http."""
 
     def __init__(self, folder: Path, slack: Sandbox, planner: Planner, **settings: str) -> None:
         self.folder, self.slack, self.planner = folder, slack, planner
         self.extra = settings
         (folder / "policy.toml").write_text(POLICY)
         self.process: BaseProcess | None = None
+        self.address = ""  # where it listens, if it does
+        if OVER is Transport.HTTP:
+            self.address = f"127.0.0.1:{free_port()}"
+            asked_at(slack.world.app.manifest, f"http://{self.address}")
         self._before: dict[str, int] = {}  # how much of each there was before this story
 
     def looked_at_from_here(self) -> None:
@@ -74,9 +91,26 @@ class BotProcess:
             "CRASH_FOLDER": str(self.folder),
             **self.extra,
         }
-        self.process = FORKS.Process(target=_run, args=(environ, str(self.folder / "log")))
+        if self.address:
+            secret = self.slack.world.app.signing_secret
+            environ |= {"SLACK_SIGNING_SECRET": secret, "COUNTERSIGN_HTTP": self.address}
+        command = "serve" if self.address else "run"
+        log = str(self.folder / "log")
+        self.process = FORKS.Process(target=_run, args=(command, environ, log))
         self.process.start()
-        self.slack.wait(lambda: self.slack.connections > 0, timeout=20)
+        self.slack.wait(self._is_there, timeout=20)
+
+    def _is_there(self) -> bool:
+        if not self.address:
+            return self.slack.connections > 0
+        connection = HTTPConnection(self.address, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == HTTPStatus.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
 
     def kill(self) -> None:
         """End it at once, as a power cut would."""

@@ -98,6 +98,7 @@ def test_one_run_at_a_time_in_a_thread(harness: Harness) -> None:
     assert "me too" not in str(harness.planner.requests[asked - 1]["input"])
 
 
+@pytest.mark.socket
 def test_two_sockets_answer_once(harness: Harness) -> None:
     """With two sockets each delivery comes by one of them; every message is answered once."""
     token = harness.slack.app_token

@@ -13,8 +13,8 @@ import pytest
 
 from bot.cli.main import main
 from bot.sandbox.server import Sandbox
-from tests.new_database import new_database
 from tests.pages import ROOT
+from tests.records import settings_of
 from tests.stories.over_http import asked_at
 from tests.web.requests import Sender, event
 
@@ -33,7 +33,6 @@ def slack() -> Iterator[Sandbox]:
 def environ(tmp_path: Path, slack: Sandbox) -> dict[str, str]:
     """What a start needs."""
     (tmp_path / "policy.toml").write_text(POLICY)
-    new_database(tmp_path / "countersign.db")
     return {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT),
@@ -41,7 +40,7 @@ def environ(tmp_path: Path, slack: Sandbox) -> dict[str, str]:
         "SLACK_SIGNING_SECRET": slack.world.app.signing_secret,
         "SLACK_API_URL": slack.api_url,
         "COUNTERSIGN_POLICY": "policy.toml",
-        "DATABASE_URL": f"sqlite:///{tmp_path / 'countersign.db'}",
+        **settings_of(tmp_path / "countersign.db"),
     }
 
 

@@ -14,6 +14,7 @@ from bot.signals import Signal
 from bot.web import health as module
 from bot.web import web
 from bot.web.health import OK, Health, Looked
+from tests.records import ON_A_SERVER
 from tests.stories.harness import Harness
 from tests.web.requests import Sender
 
@@ -48,6 +49,7 @@ def test_beside_socket_mode(own_harness: Callable[..., Harness]) -> None:
     assert asked(there, "/readyz") == (503, ["not ready", "process: is stopping"])
 
 
+@pytest.mark.skipif(ON_A_SERVER, reason="here a file is held")
 def test_a_database_that_cannot_be_written(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
