@@ -109,6 +109,8 @@ def test_a_lost_answer_leaves_no_second_mark(harness: Harness, method: str) -> N
     wears(harness, thread, WAITS)
     harness.slack.faults.drop(method, when="after")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(lambda: not harness.slack.faults.waiting)  # it has been lost
+    harness.settle()
     harness.clock.advance(30)
     wears(harness, thread, DONE)
 
