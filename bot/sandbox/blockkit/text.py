@@ -14,6 +14,7 @@ from typing import Any
 from bot.sandbox.spec.slack_error import Json
 
 _TOKEN = re.compile(r"<(?:[@#!][^<>\s]+|https?://[^<>]+|mailto:[^<>]+)>")
+_MARKED = re.compile(rf"`(?P<code>[^`\n]+)`|{_TOKEN.pattern}")
 _TYPED = re.compile(
     r"(?P<url>https?://[^\s<>|]*[^\s<>|.,!?;:)])"
     r"|(?P<mail>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
@@ -64,15 +65,21 @@ def _element(token: str) -> Json:
     )
 
 
+def _code(text: str) -> Json:
+    """What stands between backticks, whatever it is."""
+    plain = _TOKEN.sub(lambda token: token[0][1:-1].rpartition("|")[2], text)
+    return {"type": "text", "text": html.unescape(plain), "style": {"code": True}}
+
+
 def rich_text(text: str) -> Json:
-    """The rich_text block that Slack makes of a message without blocks."""
+    """The rich_text block that Slack makes of a message without blocks; code stays code."""
     elements: list[Json] = []
     position = 0
-    for token in _TOKEN.finditer(text):
-        if token.start() > position:
-            elements.append({"type": "text", "text": html.unescape(text[position : token.start()])})
-        elements.append(_element(token[0]))
-        position = token.end()
+    for found in _MARKED.finditer(text):
+        if found.start() > position:
+            elements.append({"type": "text", "text": html.unescape(text[position : found.start()])})
+        elements.append(_code(found["code"]) if found["code"] else _element(found[0]))
+        position = found.end()
     if position < len(text):
         elements.append({"type": "text", "text": html.unescape(text[position:])})
     section = {"type": "rich_text_section", "elements": elements}
