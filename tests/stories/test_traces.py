@@ -87,6 +87,7 @@ def test_a_sub_agent_is_a_trace_that_is_linked(
         child = child_of(harness, thread)
         spans = collected.spans(trace_id(first_of(harness, thread).id), "request")
         [own] = [e for e in collected.spans(trace_id(child.id), "request") if e.name == "request"]
+        harness.app.stop()
     [entrusted] = [each for each in spans if each.name == "entrusted"]
     [link] = entrusted.links
     assert (link.trace_id, link.span_id) == (own.trace_id, own.span_id)
@@ -105,6 +106,7 @@ def test_what_goes_wrong_is_marked(
         harness.said(SUPPORT, thread, "It failed.")
         harness.settle()
         spans = collected.spans(trace_id(harness.run_in(thread).id), "request")
+        harness.app.stop()
     ends = {
         (each.name, one.value.string_value)
         for each in spans
@@ -115,6 +117,7 @@ def test_what_goes_wrong_is_marked(
     assert {("model", "server"), ("tool explode", "failed")} <= ends
 
 
+@pytest.mark.long
 def test_a_collector_that_is_gone_holds_up_nothing(own_harness: Callable[..., Harness]) -> None:
     """Requests go on, and the bot stops within its grace."""
     harness = own_harness(FakeTools().tools, COUNTERSIGN_TRACES="http://127.0.0.1:9/v1/traces")
