@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slack_bolt import App as BoltApp
 
@@ -30,7 +30,10 @@ from bot.edges.ways_in import WaysIn
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
+from bot.policy.directory import Directory
 from bot.policy.evaluate import Policy, PolicyError
+from bot.replicas.alone import Alone
+from bot.replicas.joining import for_replicas, joined
 from bot.runs.loop import Loop
 from bot.signals import Signals
 from bot.signing_key import open_store
@@ -40,6 +43,7 @@ from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
 from bot.slack.lookups.directory import SlackDirectory, look_ahead
 from bot.slack.lookups.mentions import with_names
+from bot.slack.outbox.channels import Channels
 from bot.slack.outbox.lanes import Outbox
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
@@ -49,9 +53,11 @@ from bot.slack.streaming.answers import SlackAnswers
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool
-from bot.tools.portal import Portal
 from bot.upkeep.upkeep import Upkeep
 from bot.watch.logs import mask_logs
+
+if TYPE_CHECKING:  # it imports what is not always there
+    from bot.replicas.replicas import Replicas
 
 log = logging.getLogger("countersign")
 NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
@@ -67,6 +73,7 @@ class App:
     loop: Loop
     outbox: Outbox
     listeners: Listeners
+    replicas: Replicas | Alone
     upkeep: Upkeep
     presence: SlackPresence
     home: SlackHome
@@ -74,7 +81,6 @@ class App:
     slack: tuple[SlackClient, ...]
     planner: LatePlanner
     tool_pool: ThreadPoolExecutor
-    portal: Portal
     ways_in: WaysIn
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -85,6 +91,7 @@ class App:
         on_shift = getattr(self.core.clock, "on_shift", [])
         on_shift += [self.core.signals.work.give, self.core.signals.post.give]
         self.core.restored(self.presence.done).take_up()
+        self.replicas.start()
         if connect:
             self.ways_in.open(self._ended)
         self.loop.adopt()
@@ -108,6 +115,7 @@ class App:
         self.ways_in.shut()
         self.upkeep.stop()
         self.core.signals.stopping.set()
+        self.replicas.rest()
         self.loop.stop(GRACE)
         self.planner.close()
         self.outbox.stop()
@@ -119,17 +127,18 @@ class App:
         self.directory.close()
         self.tool_pool.shutdown(wait=False, cancel_futures=True)
         self.core.previews.close()
-        self.portal.close()
+        self.core.previews.portal.close()
         for client in self.slack:
             client.close()
         self.ways_in.close()
+        self.replicas.stop()
         self.core.store.close()
         self.core.signals.watch.close()
 
     def is_quiet(self) -> bool:
         """Return whether all that is under way waits for people, time or the network."""
         is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()
-        return is_idle and self.loop.is_idle()
+        return self.replicas.is_idle() and is_idle and self.loop.is_idle()
 
     def settle(self, timeout: float = 10.0) -> None:
         """Wait until nothing is under way; TimeoutError after `timeout` seconds."""
@@ -152,6 +161,7 @@ def build(
     registered.
     """
     mask_logs()
+    settings, clock = for_replicas(settings, clock)
     signals = Signals(watch=make_lookout(settings, clock))
     posting, reading = make_clients(settings, clock, signals.watch)
     identity = Identity.told(reading.auth_test().get)
@@ -202,25 +212,26 @@ def _assemble(
     )
     commands = make_commands(core, posting, hurried)
     deciding = core.over(directory.within(0))
+    replicas = joined(core, worker.advance, directory.heard, posting.pauses)
     loop = deciding.loop(
         deciding.intake(
             directory, presence.suggest, presence.done, home.opened, commands.asked_in_words
         ),
-        worker.advance,
+        replicas.workers,
         lambda arrived: look_ahead(directory, core.policy.policy, me.user, arrived),
         presence.done,
+        replicas,
     )
     bolt = make_bolt(me, posting)
     home.listen(bolt)
-    renderer = Renderer(store, clock, core.tools, naming)
-    post, search = Posting(store, posting), PostSearch(store, me.user, posting)
     listeners = make_listeners(core, bolt, commands, posting, hurried)
     return App(
         core=core,
         bolt=bolt,
         loop=loop,
-        outbox=Outbox(store, clock, signals, renderer, post, search),
+        outbox=_outbox(core, posting, naming, replicas.channels),
         listeners=listeners,
+        replicas=replicas,
         upkeep=core.upkeep(listeners.keep, partial(with_names, naming)),
         directory=directory,
         presence=presence,
@@ -228,6 +239,13 @@ def _assemble(
         slack=(posting, reading),
         planner=planner,
         tool_pool=tool_pool,
-        portal=portal,
         ways_in=WaysIn(core, bolt, reading),
     )
+
+
+def _outbox(core: Core, posting: SlackClient, naming: Directory, channels: Channels) -> Outbox:
+    """Make what tells Slack, in those `channels` that are this process's; `naming` knows names."""
+    store, clock = core.store, core.clock
+    renderer = Renderer(store, clock, core.tools, naming)
+    search = PostSearch(store, core.identity.user, posting)
+    return Outbox(store, clock, core.signals, renderer, Posting(store, posting), search, channels)

@@ -42,6 +42,8 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
 from bot.runs import ports
+from bot.runs.crew.others import Others
+from bot.runs.crew.workers import Workers
 from bot.runs.direct.programs import Programs
 from bot.runs.direct.turns import DirectTurns
 from bot.runs.executor import CallExecutor
@@ -211,15 +213,8 @@ class Core:
             answer=answer,
             presence=presence,
         )
-        direct = DirectTurns(
-            self.store,
-            self.clock,
-            self.tools,
-            self.signals,
-            proposals=proposals,
-            entries=self.forms().entries(),
-            presence=presence,
-        )
+        entries, rest = self.forms().entries(), (self.store, self.clock, tools, self.signals)
+        direct = DirectTurns(*rest, proposals=proposals, entries=entries, presence=presence)
         return Worker(
             self.store,
             self.clock,
@@ -251,8 +246,9 @@ class Core:
             named,
             Programs(self.forms(), self.signals),
         )
-        days, forget = self.settings.keep_days, self.transcripts.forget
-        return Upkeep(made(host), Purging(self.store, self.clock, days, forget))
+        days, known = self.settings.keep_days, self.transcripts
+        purging = Purging(self.store, self.clock, days, known.forget, forget_all=known.forget_all)
+        return Upkeep(made(host), purging)
 
     def restored(self, ended: Callable[[Run], None] = ports.unseen) -> Restored:
         """Return what takes up a record older than its last life; `ended` hears of what it ends."""
@@ -261,13 +257,14 @@ class Core:
     def loop(
         self,
         intake: Intake,
-        advance: Callable[[str], None],
+        workers: Workers,
         look_ahead: Callable[[list[Delivery]], None],
         ended: Callable[[Run], None] = ports.unseen,
+        others: Others | None = None,
     ) -> Loop:
-        """Return the loop; `advance(run id)` works, `look_ahead` begins to look people up.
+        """Return the loop; `look_ahead` begins to look people up, `ended` hears of cancelled runs.
 
-        `ended` is told of runs that a click cancelled.
+        `others`: the processes on this database, if it is not for this one alone.
         """
         acts = Acts(
             intake=intake,
@@ -294,6 +291,7 @@ class Core:
             self.settings,
             self.signals,
             acts=acts,
-            advance=advance,
+            workers=workers,
             look_ahead=look_ahead,
+            others=others,
         )

@@ -151,6 +151,7 @@ class Signals:
     rest: Rest = field(default_factory=Rest)  # something came to its end
     decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
     live: Live = field(default_factory=Live)  # what goes on in each request, for surfaces
+    own: set[str] = field(default_factory=set)  # keys of deliveries that were stored here
     watch: Lookout = field(default_factory=Lookout)  # what the bot is at work on, for its operator
     arrivals: Arrivals = field(init=False)
     # what is under way is left for the next start

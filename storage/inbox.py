@@ -73,6 +73,10 @@ _NEWEST_TAKEN = (
 )
 
 
+class TakenError(Exception):
+    """Another process has dealt with it meanwhile: what was to come of it here is void."""
+
+
 def store(tx: Transaction, delivery: Delivery) -> bool:
     """Store a delivery; False when its key is there already (a redelivery)."""
     return moves.arrived(tx, delivery)
@@ -99,8 +103,8 @@ def held(tx: Transaction, run_id: str) -> list[Delivery]:
 
 
 def settle(tx: Transaction, delivery: Delivery, note: str) -> None:
-    """It is dealt with; `note` says how, for the operator."""
-    moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note)
+    """It is dealt with; `note` says how, for the operator. Raises TakenError, as those below."""
+    _taken(moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note), delivery)
 
 
 def heard(tx: Transaction, delivery: Delivery) -> bool:
@@ -116,7 +120,7 @@ def answer(tx: Transaction, delivery: Delivery, text: str) -> None:
 
 def forget(tx: Transaction, delivery: Delivery, note: str) -> None:
     """It was not for us: its words are not kept, only that it came."""
-    moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note, body="{}")
+    _taken(moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note, body="{}"), delivery)
 
 
 def reword(tx: Transaction, delivery: Delivery, body: str) -> None:
@@ -127,7 +131,13 @@ def reword(tx: Transaction, delivery: Delivery, body: str) -> None:
 def hold(tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = "") -> None:
     """It waits for the run's next model turn; `asked_in`: the channel, where Slack did not say."""
     place = {"channel": asked_in} if asked_in else {}
-    moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
+    held = moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
+    _taken(held, delivery)
+
+
+def _taken(moved: bool, delivery: Delivery) -> None:
+    if not moved:
+        raise TakenError(delivery.key)
 
 
 def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:

@@ -1,6 +1,4 @@
-"""The one door for status: every move is one guarded update.
-
-That of a call or a run has its audit row beside it.
+"""The one door for status: every move is one guarded update, of a call or run with its audit row.
 
 Each function returns True when it moved the row and False when another move was first; nobody else
 may write a status column. A move not in `storage.states` raises IllegalMoveError: a bug, never a
@@ -187,13 +185,14 @@ def run(
     check(RUN_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status} | ({} if fence is None else {"fence_": fence})
     columns |= {"status": target, "updated_at": at}
-    if target is not RunStatus.RUNNING:
+    if target not in (RunStatus.RUNNING, RunStatus.CANCELLED):  # a call of it may still run
         columns.setdefault("lease_until", None)
     if tx.execute(_swap(Run, tuple(held), tuple(columns)), {**held, **columns}).rowcount != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     audit.record(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
     audit.ends(tx, row.created_at)
+    tx.ready += [row.id] if target is RunStatus.READY and row.thread_ts else []
     return True
 
 
@@ -208,6 +207,7 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
         place |= {"call": row.parent_call}
     actor = "agent" if row.parent_call else row.requester
     audit.record(tx, "run.born", at=at, actor=actor, run_id=row.id, data=place)
+    tx.ready += [row.id] if row.thread_ts else []
 
 
 def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:

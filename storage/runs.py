@@ -17,8 +17,8 @@ from sqlmodel import col
 from storage import calls, moves
 from storage.columns import values
 from storage.models import PURGED, Call, Delivery, Item, Run
-from storage.states import MODELLED, RUN_OPEN, CallStatus, RunStatus
-from storage.transaction import Transaction, first, insert_into, readable, rows
+from storage.states import MODELLED, RUN_OPEN, RunStatus
+from storage.transaction import Transaction, first, insert_into, readable
 
 _GET = select(Run).where(col(Run.id) == bindparam("id_"))
 _READY = (
@@ -26,13 +26,12 @@ _READY = (
     .where(col(Run.status) == RunStatus.READY, col(Run.thread_ts) != "")
     .order_by(col(Run.updated_at))
 )
+_LONG_READY = _READY.where(col(Run.updated_at) <= bindparam("before_"))
 _ROOTED = (
     update(Run)
     .where(col(Run.root_id) == bindparam("id_"), col(Run.thread_ts) == "")
     .values(channel=bindparam("channel"), thread_ts=bindparam("thread_ts"))
-)
-_ORPHANS = select(Run).where(
-    col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
+    .returning(col(Run.id))
 )
 _IN_THREAD = (
     select(Run)
@@ -126,9 +125,11 @@ def is_of(tx: Transaction, run_id: str, person: str) -> bool:
     return run is not None and run.requester == person
 
 
-def ready(tx: Transaction) -> list[str]:
-    """Ids of runs a worker may take, oldest first."""
-    return list(tx.scalars(_READY))
+def ready(tx: Transaction, before: datetime | None = None) -> list[str]:
+    """Ids of runs a worker may take, oldest first; with `before`, those that were so then."""
+    if before is None:
+        return list(tx.scalars(_READY))
+    return list(tx.scalars(_LONG_READY, {"before_": before}))
 
 
 def rooted(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
@@ -138,7 +139,9 @@ def rooted(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
     From now on a worker may take it.
     """
     given = {"id_": run_id, "channel": channel, "thread_ts": ts}
-    return tx.execute(_ROOTED, given).rowcount > 0
+    found = tx.scalars(_ROOTED, given)
+    tx.ready += found
+    return bool(found)
 
 
 def in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> Run | None:
@@ -177,29 +180,10 @@ def held_by(tx: Transaction, run_id: str, fence: int) -> Run:
     return run
 
 
-def renew(tx: Transaction, run_id: str, fence: int, lease_until: datetime) -> bool:
-    """Lengthen a lease; False when the fence is no longer ours."""
-    where = (col(Run.id) == run_id, col(Run.fence) == fence, col(Run.status) == RunStatus.RUNNING)
-    return tx.execute(update(Run).where(*where).values(lease_until=lease_until)).rowcount == 1
-
-
-def orphans(tx: Transaction, now: datetime) -> list[Run]:
-    """Runs whose worker let its lease lapse."""
-    return readable(tx, Run, col(Run.id), _ORPHANS, now_=now)
-
-
 def unfinished(tx: Transaction) -> list[Run]:
     """Runs that are open, and those that could not go on."""
     where = col(Run.status).in_(calls.UNFINISHED)
     return readable(tx, Run, col(Run.id), select(Run).where(where))
-
-
-def cut_short(tx: Transaction) -> list[Run]:
-    """Cancelled runs that have a call RUNNING."""
-    running = select(col(Call.run_id)).where(col(Call.status) == CallStatus.RUNNING)
-    return rows(
-        tx, Run, select(Run).where(col(Run.status) == RunStatus.CANCELLED, col(Run.id).in_(running))
-    )
 
 
 def count(tx: Transaction, run: Run, **columns: int) -> None:

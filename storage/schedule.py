@@ -60,6 +60,8 @@ def told(
         col(Call.id) == call.id,
         col(Call.revision) == call.revision,
         col(Call.status) == CallStatus.PENDING,
+        col(Call.told_moments) == call.told_moments,
+        col(Call.told_stage) == call.told_stage,
     )
     columns = {"told_stage": stage, "told_moments": moments, "next_at": next_at}
     return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1

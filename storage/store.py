@@ -27,6 +27,8 @@ from storage.transaction import Trace, Transaction
 if TYPE_CHECKING:
     from storage.backend import Backend
 
+HandOut = Callable[[Transaction, Sequence[str]], None]
+
 
 class Store:
     """One database. `open()` brings its schema up to date, and locks a file for this process."""
@@ -50,6 +52,7 @@ class Store:
         self._soft = False  # something committed may not be on the disk yet
         self.trace: Trace | None = None  # watches every transaction from now on
         self._key, self._under, self._told = key, under, told
+        self._hand_out: HandOut | None = None
         self.chain = Chain(key or b"", under)
         self._note: HeadFile | None = None  # None: nothing is noted
         self._head: Head | None = None  # of the last commit with an audit row
@@ -145,6 +148,8 @@ class Store:
                 tx.head = self._head
             with tx:
                 yield tx
+                if tx.ready and self._hand_out is not None:
+                    self._hand_out(tx, tx.ready)
             self._head = tx.head or self._head
             if soft:
                 self._soft = self._soft or told
@@ -155,6 +160,12 @@ class Store:
     def read(self) -> Transaction:
         """A consistent snapshot for reading, to be used in a `with`."""
         return self.database.begin(self.trace, self.chain, writes=False, durable=False)
+
+    def hand_out_by(self, hand_out: HandOut) -> None:
+        """Have this called at the end of each transaction, and in it, after which workers may take
+        these runs.
+        """
+        self._hand_out = hand_out
 
     def harden(self) -> None:
         """Return once all that was committed is on the disk: before anybody outside is told."""

@@ -79,6 +79,7 @@ class Transaction:
         "durable",
         "head",
         "raw",
+        "ready",
         "writes",
     )
 
@@ -118,6 +119,7 @@ class Transaction:
         self.chain = chain
         self.head: Head | None = None  # how far the audit has come, once that was asked
         self.appended: list[Appended] = []  # what of the audit the log is to tell
+        self.ready: list[str] = []  # the runs that a worker may take once it is committed
         self.dialect = dialect
         self.writes = writes
         self.durable = durable

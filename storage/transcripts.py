@@ -65,6 +65,12 @@ class Transcripts:
         """Read the run's thread anew next time: what was said in it has been purged."""
         self._keep(_place(run), Transcript())
 
+    def forget_all(self) -> None:
+        """Read every thread anew: others may have purged some."""
+        with self._lock:
+            self._known.clear()
+            self._size = 0
+
     def _keep(self, thread: Place, transcript: Transcript) -> None:
         with self._lock:
             before = self._known.pop(thread, Transcript())

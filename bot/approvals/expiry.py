@@ -43,22 +43,23 @@ class Expiry:
         now = self._clock.now()
         with self._store.read() as tx:
             due = schedule.due(tx, now)
-            arrived = inbox.new(tx) if due else []
         together: dict[str, list[str]] = {}
         for call_id, plan_id in due:
             together.setdefault(plan_id, []).append(call_id)
         for ids in together.values():
-            self._fall(ids, now, arrived)
+            self._fall(ids, now)
         return bool(due)
 
-    def _fall(self, ids: list[str], now: datetime, arrived: list[Delivery]) -> None:
+    def _fall(self, ids: list[str], now: datetime) -> None:
         """Let the deadlines of one plan's calls fall, and say so in its thread: one transaction.
 
         Where one of them cannot be dealt with, each is dealt with by itself.
         """
-        clicked = _clicked(arrived)
         try:
             with self._store.write() as tx:
+                # only now: who stored a click in time has done so before this could write
+                arrived = inbox.new(tx)
+                clicked = _clicked(arrived)
                 found = [calls.get(tx, each) for each in ids]
                 fallen = [
                     call
@@ -77,7 +78,7 @@ class Expiry:
                 log.exception("call %s: could not be expired", ids[0])
                 return
             for each in ids:
-                self._fall([each], now, arrived)
+                self._fall([each], now)
 
     def _announce(self, tx: Transaction, fallen: list[Call]) -> None:
         """Say in the thread what of one plan has expired."""

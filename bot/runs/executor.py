@@ -41,7 +41,7 @@ from bot.tools.preview import Previews
 from bot.tools.runner import Changed, run_tool
 from bot.tools.step import StepTeller, step_end
 from bot.watch.passages import Work
-from storage import calls, moves, runs
+from storage import calls, leases, moves, runs
 from storage.models import Call, Run
 from storage.patience import until_stored
 from storage.states import Balance, CallStatus, RunStatus, Verb
@@ -141,7 +141,7 @@ class CallExecutor:
         """Renew the lease of the run, have its card say that the call runs, and whoever listens."""
         until = self._clock.now() + timedelta(seconds=self._lease)
         with self._store.write() as tx:
-            runs.renew(tx, run.id, run.fence, until)
+            leases.renew(tx, run.id, run.fence, until)
         self._signals.post.give()
         step.goes_on()
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from bot.agent import outputs
@@ -24,10 +22,12 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.messages.sentences import refusals
 from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.runs.crew.others import NoOthers, Others
+from bot.runs.crew.workers import Workers
 from bot.runs.intake import Intake
 from bot.signals import Signals, Waiting
 from bot.watch.passages import Work, watched
-from storage import endings, inbox, moves, outbox, runs, schedule
+from storage import endings, inbox, leases, moves, outbox, runs, schedule
 from storage.models import Delivery
 from storage.patience import passes, pause_after, reason
 from storage.states import RunStatus
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
 OVERDUE = timedelta(seconds=1)
+THEIRS = timedelta(seconds=0.25)  # between two looks at what another process is dealing with
 TRIES = 5  # before a delivery that cannot be dealt with is left alone
 
 
@@ -70,12 +71,13 @@ class Loop:
         signals: Signals,
         *,
         acts: Acts,
-        advance: Callable[[str], None],
+        workers: Workers,
         look_ahead: Callable[[list[Delivery]], None],
+        others: Others | None = None,
     ) -> None:
-        """`advance(run id)` is run on the worker pool; `look_ahead` waits for nothing."""
+        """`workers` advance runs; `look_ahead` waits for nothing; `others` may work as well."""
         self._store, self._clock, self._settings = store, clock, settings
-        self._acts, self._advance = acts, advance
+        self._acts = acts
         self._look_ahead = look_ahead
         self._wake, self.watch = signals.work, signals.watch
         self._post, self._decisions = signals.post, signals.decisions
@@ -83,14 +85,12 @@ class Loop:
         self._stopping = threading.Event()
         self._going = threading.Event()
         self._going.set()
-        self._lock = threading.Lock()
-        self._ended = threading.Condition(self._lock)  # a run is no longer worked on
-        self._active: set[str] = set()
         # pacing of what failed; lost at a restart, which is fine
         self._not_before: dict[int | None, datetime] = {}
-        self._again: set[str] = set()
         self._waiting = Waiting()  # deliveries whose look-ups are on their way
-        self._pool = ThreadPoolExecutor(settings.workers, thread_name_prefix="worker")
+        self._workers = workers
+        self._others = others or NoOthers()
+        self._own = signals.own
         self._alarm = Alarm(self.wake)
         self.busy = False
 
@@ -132,14 +132,11 @@ class Loop:
         self._stopping.set()
         self._wake.give()
         self._alarm.stop()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        with self._ended:
-            self._ended.wait_for(lambda: not self._active, grace)
+        self._workers.stop(grace)
 
     def is_idle(self) -> bool:
         """Return whether no wake is outstanding, no tick under way and no run being worked on."""
-        with self._lock:
-            return not (self._active or self._again or self.busy or self._wake.is_given())
+        return self._workers.is_idle() and not (self.busy or self._wake.is_given())
 
     @watched(Work.TICK)
     def tick(self) -> None:
@@ -167,11 +164,13 @@ class Loop:
 
     def _take_in(self) -> None:
         with self._store.read() as tx:
-            arrived = inbox.new(tx)
-        if any(each.kind in inbox.CLICKS for each in arrived):
+            arrived, now = inbox.new(tx), self._clock.now()
+        theirs = {each.seq for each in arrived if self._others.have(each, now)}
+        ours = [each for each in arrived if each.seq not in theirs]
+        if any(each.kind in inbox.CLICKS for each in ours):
             self._decisions.claim()
         try:
-            self._look_ahead(arrived)
+            self._look_ahead(ours)
             behind: set[tuple[str, str, str]] = set()
             for delivery in arrived:
                 if self._stopping.is_set():
@@ -180,12 +179,14 @@ class Loop:
                     continue
                 place = (delivery.user, delivery.channel, delivery.thread_ts)
                 waits = place in behind or self._waiting.holds(delivery.seq)
-                if waits or not self._take(delivery):
+                if waits or delivery.seq in theirs or not self._take(delivery):
                     behind.add(place)  # what one person does in one thread keeps its order
         finally:
             self._decisions.release()
-        if arrived:
+        if ours:
             self._post.give()
+        if theirs:  # one of ours may wait for it, and whoever has it may be no more
+            self._alarm.after(THEIRS, "theirs")
 
     def _take(self, delivery: Delivery) -> bool:
         """Return whether it was dealt with or waits for a look-up; raises what the database did."""
@@ -195,6 +196,9 @@ class Loop:
                     self._acts.clicks.take(delivery)
                 elif not (self._acts.typed.take(delivery) or self._acts.replies.take(delivery)):
                     self._acts.intake.take(delivery)
+            self._own.discard(delivery.key)
+        except inbox.TakenError:
+            log.debug("delivery %s was dealt with elsewhere", delivery.seq)
         except NotYetKnownError as error:  # the loop is woken when it is known
             self._waiting.put(delivery.seq, error.answers)
             return False
@@ -231,63 +235,40 @@ class Loop:
         """Renew the leases of what is worked on here; what nobody renews is READY again."""
         now = self._clock.now()
         with self._store.read() as tx:
-            lapsed = runs.orphans(tx, now)
-        if not lapsed:
+            lapsed = leases.orphans(tx, now)
+            cut = leases.cut_short(tx, now) if self._store.shared else []
+        if not (lapsed or cut) or not self._others.may_be_dead():
             return
-        with self._lock:
-            ours = set(self._active)
+        ours = self._workers.active()
         until = now + timedelta(seconds=self._settings.lease)
         with self._store.write() as tx:
             for run in lapsed:
                 if run.id in ours:
-                    runs.renew(tx, run.id, run.fence, until)
+                    leases.renew(tx, run.id, run.fence, until)
                 else:
                     why = {"why": "its lease lapsed"}
                     moves.run(tx, run, RunStatus.READY, at=now, actor="system", data=why)
+            for run in cut:
+                if run.id not in ours:
+                    endings.leave_behind(tx, run, at=now, words=outputs)
 
     def adopt(self) -> None:
         """At start, in embedded mode: whatever is RUNNING belongs to a process that is no more."""
+        if self._store.shared:  # then leases tell
+            return
         now = self._clock.now()
         with self._store.write() as tx:
-            for run in runs.orphans(tx, datetime.max.replace(tzinfo=now.tzinfo)):
+            for run in leases.orphans(tx, datetime.max.replace(tzinfo=now.tzinfo)):
                 moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"})
-            for run in runs.cut_short(tx):  # nobody is left to write down how its last call ended
+            for run in leases.cut_short(tx):  # nobody is left to write down how its last call ended
                 endings.leave_behind(tx, run, at=now, words=outputs)
 
     def _hand_out(self) -> None:
+        left = self._others.patience
+        before = None if left is None else self._clock.now() - left
         with self._store.read() as tx:
-            ready = runs.ready(tx)
-        for run_id in ready:
-            with self._lock:
-                if run_id in self._active:
-                    self._again.add(run_id)
-                    continue
-                if self._stopping.is_set():
-                    return
-                self._active.add(run_id)
-            self._pool.submit(self._work, run_id).add_done_callback(partial(self._let_go, run_id))
-
-    def _let_go(self, run_id: str, work: Future[None]) -> None:
-        """A run that was never begun, because the loop stopped before, is not one to wait for."""
-        if work.cancelled():
-            with self._lock:
-                self._active.discard(run_id)
-                self._ended.notify_all()
-
-    def _work(self, run_id: str) -> None:
-        try:
-            self._advance(run_id)
-        except Exception:
-            log.exception("run %s: the worker failed", run_id)
-        finally:
-            with self._lock:
-                self._active.discard(run_id)
-                again = run_id in self._again
-                self._again.discard(run_id)
-                self._ended.notify_all()
-            if again:
-                self.wake()
-            self._rest.changed()
+            ready = runs.ready(tx, before)
+        self._workers.hand_out(ready)
 
     def _look_again_at_the_next_deadline(self) -> None:
         now = self._clock.now()

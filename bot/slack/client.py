@@ -149,7 +149,7 @@ class SlackClient(WebClient):
         self._numbers = itertools.count(1)
         # by channel and thread: its number, and whether it is a stream, which may go on
         self._posts: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
-        self._pauses = Pauses(clock) if clock else None
+        self.pauses = Pauses(clock) if clock else None
         self._watch = watch or Lookout()
 
     def close(self) -> None:
@@ -172,14 +172,14 @@ class SlackClient(WebClient):
         """As WebClient's; keeps the pauses, and remembers where it posted."""
         given = arguments.get("json") or arguments.get("params") or {}
         channel = given.get("channel") or given.get("channel_id") or ""
-        if self._pauses is not None:
-            self._pauses.check(api_method, channel)
+        if self.pauses is not None:
+            self.pauses.check(api_method, channel)
         with self._watch.over(Work.SLACK, api_method) as passage:
             try:
                 response = super().api_call(api_method, **arguments)
             except SlackApiError as error:
                 passage.end = str(error.response.get("error") or status_of(error))
-                if self._pauses is not None and self._pauses.heed(api_method, channel, error):
+                if self.pauses is not None and self.pauses.heed(api_method, channel, error):
                     self._watch.happened(Incident.PAUSE, api_method)
                 raise
         if api_method in POSTS:

@@ -143,6 +143,8 @@ class Listeners:
             # inside the transaction: times and order then agree
             delivery.received_at = self._clock.now()
             fresh = inbox.store(tx, delivery)
+            if fresh:
+                self._signals.own.add(delivery.key)
         if fresh:
             if delivery.kind in inbox.CLICKS:
                 self._signals.decisions.claim()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from slack_sdk.errors import SlackApiError
@@ -26,6 +27,7 @@ class Pauses:
         self._clock = clock
         self._lock = threading.Lock()
         self._ends: dict[tuple[str, str], datetime] = {}  # by method and channel
+        self._tell: Callable[[str, str, datetime], None] = lambda *_: None
 
     def check(self, method: str, channel: str) -> None:
         """Raise SlackApiError, as Slack's own 429 does, while a pause lasts."""
@@ -48,13 +50,23 @@ class Pauses:
         """Begin a pause where an answer asks for one; returns whether it does."""
         if (seconds := seconds_asked(error)) <= 0:
             return False
-        now = self._clock.now()
-        scope, end = _scope(method, channel), now + timedelta(seconds=seconds)
-        with self._lock:
-            end = max(end, self._ends.get(scope, end))
-            ends = {each: until for each, until in self._ends.items() if until > now}
-            self._ends = {**ends, scope: end}
+        scope, end = _scope(method, channel), self._clock.now() + timedelta(seconds=seconds)
+        self.learn({scope: end})
+        self._tell(*scope, end)
         return True
+
+    def share(self, tell: Callable[[str, str, datetime], None]) -> None:
+        """Tell of each pause that begins here, so that others keep it as well."""
+        self._tell = tell
+
+    def learn(self, found: Mapping[tuple[str, str], datetime]) -> None:
+        """Keep these pauses as well, by method and channel; the longer of two holds."""
+        now = self._clock.now()
+        with self._lock:
+            ends = {each: until for each, until in self._ends.items() if until > now}
+            self._ends = ends | {
+                each: max(until, ends.get(each, until)) for each, until in found.items()
+            }
 
 
 def _scope(method: str, channel: str) -> tuple[str, str]:

@@ -29,16 +29,19 @@ class Purging:
         forget: Callable[[Run], None],
         *,
         soon: timedelta = SOON,
+        forget_all: Callable[[], None] = lambda: None,
     ) -> None:
         """`keep_days` None: nothing ever; `forget` drops what is in memory of a run's thread.
 
-        `soon`: how long after the start it begins.
+        `soon`: how long after the start it begins. `forget_all` drops all, where other processes
+        purge as well.
         """
         self._store = store
         self._clock = clock
         self._keep_days = keep_days
         self._forget = forget
         self._soon = soon
+        self._forget_all = forget_all
         self._alarm = Alarm(self._purge_quietly)
 
     def start(self) -> None:
@@ -57,6 +60,8 @@ class Purging:
             return 0
         older_than = timedelta(days=self._keep_days)
         done = purge_all(self._store, self._clock, older_than, self._forget)
+        if self._store.shared:
+            self._forget_all()
         if done:
             log.info("purged what was said in %s requests", done)
         return done

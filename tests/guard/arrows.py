@@ -27,7 +27,7 @@ ALL_ROOMS = (
     *UP_TO_APPROVALS,
     *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.programs"),
     "bot.upkeep",
-    *("bot.slack", "bot.core"),
+    *("bot.slack", "bot.core", "bot.replicas"),
 )
 START = ("bot.signing_key", "bot.toolbox")
 ARROWS: dict[str, tuple[str, ...]] = {
@@ -44,6 +44,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.runs": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
     "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", "bot.upkeep", *LEAVES),
     "bot.explain": (*UP_TO_APPROVALS, *LEAVES),
+    "bot.replicas": ("storage", "bot.config", "bot.runs", "bot.slack", *LEAVES),
     "bot.surfaces": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", *LEAVES),
     "bot.terminal": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", *LEAVES),
     "bot.programs": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", *LEAVES),

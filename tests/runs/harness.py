@@ -19,6 +19,7 @@ from sqlmodel import col
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
 from bot.policy.evaluate import Allow
 from bot.policy.gates import load_gate
+from bot.runs.crew.workers import Workers
 from bot.tools import ToolContext, ToolError
 from storage import calls, inbox, outbox, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
@@ -170,7 +171,9 @@ class LoopHarness:
         self.worker = self.core.worker(model, executor, quiet, lambda _: quiet, quiet)
         directory: Any = self.directory
         intake = self.core.intake(directory, lambda _: None)
-        self.loop = self.core.loop(intake, lambda _: None, lambda _: None)
+        self.loop = self.core.loop(
+            intake, Workers(lambda _: None, 1, self.core.signals), lambda _: None
+        )
         self.core.restored(lambda run: self.over.append(run.id)).take_up()
         self.loop.adopt()
 

@@ -13,6 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from bot.core import Core
+from bot.runs.crew.workers import Workers
 from bot.runs.loop import Loop
 from storage import audit, inbox
 from storage.store import Store
@@ -75,7 +76,7 @@ def core(store: Store) -> Core:
 def ticking(core: Core) -> Loop:
     """A loop that deals with clicks, and leaves the filler where it is."""
     nothing: Any = SimpleNamespace(take=lambda _: None)
-    return core.loop(nothing, lambda _: None, lambda _: None)
+    return core.loop(nothing, Workers(lambda _: None, 1, core.signals), lambda _: None)
 
 
 def clicked(core: Core, count: int) -> list[Seeded]:

@@ -13,6 +13,7 @@ import pytest
 
 from bot.agent import outputs
 from bot.core import Core
+from bot.runs.crew.workers import Workers
 from bot.runs.loop import OVERDUE, TRIES, Loop
 from storage import audit, endings, inbox, outbox, runs
 from storage.models import Delivery, Message
@@ -36,7 +37,7 @@ class LoopSetup:
     def begin(self, advance: Callable[[str], None] = lambda _: None) -> Loop:
         """A loop as a new process has it, which hands its runs to `advance`."""
         nothing: Any = None  # no messages arrive here
-        return self.core.loop(nothing, advance, lambda _: None)
+        return self.core.loop(nothing, Workers(advance, 8, self.core.signals), lambda _: None)
 
     def tick(self, at: Any = AT) -> None:
         """One pass at that time."""

@@ -19,6 +19,7 @@ from storage.append_only import APPEND_ONLY
 from storage.contacts import Contact
 from storage.delegations import Delegation
 from storage.outcomes import Applied, Decided
+from storage.replicas import Lane, Pause, Replica
 from storage.store import SchemaError, Store, migrate
 from tests.storage.builders import AT, ONE, C, R, Seeded, seed
 
@@ -90,7 +91,9 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
     """What the migrations make is what the models say: Alembic finds no difference."""
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        apart = {Contact.__tablename__, Delegation.__tablename__}  # tables beside their queries
+        # tables beside their queries
+        beside = (Contact, Delegation, Replica, Lane, Pause)
+        apart = {each.__tablename__ for each in beside}
         assert apart <= set(SQLModel.metadata.tables)
         assert compare_metadata(context, SQLModel.metadata) == []
         assert context.get_current_revision() == HEAD

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from bot.agent import outputs
-from storage import audit, decisions, moves, runs
+from storage import audit, decisions, leases, moves, runs
 from storage.models import Call, Run
 from storage.outcomes import Applied
 from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
@@ -53,8 +53,12 @@ def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) 
 
 @pytest.mark.parametrize(("source", "target"), list(product(RunStatus, repeat=2)))
 def test_every_run_move(shared: Store, source: RunStatus, target: RunStatus) -> None:
-    """The same for runs; a run that nobody works on holds no lease."""
+    """The same for runs; a run that nobody works on holds no lease.
+
+    One that is cancelled keeps it: a call of it may still be running.
+    """
     seeded = seed(shared, run=source)
+    before = seeded.run()
     with shared.write() as tx:
         if target not in RUN_MOVES[source]:
             with pytest.raises(IllegalMoveError):
@@ -65,7 +69,8 @@ def test_every_run_move(shared: Store, source: RunStatus, target: RunStatus) -> 
         assert (seeded.run().status, seeded.events()) == (source, [])
         return
     moved = seeded.run()
-    assert (moved.status, moved.updated_at, moved.lease_until) == (target, AT + HOUR, None)
+    lease = before.lease_until if target is R.CANCELLED else None
+    assert (moved.status, moved.updated_at, moved.lease_until) == (target, AT + HOUR, lease)
     assert [(a.event, a.actor) for a in seeded.audit()] == [(f"run.{target}", "worker")]
     assert json.loads(seeded.audit()[0].data) == {"from": source, "to": target}
 
@@ -171,8 +176,8 @@ def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
         assert (claimed.fence, claimed.status, claimed.lease_until) == (5, R.RUNNING, AT + HOUR)
         assert runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is None
         assert not moves.run(tx, claimed, R.COMPLETED, at=AT, fence=4)
-        assert not runs.renew(tx, seeded.run_id, 4, AT + 2 * HOUR)
-        assert runs.renew(tx, seeded.run_id, 5, AT + 2 * HOUR)
+        assert not leases.renew(tx, seeded.run_id, 4, AT + 2 * HOUR)
+        assert leases.renew(tx, seeded.run_id, 5, AT + 2 * HOUR)
         with pytest.raises(moves.FencedError):
             runs.held_by(tx, seeded.run_id, 4)
         assert runs.held_by(tx, seeded.run_id, 5).lease_until == AT + 2 * HOUR
@@ -184,8 +189,8 @@ def test_orphans_are_those_whose_lease_has_lapsed(store: Store) -> None:
     seeded = seed(store, run=R.RUNNING)
     seed(store, run=R.WAITING)
     with store.read() as tx:
-        assert runs.orphans(tx, (AT + HOUR).replace(microsecond=0)) == []
-        assert [run.id for run in runs.orphans(tx, AT + HOUR)] == [seeded.run_id]
+        assert leases.orphans(tx, (AT + HOUR).replace(microsecond=0)) == []
+        assert [run.id for run in leases.orphans(tx, AT + HOUR)] == [seeded.run_id]
 
 
 @pytest.mark.parametrize("broken", ["audit", "message", "plan", "vote"])

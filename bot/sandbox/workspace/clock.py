@@ -34,6 +34,11 @@ class ShiftedClock:
         self._shift = begin - datetime.now(UTC) if begin else timedelta()
         self.on_shift: list[Callable[[], None]] = []
 
+    @property
+    def shift(self) -> timedelta:
+        """How far it has been moved."""
+        return self._shift
+
     def now(self) -> datetime:
         """Return the machine's time in UTC plus the shift so far."""
         with self._lock:

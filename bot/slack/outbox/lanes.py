@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from bot.clock import Clock
 from bot.signals import Signals
+from bot.slack.outbox.channels import Channels, EveryChannel
 from bot.slack.outbox.memory import Memory
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
@@ -23,6 +24,7 @@ from storage.patience import passes, reason
 from storage.store import Store
 
 log = logging.getLogger("countersign.outbox")
+ELSEWHERE = 1.0  # seconds between two looks at channels that another process sends to
 
 
 class Outbox:
@@ -36,14 +38,23 @@ class Outbox:
         renderer: Renderer,
         posting: Posting,
         search: PostSearch,
+        channels: Channels | None = None,
         lanes: int = 4,
     ) -> None:
-        """Channels are served side by side by `lanes` threads."""
+        """Channels are served side by side by `lanes` threads; which, `channels` says."""
         self._store, self._clock = store, clock
         self._signals, self._wake = signals, signals.post
         self._memory = Memory(clock)
+        self._channels = channels or EveryChannel()
         self._sender = Sender(
-            store, clock, signals, self._memory, renderer=renderer, posting=posting, search=search
+            store,
+            clock,
+            signals,
+            self._memory,
+            renderer=renderer,
+            posting=posting,
+            search=search,
+            channels=self._channels,
         )
         self._stopping = threading.Event()
         self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="outbox")
@@ -89,12 +100,16 @@ class Outbox:
         now = self._clock.now()
         with self._store.read() as tx:
             due, later = outbox.channels_due(tx, now), outbox.next_due(tx)
-        for channel in self._memory.awake(due, now):
+        awake = self._memory.awake(due, now)
+        mine = self._channels.mine(awake)
+        for channel in mine:
             with self._lock:
                 if channel in self._taken or self._stopping.is_set():
                     continue
                 self._taken.add(channel)
             self._lanes.submit(self._serve, channel)
+        if mine != awake:  # whoever sends there may be no more
+            return ELSEWHERE
         ends = [each for each in (later, self._memory.next_end(now)) if each is not None]
         if not ends:
             return 30.0
@@ -120,5 +135,6 @@ class Outbox:
     def _lane(self, rows: list[Message]) -> None:
         for row in rows:
             self._signals.give_way()
-            if self._stopping.is_set() or not self._sender.send(row):
+            is_mine = self._channels.holds(row.channel)
+            if self._stopping.is_set() or not is_mine or not self._sender.send(row):
                 return  # the later ones of this channel wait, so that nothing overtakes

@@ -21,6 +21,7 @@ from bot.clock import Clock
 from bot.messages import answers
 from bot.signals import Signals
 from bot.slack.errors import is_limited, is_passing, seconds_asked
+from bot.slack.outbox.channels import Channels, ElsewhereError
 from bot.slack.outbox.memory import Memory, Posted
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
@@ -54,14 +55,15 @@ class Sender:
         renderer: Renderer,
         posting: Posting,
         search: PostSearch,
+        channels: Channels,
     ) -> None:
-        """`memory` holds what could not be stored."""
+        """`memory` holds what could not be stored; `channels` says to which this process sends."""
         self._store, self._clock, self._signals = store, clock, signals
         self._memory = memory
         self._renderer, self._posting, self._search = renderer, posting, search
-        self._client = posting.client
-        with store.read() as tx:
-            self._inherited = outbox.newest(tx)  # messages up to this one were there before
+        self._client, self._channels = posting.client, channels
+        with store.read() as tx:  # messages up to this one were there before
+            self._inherited = 0 if store.shared else outbox.newest(tx)
 
     def send(self, row: Message) -> bool:
         """Send or draw one message; False when it has to be tried again later.
@@ -74,6 +76,8 @@ class Sender:
             return True
         except SlackApiError as error:
             return self._failed(row, error)
+        except ElsewhereError:
+            return False
         except Exception as error:
             if passes(error):
                 raise
@@ -156,10 +160,12 @@ class Sender:
         whatever else goes wrong leaves SENDING, for it may stand there.
         """
         if row.status is not M.SENDING:
-            once = row.kind in ONCE
-            with self._store.write(durable=once, told=once) as tx:
-                moves.message(tx, row, M.SENDING)
+            with self._store.write(durable=row.kind in ONCE, told=row.kind in ONCE) as tx:
+                if not moves.message(tx, row, M.SENDING):
+                    raise ElsewhereError
             row.status = M.SENDING
+        if not self._channels.holds(row.channel):  # it may have taken long to come so far
+            raise ElsewhereError
         try:
             return post()
         except SlackApiError as error:
@@ -173,7 +179,7 @@ class Sender:
         """Return whether this row may have been posted.
 
         Only what is SENDING may have been, or was there before this process began: a power failure
-        may have taken SENDING along.
+        may have taken SENDING along, where commits do not wait for the disk.
         """
         return row.status is M.SENDING or (row.seq or 0) <= self._inherited
 

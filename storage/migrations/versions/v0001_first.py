@@ -1,11 +1,11 @@
 """The first schema: inbox, runs, transcript, plans, calls, revisions, votes, answers, attempts,
-grants, modes, audit, outbox, contacts, delegations, copies.
+grants, modes, audit, outbox, contacts, delegations, copies, and what replicas share.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-from storage.migrations import lasting, people
+from storage.migrations import lasting, people, shared
 
 revision = "0001"
 down_revision = None
@@ -30,6 +30,9 @@ def upgrade() -> None:
         lasting.remembered,
         lasting.delegation,
         lasting.copied,
+        shared.replica,
+        shared.lane,
+        shared.pause,
     ):
         create()
 

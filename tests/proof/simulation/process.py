@@ -17,6 +17,7 @@ from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
+from bot.runs.crew.workers import Workers
 from bot.slack.outbox.lanes import Outbox
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
@@ -161,7 +162,8 @@ class Process:
         deciding = core.over(directory.hurried())
         known: Any = directory
         intake = deciding.intake(known, lambda _: None)
-        self.loop = deciding.loop(intake, worker.advance, lambda _: None)
+        workers = Workers(worker.advance, core.settings.workers, self.signals)
+        self.loop = deciding.loop(intake, workers, lambda _: None)
         self.renderer = Renderer(store, clock, core.tools, directory)
         post, search = Posting(store, posting), PostSearch(store, BOT, posting)
         self.outbox = Outbox(store, clock, self.signals, self.renderer, post, search)

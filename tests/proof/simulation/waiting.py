@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bot.runs import loop
+from bot.runs.crew import workers
 from bot.signals import FIRST, Arrivals, Precedence, Signal, Signals
 from bot.slack.outbox import lanes
 from bot.slack.streaming import answer
@@ -177,7 +178,7 @@ def in_virtual_time(scheduler: Scheduler) -> Iterator[None]:
     monotonic = SimpleNamespace(monotonic=lambda: scheduler.now.timestamp())
     with ExitStack() as stack:
         for where, name, what in (
-            (loop, "ThreadPoolExecutor", pool),
+            (workers, "ThreadPoolExecutor", pool),
             (loop, "Alarm", alarm),
             (lanes, "ThreadPoolExecutor", pool),
             (runner, "wait", waits),

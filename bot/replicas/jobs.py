@@ -1,0 +1,163 @@
+"""What is to be worked on, handed out by Procrastinate: a job for each run that became READY.
+
+The job is stored in the transaction of the fact, so that there is none without the other. It only
+says where to look: a job for a run that somebody has taken already does nothing, and one that is
+lost is made up for by the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import Any
+
+import procrastinate
+import psycopg
+from procrastinate.exceptions import ConnectorException
+from procrastinate.schema import SchemaManager
+from procrastinate.types import JSONValue
+from psycopg import AsyncConnection
+
+from storage.postgres.session import SCHEMA
+from storage.statement import driver_error
+from storage.store import Store
+from storage.transaction import Transaction
+
+log = logging.getLogger("countersign.replicas")
+ADVANCE = "advance"  # the task, and its queue
+SWEEP, EVERY_MINUTE = "sweep", "* * * * *"
+POLL = 2.0  # seconds between two looks, where nothing is heard
+BEAT, STALLED = 1.0, 5.0  # seconds between two signs of life, and without one before it is dead
+AGAIN = 1.0  # seconds before what has ended is begun anew
+GRACE = 5.0  # seconds that jobs have to end when the process stops
+
+
+class Jobs:
+    """One per process. `run` is a thread's body; `defer` belongs to whoever has a transaction."""
+
+    def __init__(
+        self, address: dict[str, Any], work: Callable[[str], None], pool: Executor, workers: int
+    ) -> None:
+        """`address`: how psycopg reaches the database; `work(run id)` is called on the `pool`.
+
+        So many runs are worked on at once.
+        """
+        # it logs a line for each job, and the audit has one already
+        logging.getLogger("procrastinate").setLevel(logging.WARNING)
+        self._address, self._work, self._workers = address, work, workers
+        # never opened: it only words the statement that stores a job on a connection of ours, and
+        # in an app that is open that would be done by the connections of that one
+        self._words = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
+        self._pool = pool
+        self._stopping = threading.Event()
+        self._stop: Callable[[], None] = lambda: None
+
+    def prepare(self, store: Store) -> None:
+        """Make Procrastinate's tables beside ours, unless they are there."""
+        with store.write() as tx:
+            if tx.exec_driver_sql("SELECT to_regclass('procrastinate_jobs')").scalar() is None:
+                tx.raw.execute(SchemaManager.get_schema())
+
+    def defer(self, tx: Transaction, ready: Sequence[str]) -> None:
+        """Store a job for each of these runs, in the transaction that made them READY."""
+        task = self._words.configure_task(ADVANCE, queue=ADVANCE, connection=tx.raw)
+        try:
+            jobs: list[dict[str, JSONValue]] = [{"run_id": each} for each in dict.fromkeys(ready)]
+            task.batch_defer(*jobs)
+        except ConnectorException as error:
+            cause = error.__cause__ or error
+            assert isinstance(cause, Exception)
+            raise driver_error(cause, tx.dialect, "a job for a run", ()) from error
+
+    def run(self) -> None:
+        """Take jobs until `stop`; the thread's body. What ends by itself is begun anew."""
+        while not self._stopping.is_set():
+            try:
+                # a pool would try for long, and ever less often
+                psycopg.connect(**self._address).close()
+                asyncio.run(self._serve())
+            except Exception as error:
+                log.warning("no jobs are taken for a moment: %s", error)
+                log.debug("what ended them", exc_info=True)
+            self._stopping.wait(AGAIN)
+
+    def stop(self) -> None:
+        """Take no more; what is under way comes to its end."""
+        self._stopping.set()
+        self._stop()
+
+    def _app(self) -> procrastinate.App:
+        async def configure(connection: AsyncConnection[Any]) -> None:
+            await connection.execute(f"SET search_path TO {SCHEMA}")
+            await connection.commit()
+
+        connector = procrastinate.PsycopgConnector(
+            kwargs=self._address, min_size=1, max_size=4, configure=configure, timeout=5.0
+        )
+        app = procrastinate.App(connector=connector)
+
+        @app.task(name=ADVANCE, queue=ADVANCE)
+        async def advance(run_id: str) -> None:
+            await asyncio.get_running_loop().run_in_executor(self._pool, self._work, run_id)
+
+        # without any periodic task Procrastinate ends its supervision of the worker at the start
+        @app.periodic(cron=EVERY_MINUTE)
+        @app.task(name=SWEEP, queue=ADVANCE, queueing_lock=SWEEP)
+        async def sweep(timestamp: int) -> None:  # noqa: ARG001 # it is called by its name
+            await _sweep(app)
+
+        return app
+
+    async def _serve(self) -> None:
+        app = self._app()
+        loop = asyncio.get_running_loop()
+        async with app.open_async():
+            worker = asyncio.create_task(
+                app.run_worker_async(
+                    queues=[ADVANCE],
+                    concurrency=self._workers,
+                    install_signal_handlers=False,
+                    delete_jobs="always",
+                    fetch_job_polling_interval=POLL,
+                    update_heartbeat_interval=BEAT,
+                    stalled_worker_timeout=STALLED,
+                    shutdown_graceful_timeout=GRACE,
+                )
+            )
+            self._stop = lambda: _quietly(loop, worker)
+            if self._stopping.is_set():
+                worker.cancel()
+            sweeping = asyncio.create_task(_sweeping(app, worker))
+            try:
+                with suppress(asyncio.CancelledError):
+                    await worker
+            finally:
+                sweeping.cancel()
+
+
+def _quietly(loop: asyncio.AbstractEventLoop, worker: asyncio.Task[None]) -> None:
+    """End the worker from another thread; it may have ended."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(worker.cancel)
+
+
+async def _sweeping(app: procrastinate.App, worker: asyncio.Task[None]) -> None:
+    """Sweep from time to time as long as the worker works."""
+    while not worker.done():
+        await asyncio.sleep(STALLED)
+        try:
+            await _sweep(app)
+        except Exception as error:  # noqa: BLE001 - it comes again, and the loop looks as well
+            log.warning("stalled jobs were not looked for: %s", error)
+
+
+async def _sweep(app: procrastinate.App) -> None:
+    """Have the jobs of replicas that are no more taken by others."""
+    manager = app.job_manager
+    for job in await manager.get_stalled_jobs(seconds_since_heartbeat=STALLED):
+        with suppress(ConnectorException):  # another replica was faster
+            await manager.retry_job(job)

@@ -1,0 +1,94 @@
+"""How a process becomes one of several, where its record is on a server; else it is alone.
+
+Only then are Procrastinate and the driver imported, which an installation on a file does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bot.clock import Clock
+from bot.config.settings import Settings
+from bot.config.startup import StartupError
+from bot.replicas.alone import Alone
+from bot.replicas.clock import SharedClock
+from bot.runs.crew.workers import Workers
+from bot.signals import Signals
+from bot.slack.pauses import Pauses
+from storage.models import Delivery
+from storage.store import Store
+
+if TYPE_CHECKING:  # it imports what is not always there
+    from bot.replicas.replicas import Replicas
+
+LEASE = 6.0  # seconds at most that a run is held without a sign of life, where others wait for it
+TICK = 2.0  # seconds at most between two looks
+MISSING = (
+    "DATABASE_URL: a record on a server is worked on by jobs of Procrastinate, which is not "
+    "installed. Install countersign-bot[cluster]."
+)
+
+
+def for_replicas(settings: Settings, clock: Clock) -> tuple[Settings, Clock]:
+    """Return the settings and the clock of one of several; as they are for one that is alone.
+
+    Raises StartupError where something is missing for it.
+    """
+    if not settings.is_shared:
+        return settings, clock
+    if find_spec("procrastinate") is None:
+        raise StartupError([MISSING], ())
+    soon = {"lease": min(settings.lease, LEASE), "tick": min(settings.tick, TICK)}
+    return settings.model_copy(update={**soon, "other_connections": True}), SharedClock(clock)
+
+
+class Parts(Protocol):
+    """What of the core is needed here."""
+
+    @property
+    def settings(self) -> Settings:
+        """The limits and leases."""
+        ...
+
+    @property
+    def store(self) -> Store:
+        """The record."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """What the time is."""
+        ...
+
+    @property
+    def signals(self) -> Signals:
+        """What wakes whom."""
+        ...
+
+
+def joined(
+    core: Parts,
+    advance: Callable[[str], None],
+    heard: Callable[[Mapping[str, Any]], bool],
+    pauses: Pauses | None,
+) -> Replicas | Alone:
+    """Return what this process is to the others, with its workers; nothing has begun.
+
+    `advance(run id)` is their work. `heard` heeds an event about people and channels, `pauses` are
+    those that Slack asks for.
+    """
+    settings, clock, signals = core.settings, core.clock, core.signals
+    workers = Workers(advance, settings.workers, signals)
+    if not isinstance(clock, SharedClock) or pauses is None:
+        return Alone(workers)
+    from bot.replicas.replicas import Replicas, event_of
+
+    def heed(events: Iterable[Delivery]) -> None:
+        for each in events:
+            heard(event_of(each))
+
+    found = Replicas(core.store, clock, signals, settings, workers, heard=heed, paused=pauses.learn)
+    pauses.share(found.pause)
+    return found

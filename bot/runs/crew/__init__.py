@@ -1,0 +1,1 @@
+"""Who works on requests in this process, and on which."""

@@ -1,0 +1,158 @@
+"""What replicas share beside the record: who is alive, who sends to which channel, and what Slack
+wants to be asked no more for a while.
+
+A replica is a process that works on this database beside others. None of this is the record's:
+without it nothing is lost, and it makes itself anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import bindparam, delete, func, select
+from sqlmodel import Field, col
+
+from storage import columns
+from storage.columns import Row
+from storage.models import Delivery
+from storage.states import DeliveryKind
+from storage.transaction import Transaction, insert_of, readable
+
+PauseEnds = Mapping[tuple[str, str], datetime]  # by method and channel
+
+
+class Replica(Row, table=True):
+    """A process that works on this database, and until when it counts as alive."""
+
+    __tablename__ = "replica"
+    id: str = Field(primary_key=True)
+    until: datetime = columns.time()
+
+
+class Lane(Row, table=True):
+    """A channel, and the one replica that sends to it as long as that is alive."""
+
+    __tablename__ = "lane"
+    channel: str = Field(primary_key=True)
+    replica: str = Field(index=True)
+
+
+class Pause(Row, table=True):
+    """What Slack wants to be asked no more until then: a method, or posts for a channel."""
+
+    __tablename__ = "pause"
+    method: str = Field(primary_key=True)
+    channel: str = Field(default="", primary_key=True)  # "": all
+    until: datetime = columns.time()
+
+
+_ALIVE = select(col(Replica.id)).where(col(Replica.until) > bindparam("now_"))
+_LANES = select(col(Lane.channel), col(Lane.replica))
+_MINE = delete(Lane).where(col(Lane.replica) == bindparam("replica_"))
+_GONE = delete(Replica).where(col(Replica.id) == bindparam("replica_"))
+_LONG_GONE = delete(Replica).where(col(Replica.until) <= bindparam("before_"))
+_PAUSES = select(col(Pause.method), col(Pause.channel), col(Pause.until)).where(
+    col(Pause.until) > bindparam("now_")
+)
+_PAUSED_BEFORE = delete(Pause).where(col(Pause.until) <= bindparam("now_"))
+_GIVEN_UP = _MINE.where(col(Lane.channel) == bindparam("channel_"))
+_NEWEST = select(func.max(col(Delivery.seq)))
+_EVENTS = (
+    select(Delivery)
+    .where(col(Delivery.seq) > bindparam("after_"), col(Delivery.kind) == DeliveryKind.EVENT)
+    .order_by(col(Delivery.seq))
+)
+
+
+@cache
+def _beat(dialect: str) -> Any:
+    """The upsert of one replica; built once for each kind of database, as those below."""
+    made = insert_of(dialect)(Replica).values(id=bindparam("id"), until=bindparam("until"))
+    return made.on_conflict_do_update(index_elements=["id"], set_={"until": made.excluded.until})
+
+
+@cache
+def _take(dialect: str) -> Any:
+    """The upsert of a lane that nobody has who is alive."""
+    made = insert_of(dialect)(Lane).values(
+        channel=bindparam("channel"), replica=bindparam("replica")
+    )
+    free = (col(Lane.replica) == made.excluded.replica) | col(Lane.replica).not_in(_ALIVE)
+    return made.on_conflict_do_update(
+        index_elements=["channel"], set_={"replica": made.excluded.replica}, where=free
+    )
+
+
+@cache
+def _pause(dialect: str) -> Any:
+    """The upsert of a pause; the longer of two holds."""
+    names = ("method", "channel", "until")
+    made = insert_of(dialect)(Pause).values(**{name: bindparam(name) for name in names})
+    return made.on_conflict_do_update(
+        index_elements=["method", "channel"],
+        set_={"until": made.excluded.until},
+        where=made.excluded.until > col(Pause.until),
+    )
+
+
+def beat(tx: Transaction, replica: str, until: datetime) -> None:
+    """This replica is alive until then."""
+    tx.execute(_beat(tx.dialect.name), {"id": replica, "until": until})
+
+
+def leave(tx: Transaction, replica: str) -> None:
+    """This replica is no more; its channels are free."""
+    tx.execute(_MINE, {"replica_": replica})
+    tx.execute(_GONE, {"replica_": replica})
+
+
+def tidy(tx: Transaction, now: datetime) -> None:
+    """Take away replicas and pauses whose time is over."""
+    tx.execute(_LONG_GONE, {"before_": now})
+    tx.execute(_PAUSED_BEFORE, {"now_": now})
+
+
+def alive(tx: Transaction, now: datetime) -> set[str]:
+    """The ids of the replicas that are alive."""
+    return set(tx.scalars(_ALIVE, {"now_": now}))
+
+
+def senders(tx: Transaction, now: datetime) -> dict[str, str]:
+    """The replica that sends to each channel, where one does that is alive."""
+    living = alive(tx, now)
+    return {channel: replica for channel, replica in tx.execute(_LANES) if replica in living}
+
+
+def take_lane(tx: Transaction, channel: str, replica: str, now: datetime) -> bool:
+    """This replica sends to the channel from now on; False while another does that is alive."""
+    given = {"channel": channel, "replica": replica, "now_": now}
+    return tx.execute(_take(tx.dialect.name), given).rowcount == 1
+
+
+def give_up_lane(tx: Transaction, channel: str, replica: str) -> None:
+    """This replica sends to the channel no more."""
+    tx.execute(_GIVEN_UP, {"channel_": channel, "replica_": replica})
+
+
+def pause(tx: Transaction, method: str, channel: str, until: datetime) -> None:
+    """Slack wants to be asked no more until then; the longer of two pauses holds."""
+    tx.execute(_pause(tx.dialect.name), {"method": method, "channel": channel, "until": until})
+
+
+def pauses(tx: Transaction, now: datetime) -> PauseEnds:
+    """The pauses that last, by method and channel."""
+    found = tx.execute(_PAUSES, {"now_": now})
+    return {(method, channel): until for method, channel, until in found}
+
+
+def newest(tx: Transaction) -> int:
+    """The `seq` of the newest delivery, 0 when there is none."""
+    return int(tx.scalar(_NEWEST) or 0)
+
+
+def events_after(tx: Transaction, seq: int) -> list[Delivery]:
+    """What Slack has told of people, groups and channels since that delivery."""
+    return readable(tx, Delivery, col(Delivery.seq), _EVENTS, after_=seq)

@@ -1,0 +1,1 @@
+"""What one of several processes does to be one."""

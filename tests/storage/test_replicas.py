@@ -1,0 +1,128 @@
+"""What replicas share: one sender a channel, pauses for all, leases, and who is told of READY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import update
+
+from storage import audit, inbox, leases, moves, replicas, runs, schedule
+from storage.models import Delivery, Run
+from storage.states import CallStatus, DeliveryKind, DeliveryStatus
+from storage.store import Store
+from storage.transaction import Transaction
+from tests.storage.builders import AT, HOUR, C, R, seed
+
+SECOND = timedelta(seconds=1)
+
+
+def test_a_channel_has_one_sender_that_is_alive(store: Store) -> None:
+    """It stays with whoever has it, until that ends, gives it up, or is not heard of any more."""
+    with store.write() as tx:
+        replicas.beat(tx, "a", AT + 5 * SECOND)
+        replicas.beat(tx, "b", AT + 9 * SECOND)
+        assert replicas.take_lane(tx, "C1", "a", AT)
+        assert replicas.take_lane(tx, "C1", "a", AT)
+        assert not replicas.take_lane(tx, "C1", "b", AT)
+        assert replicas.take_lane(tx, "C2", "b", AT)  # which says nothing of others
+        assert replicas.senders(tx, AT) == {"C1": "a", "C2": "b"}
+        assert replicas.take_lane(tx, "C1", "b", AT + 5 * SECOND)
+        assert replicas.senders(tx, AT + 5 * SECOND) == {"C1": "b", "C2": "b"}
+        replicas.give_up_lane(tx, "C1", "a")  # which is not its own any more
+        replicas.beat(tx, "a", AT + 20 * SECOND)
+        assert not replicas.take_lane(tx, "C1", "a", AT + 5 * SECOND)
+        replicas.leave(tx, "b")
+        assert replicas.take_lane(tx, "C1", "a", AT + 5 * SECOND)
+
+
+def test_the_longer_of_two_pauses_holds(store: Store) -> None:
+    """For a method, and for posts by channel; what is over is not told, and tidied up."""
+    with store.write() as tx:
+        replicas.pause(tx, "chat.postMessage", "C1", AT + 9 * SECOND)
+        replicas.pause(tx, "chat.postMessage", "C1", AT + 5 * SECOND)
+        replicas.pause(tx, "views.publish", "", AT + 2 * SECOND)
+        assert replicas.pauses(tx, AT + 3 * SECOND) == {("chat.postMessage", "C1"): AT + 9 * SECOND}
+        replicas.tidy(tx, AT + 3 * SECOND)
+        assert set(replicas.pauses(tx, AT)) == {("chat.postMessage", "C1")}
+
+
+def test_leases_are_kept_and_lapse(store: Store) -> None:
+    """A beat lengthens the lease of a run at work; a cancelled one keeps its own until its end."""
+    seeded = seed(store, C.RUNNING)
+    with store.write() as tx:
+        tx.execute(update(Run).values(status=R.RUNNING, lease_until=AT))
+        leases.keep(tx, seeded.run_id, AT + HOUR)
+        assert leases.orphans(tx, AT + SECOND) == []
+        run = runs.get(tx, seeded.run_id)
+        assert run is not None
+        assert moves.run(tx, run, R.CANCELLED, at=AT)
+        assert leases.cut_short(tx, AT + SECOND) == []
+        assert [each.id for each in leases.cut_short(tx, AT + HOUR)] == [seeded.run_id]
+
+
+def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
+    """Of each run that a worker may take from now on, before the commit, and of no other."""
+    told: list[tuple[str, bool]] = []
+
+    def ready(_tx: Transaction, found: Sequence[str]) -> None:
+        with store.read() as outside:
+            told.extend((each, runs.get(outside, each) is not None) for each in found)
+
+    store.hand_out_by(ready)
+    with store.write() as tx:
+        for name, thread in (("now", "1.0"), ("later", "")):
+            run = Run(
+                id=name,
+                team="T",
+                channel="C",
+                thread_ts=thread,
+                requester="U",
+                created_at=AT,
+                updated_at=AT,
+            )
+            moves.started(tx, run, at=AT)
+    assert told == [("now", False)]
+    with store.write() as tx:
+        runs.rooted(tx, "later", "C", "2.0")
+    assert told == [("now", False), ("later", True)]
+    with store.write() as tx:
+        claimed = runs.claim(tx, "now", now=AT, lease_until=AT + HOUR)
+        assert claimed is not None
+        moves.run(tx, claimed, R.READY, at=AT)
+    assert told[2:] == [("now", True)]
+
+
+def test_a_delivery_is_dealt_with_once(store: Store) -> None:
+    """Who is second has its transaction rolled back."""
+    row = Delivery(key="k", kind=DeliveryKind.ACTION, team="T", user="U", received_at=AT)
+    with store.write() as tx:
+        inbox.store(tx, row)
+    with store.read() as tx:
+        [one], [other] = inbox.new(tx), inbox.new(tx)
+    with store.write() as tx:
+        inbox.settle(tx, one, "done")
+    for late in (inbox.settle, inbox.forget, inbox.hold):
+        with pytest.raises(inbox.TakenError):
+            _again(store, late, other)
+    with store.read() as tx:
+        assert audit.head(tx).seq == 0
+        found = inbox.find(tx, "k")
+        assert found is not None
+        assert (found.status, found.note) == (DeliveryStatus.DONE, "done")
+
+
+def _again(store: Store, late: Callable[..., None], delivery: Delivery) -> None:
+    with store.write() as tx:
+        audit.record(tx, "nothing", at=AT, actor="system")
+        late(tx, delivery, "again")
+
+
+def test_people_are_told_once(store: Store) -> None:
+    """Of two that tell the same of a pending call, the second finds it told."""
+    seeded = seed(store, CallStatus.PENDING)
+    call = seeded.call()
+    with store.write() as tx:
+        assert schedule.told(tx, call, stage=1, moments=1, next_at=None)
+        assert not schedule.told(tx, call, stage=1, moments=1, next_at=None)
