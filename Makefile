@@ -6,7 +6,7 @@ PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python
 BIN := .venv/bin
 # stories that are told over signed HTTP by make test-long; all of them are by make test-http
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
-.PHONY: demo test tests test-long test-http test-random proof run lint bench pictures clean
+.PHONY: demo test tests test-long test-cluster test-http test-random proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -33,8 +33,11 @@ tests: .venv/ready  ## the tests alone, on nine workers: they wait a good deal
 	$(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-long: .venv/ready  ## what is left out there: the benchmark's own tests, what is seen in a browser
-	$(BIN)/pytest -n 3 --dist loadfile -m long
+	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster"
 	STORIES_OVER=http $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(SAMPLED)
+
+test-cluster: .venv/ready  ## several processes on one PostgreSQL, and what may happen to them
+	$(BIN)/pytest -o faulthandler_timeout=600 tests/cluster
 
 test-http: .venv/ready  ## all stories where Slack sends signed requests instead of Socket Mode
 	STORIES_OVER=http $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder -m "not socket" tests/stories

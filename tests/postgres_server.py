@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -30,8 +31,16 @@ def binaries() -> Path | None:
 class Server:
     """A running server; its superuser is `owner`, whom the product never is."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, control: Callable[..., None], options: str) -> None:
+        self.folder, self._control, self._options = folder, control, options
+
+    def start(self) -> None:
+        """Begin to serve; returns once it does."""
+        self._control("-l", str(self.folder / "log"), "-o", self._options, "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        """End every connection and serve no more, until it is started again."""
+        self._control("-m", mode, "stop")
 
     def url(self, database: str, role: str = "agent") -> str:
         """The URL by which `role` reaches `database`."""
@@ -92,8 +101,9 @@ def serve(programs: Path) -> Iterator[Server]:
             f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off -c "
             "max_connections=100"
         )
-        run(*control, "-l", str(folder / "log"), "-o", options, "start")
+        server = Server(folder, partial(run, *control), options)
+        server.start()
         try:
-            yield Server(folder)
+            yield server
         finally:
-            run(*control, "-m", "immediate", "stop")
+            server.stop()

@@ -1,0 +1,247 @@
+"""A cluster: one database server, a local Slack, a model that answers what it is asked, replicas.
+
+Every script ends with `all_is_well`: nothing lost, nothing twice, every card true.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import select
+
+from bench.live import CHANNELS, seed
+from bot.sandbox.openai.server import Planner, Turn
+from bot.sandbox.server import Sandbox
+from storage import audit
+from storage.models import Call, Message, Run
+from storage.states import CallStatus, MessageStatus, RunStatus
+from storage.store import Store
+from storage.transaction import rows
+from tests.cluster.proxy import Proxy
+from tests.cluster.replica import Replica
+from tests.postgres_server import Server, binaries, serve
+from tests.stories.messages import action_ids, words
+
+KEY = "of-the-cluster-tests-and-of-nobody-else"
+POLICY = '[defaults]\napprovers = ["@crew"]\n'
+C = CallStatus
+T = TypeVar("T")
+
+
+def mind(body: dict[str, Any]) -> Turn:
+    """Do once what the last message asks for (a word like w17), and say so afterwards."""
+    items = body["input"]
+    said = [each for each in items if each.get("role") == "user"]
+    word = re.findall(r"\bw\d+\b", str(said[-1]["content"]))[-1]
+    if items[-1].get("type") == "function_call_output":
+        return Turn(text=answer(word))
+    return Turn(calls=[("once", {"text": word})])
+
+
+def answer(word: str) -> str:
+    """What the model says in the end."""
+    return f"It is done now: {word}."
+
+
+class Cluster:
+    """Everything a script needs."""
+
+    def __init__(self, folder: Path, server: Server, slack: Sandbox, planner: Planner) -> None:
+        self.folder, self.server, self.slack, self.planner = folder, server, slack, planner
+        server.fresh("cluster")
+        self.policy = folder / "policy.toml"
+        self.policy.write_text(POLICY)
+        self.store = Store(server.url("cluster", "owner"), key=KEY.encode()).open()
+        self.replicas: list[Replica] = []
+        self.threads: dict[str, tuple[str, str]] = {}  # the channel and thread of each word
+        self._proxies: list[Proxy] = []
+
+    def proxy(self) -> Proxy:
+        """A network to the database that can be cut."""
+        folder = Path(tempfile.mkdtemp(prefix="cspx", dir="/tmp"))
+        made = Proxy(folder, self.server.folder)
+        self._proxies.append(made)
+        return made
+
+    def replica(self, *, proxy: Proxy | None = None, ahead: float = 0.0, **more: str) -> Replica:
+        """One more, begun and connected."""
+        there = proxy.folder if proxy else self.server.folder
+        environ = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "SLACK_BOT_TOKEN": self.slack.bot_token,
+            "SLACK_APP_TOKEN": self.slack.app_token,
+            "SLACK_API_URL": self.slack.api_url,
+            "OPENAI_API_KEY": "sk-offline-offline-offline",
+            "OPENAI_BASE_URL": self.planner.url,
+            "DATABASE_URL": f"postgresql://owner@/cluster?host={there}",
+            "COUNTERSIGN_KEY": KEY,
+            "COUNTERSIGN_POLICY": str(self.policy),
+            "COUNTERSIGN_TOOLS": "tests.stories.crash_tools",
+            "COUNTERSIGN_MODEL_BACKOFF": "0.05",
+            "COUNTERSIGN_MAX_ASKED_PER_HOUR": "10000",
+            "COUNTERSIGN_MAX_PENDING": "10000",
+            "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
+            "CRASH_FOLDER": str(self.folder),
+            **more,
+        }
+        made = Replica(len(self.replicas), self.folder, environ)
+        made.ahead = ahead
+        self.replicas.append(made)
+        self.begin(made)
+        return made
+
+    def begin(self, replica: Replica) -> None:
+        """Begin a replica, and wait until it is connected."""
+        before = self.slack.connections
+        replica.start()
+        self.wait(lambda: self.slack.connections > before, 30)
+
+    def wait(self, look: Callable[[], T], timeout: float = 60.0) -> T:
+        """The first truthy value; fails with the replicas' last words."""
+        try:
+            return self.slack.wait(look, timeout)
+        except TimeoutError:
+            logs = "\n".join(f"--- {each.number}\n{each.threads()}" for each in self.replicas)
+            raise AssertionError(f"not within {timeout} s\n{logs}\n{self._left()}") from None
+
+    # what people do
+
+    def ask(self, *words: str) -> None:
+        """Ask for each of these, each in a thread of its own."""
+        for word in words:
+            channel = f"C{len(self.threads) % CHANNELS:08}"
+            self.threads[word] = channel, self.slack.person("ben").say(channel, f"@bot do {word}")
+
+    def card(self, word: str, button: str = "approve") -> dict[str, Any] | None:
+        """The bot's message in that thread that has such a button."""
+        found = [each for each in self.said(word) if button in action_ids(each)]
+        return found[0] if found else None
+
+    def approve(self, *words: str, button: str = "approve") -> None:
+        """Click on each, once there is something to click; again where Slack shows an error."""
+        left = list(words)
+        for _ in range(10):
+            clicked = {word: self.click(word, button) for word in left}
+            for done in clicked.values():
+                done.settled.wait(15)
+            left = [word for word, done in clicked.items() if not done.ok]
+            if not left:
+                return
+        raise AssertionError(f"clicks on {left} were never acknowledged")
+
+    def click(self, word: str, button: str = "approve") -> Any:
+        """Click on it, once there is something to click; the delivery, which is on its way."""
+        shown = self.wait(lambda: self.card(word, button))
+        return self.slack.person("p0").click(self.threads[word][0], shown["ts"], button)
+
+    def said(self, word: str) -> list[dict[str, Any]]:
+        """What the bot has said in that thread."""
+        there = self.slack.person("p0").messages(*self.threads[word])
+        return [each for each in there if each.get("bot_id")]
+
+    # what came of it
+
+    def is_answered(self, word: str) -> bool:
+        """Whether the thread has its answer."""
+        return any(answer(word) in words(each) for each in self.said(word))
+
+    def effects(self) -> Counter[str]:
+        """How often each word was done."""
+        path = self.folder / "effects"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return Counter(line.split()[1] for line in lines)
+
+    def all(self, model: type[Any]) -> list[Any]:
+        """Every row."""
+        with self.store.read() as tx:
+            return rows(tx, model, select(model))
+
+    def settled(self, timeout: float = 90.0) -> None:
+        """Wait until every request has its answer; say of what is unknown that it was done."""
+        told: set[str] = set()
+
+        def look() -> bool:
+            unknown = {call.id: call for call in self.all(Call) if call.status is C.UNKNOWN}
+            for call in unknown.values():
+                word = self._word_of(call)
+                if call.id not in told and self.card(word, "resolve_done"):
+                    self.approve(word, button="resolve_done")
+                    told.add(call.id)
+            ended = [run for run in self.all(Run) if run.status is RunStatus.COMPLETED]
+            return len(ended) == len(self.threads)
+
+        self.wait(look, timeout)
+
+    def all_is_well(self) -> None:
+        """Nothing lost, nothing twice, every card true, the record whole."""
+        self.settled()
+        self.wait(lambda: not self._left(), 30)
+        known = {call.id: call for call in self.all(Call)}
+        assert {call.status for call in known.values()} == {C.SUCCEEDED}
+        assert len(known) == len(self.threads)
+        assert max(self.effects().values()) == 1, "an effect twice"
+        assert set(self.effects()) == set(self.threads), "an effect lost"
+        for word in self.threads:
+            said = self.said(word)
+            assert sum(answer(word) in words(each) for each in said) == 1, word
+            assert sum(map(is_card, said)) == 1, word
+            assert not [each for each in said if "approve" in action_ids(each)], word
+        with self.store.read() as tx:
+            assert audit.verify(tx) is None
+
+    def _word_of(self, call: Call) -> str:
+        [run] = [each for each in self.all(Run) if each.id == call.run_id]
+        places = {place: word for word, place in self.threads.items()}
+        return places[run.channel, run.thread_ts]
+
+    def _left(self) -> list[str]:
+        """What is not at its end."""
+        try:
+            open_runs = [run for run in self.all(Run) if run.status is not RunStatus.COMPLETED]
+            unsent = [row for row in self.all(Message) if row.status is not MessageStatus.SENT]
+        except Exception as error:  # noqa: BLE001 - the database may be away
+            return [str(error)]
+        return [f"{run.id} {run.status} {run.lease_until}" for run in open_runs] + [
+            f"{row.seq} {row.kind} {row.channel} {row.status} {row.error}" for row in unsent
+        ]
+
+    def close(self) -> None:
+        """End all."""
+        for each in self.replicas:
+            each.kill()
+        for proxy in self._proxies:
+            proxy.close()
+        self.store.close()
+
+
+def is_card(message: dict[str, Any]) -> bool:
+    """Whether it is the card of a call, however that stands."""
+    blocks = message.get("blocks") or []
+    return any(str(block["block_id"]).startswith(("h:", "o:", "v:")) for block in blocks)
+
+
+@contextmanager
+def cluster_in(folder: Path) -> Iterator[Cluster]:
+    """A cluster without replicas yet, on a server of its own."""
+    programs = binaries()
+    assert programs is not None
+    with serve(programs) as server, Sandbox(seed=seed(5)) as slack, Planner(mind=mind) as planner:
+        made = Cluster(folder, server, slack, planner)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """How long that takes."""
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began

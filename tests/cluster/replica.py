@@ -1,0 +1,122 @@
+"""One replica: the bot as a process of its own, to be killed, stopped, ended and begun anew."""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from bot.app import build
+from bot.config.environment import prepare_environment
+from bot.config.startup import read
+
+FORKS = get_context("forkserver")
+FORKS.set_forkserver_preload(
+    [
+        "__main__",
+        "bot.cli.run",
+        "bot.app",
+        "bot.agent.planner",
+        "bot.replicas.replicas",
+        "httpcore2",
+        "storage.postgres.database",
+        "tests.stories.crash_tools",
+    ]
+)
+
+
+class WrongClock:
+    """A machine's clock that goes wrong by so much."""
+
+    def __init__(self, by: timedelta) -> None:
+        self._by = by
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self._by
+
+
+def _run(environ: dict[str, str], log: str, ahead: float) -> None:
+    """The command `countersign run`, on a machine whose clock is so many seconds ahead."""
+    os.environ.clear()
+    os.environ.update(environ)
+    with open(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    faulthandler.register(signal.SIGUSR1)  # where every thread is, into the log
+    logging.basicConfig(format="%(asctime)s %(threadName)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("countersign").setLevel(logging.INFO)
+    logging.getLogger("countersign.audit").setLevel(logging.WARNING)
+    settings, policy = read(os.environ)
+    prepare_environment(os.environ, settings.slack_api_url)
+    app = build(settings, WrongClock(timedelta(seconds=ahead)), policy)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        app.start()
+        app.wait()
+    finally:
+        app.stop()
+
+
+class Replica:
+    """One process; its number is that of its log."""
+
+    def __init__(self, number: int, folder: Path, environ: dict[str, str]) -> None:
+        self.number, self._log, self.environ = number, folder / f"log-{number}", environ
+        self.ahead = 0.0  # seconds by which its machine's clock goes wrong
+        self._process: BaseProcess | None = None
+
+    def start(self) -> None:
+        """Begin; it is connected some moments later."""
+        self._process = FORKS.Process(target=_run, args=(self.environ, str(self._log), self.ahead))
+        self._process.start()
+
+    @property
+    def lives(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None and self._process.is_alive()
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join(10)
+            self._process = None
+
+    def end(self) -> None:
+        """Have it come to its end, as a deployment does."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.join(30)
+        assert self._process.exitcode == 0, self.log()[-3000:]
+        self._process = None
+
+    def freeze(self) -> None:
+        """Stop it in the middle of what it does."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on, as though nothing had been."""
+        self._signal(signal.SIGCONT)
+
+    def threads(self) -> str:
+        """What it has written, and where its threads are."""
+        if self.lives:
+            self._signal(signal.SIGUSR1)
+            threading.Event().wait(1)
+        return self.log()[-9000:]
+
+    def log(self) -> str:
+        """What it has written."""
+        return self._log.read_text("utf-8", "replace") if self._log.exists() else ""
+
+    def _signal(self, what: signal.Signals) -> None:
+        assert self._process is not None
+        assert self._process.pid is not None
+        os.kill(self._process.pid, what)
