@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from hashlib import sha256
 
 import pytest
 
@@ -59,6 +60,8 @@ def test_a_request_is_one_trace_from_click_to_tool(
     assert "slack chat.postMessage" in inside(spans, "post card")
     assert len({each.span_id for each in spans}) == len(spans)
     [request] = [each for each in spans if each.name == "request"]
+    # as docs/watching.md tells how to find it
+    assert request.trace_id.hex() == sha256(f"trace {run.id}".encode()).hexdigest()[:32]
     assert not request.parent_span_id
     assert inside(spans, "request") == set(names) - {"request"}
     assert all(each.start_time_unix_nano <= each.end_time_unix_nano for each in spans)
