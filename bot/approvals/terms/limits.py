@@ -84,8 +84,11 @@ class Allowance:
     def on_going_on(self, tx: Transaction, run: Run) -> str:
         """Return why the model is not asked again in this run, for its thread; "" if it may be."""
         settings, request = self.settings, children.root(tx, run)  # with all its sub-agents
-        # each of the others that run may be amid a turn, which counts once it is over
-        taken = request.turns + children.running_beside(tx, run)
+        taken = request.turns
+        # each of the others that run may be amid a turn, which counts once it is over; there are
+        # no more of them than calls, so far from the limit nobody has to look
+        if taken + request.calls >= settings.max_turns:
+            taken += children.running_beside(tx, run)
         if taken >= settings.max_turns:
             return f"I stopped: this request has taken {taken} turns, which is its limit."
         if run.turns >= MOST_REFUSED and _refused_lately(calls.of_run(tx, run.id)):
