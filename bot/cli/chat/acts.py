@@ -11,9 +11,8 @@ from bot.cli.chat.filling_in import fill_in
 from bot.cli.chat.painter import Painter
 from bot.cli.chat.words import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES
 from bot.messages.pieces import Sure, sure_of, sure_of_all
-from bot.terminal.shown import CallShown
+from bot.terminal.shown import CallShown, May
 from bot.terminal.wire import Answering, Asking, Wish
-from storage.states import CallStatus
 
 Ask = Callable[[Asking, bool], Answering]  # says it to the bot; True: what came of it is drawn
 Line = Callable[[str], str | None]  # shows a question; the line that is typed, None for none
@@ -104,11 +103,9 @@ class TypedActs:
         call = self._named(rest.partition(" ")[0], "/approve 1")
         if call is None:
             return
-        if (
-            call.is_final
-            and call.status is CallStatus.PENDING
-            and not self._sure(sure_of(call.effect))
-        ):
+        # who may not is told so by the bot
+        asks = call.is_final and May.APPROVE in call.may
+        if asks and not self._sure(sure_of(call.effect)):
             return
         self._about("/approve", Wish.APPROVE, rest)
 

@@ -7,17 +7,24 @@ from storage.states import CallStatus
 
 PROMPT = "you> "
 HELP = """\
-Type what you want; the agent hears it, and your direct messages in Slack keep it.
+Type what you want; the agent hears it, and Slack keeps it.
 /pending           what waits for you, with numbers
-/approve 1 [note]  /edit 1   /reject 1 why   decide about 1 as it is shown
-/all 1             approve all of the plan that 1 is part of
-/send-back 1 what  have the plan of 1 made anew, otherwise
-/answer 1 words    /decline 1   answer a question, or say that you cannot
-/done 1   /not-done 1   /again 1   say what became of 1, where nobody knows
+/approve 1 [note]  approve 1 as it is shown
+/edit 1            change it
+/reject 1 why      reject it
+/all 1             approve all of the plan it is part of
+/send-back 1 what  have its plan made anew, otherwise
+/answer 1 words    answer a question
+/decline 1         say that you cannot answer it
+/done 1            it happened, where nobody knows
+/not-done 1        it did not happen
+/again 1           it is to run once more
 /show 1            how 1 stands now
-/cancel   /retry   stop your request; try again what could not go on
-/quit              end the chat; the request goes on in Slack
-Remembering an approval, and having somebody decide for you: /remember and /delegate say where."""
+/cancel            stop your request
+/retry             try again what could not go on
+/quit              end the chat, not the request
+/remember          how an approval is remembered
+/delegate          how somebody decides for you"""
 GREETING = "Ask for something, or /help. Slack keeps what is said here."
 AWAY = "The bot has stopped. The chat goes on once it is there again; Ctrl-D ends it."
 NOT_BACK = "The bot is not there yet."
