@@ -22,6 +22,8 @@ def command(harness: Harness, monkeypatch: pytest.MonkeyPatch, *typed: str) -> N
     monkeypatch.setenv("DATABASE_URL", settings.database_url)
     monkeypatch.setenv("COUNTERSIGN_POLICY", str(settings.policy_path))
     monkeypatch.delenv("COUNTERSIGN_KEY", raising=False)
+    if settings.key is not None:
+        monkeypatch.setenv("COUNTERSIGN_KEY", settings.key.get_secret_value())
     assert main(list(typed)) == 0
 
 

@@ -1,0 +1,62 @@
+"""A backup that is put back on a server is taken up by one of the processes that start on it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from sqlalchemy import select
+
+from storage import backups, moving
+from storage.models import Audit, Call
+from storage.states import CallStatus
+from storage.store import Store
+from storage.transaction import rows
+from tests.postgres_server import binaries, serve
+from tests.records import ON_A_SERVER
+from tests.runs.fakes import FakeDirectory, make_core, make_tools
+from tests.runs.harness import LoopHarness
+
+PROGRAMS = binaries()
+pytestmark = pytest.mark.skipif(PROGRAMS is None or ON_A_SERVER, reason="it begins in a file")
+
+
+def test_one_of_several_replicas_takes_it_up(tmp_path: Path) -> None:
+    """Both have seen what it is before either has begun; people are asked once."""
+    harness = LoopHarness(tmp_path / "countersign.db")
+    harness.model.script = [[("note", "once")]]
+    harness.say("please")
+    harness.loop.tick()
+    harness.work()
+    key = harness.store.key
+    copy = tmp_path / "copy.db"
+    backups.make(harness.store, copy, key, at=harness.clock.now(), version="0")
+    harness.stop()
+    assert PROGRAMS is not None
+    with serve(PROGRAMS) as server:
+        server.fresh("shared")
+        url = server.url("shared", "owner")
+        with (
+            closing(Store(f"sqlite:///{copy}", key=key)) as source,
+            closing(Store(url, key=key).open()) as target,
+        ):
+            moving.replace(source, target, [], harness.clock.now())
+        stores = [Store(url, key=key).open() for _ in range(2)]
+        assert all(each.astray for each in stores)
+        tools = make_tools(harness._act)
+        parts = [make_core(each, harness.clock, FakeDirectory(), tools) for each in stores]
+        threads = [Thread(target=core.restored().take_up) for core in parts]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(30)
+        with stores[0].read() as tx:
+            [call] = rows(tx, Call, select(Call))
+            events = [row.event for row in rows(tx, Audit, select(Audit))]
+        assert [each.astray for each in stores] == ["", ""]
+        for each in stores:
+            each.close()
+    assert (call.status, call.revision) == (CallStatus.PENDING, 2)
+    assert events.count("record.restored") == 1
