@@ -53,7 +53,8 @@ class PostgresDatabase:
     @property
     def name(self) -> str:
         """The address without its password and options."""
-        return self._url.set(query={}).render_as_string(hide_password=True)
+        plain = self._url.set(drivername="postgresql", query={})
+        return plain.render_as_string(hide_password=True)
 
     def open(self, *, exclusive: bool) -> None:
         """See that the server will do, and that there is a schema for our tables.

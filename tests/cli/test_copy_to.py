@@ -77,7 +77,8 @@ def test_all_of_the_record_moves(
     before, key = here(record), key_of(record)
     assert main(["copy-to", url]) == 0
     told = capsys.readouterr().out
-    assert f"1 request, 1 call, {before['audit']} rows of the audit" in told
+    where = "All of the record is there, in postgresql://owner@/moved"
+    assert f"{where}: 1 request, 1 call, {before['audit']} rows of the audit" in told
     assert f"Sound: {before['audit']} rows under the key {key_id(key.encode())}." in told
     assert "COUNTERSIGN_KEY to what stands in countersign.db.key" in told
     assert "The way back: `countersign backup` there" in told
