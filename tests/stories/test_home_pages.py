@@ -36,6 +36,22 @@ def pressed(harness: Harness, who: str, action: str, *parts: str) -> list[dict[s
     return wait(harness, who, *parts)
 
 
+def test_people_are_named_in_requests(harness: Harness) -> None:
+    """Whom somebody mentioned stands there as that person, and what looks like markup as text."""
+    harness.planner.script(Turn(text="I shall ask."))
+    ben = harness.person("ben")
+    thread = ben.say(SUPPORT, "@bot ask <@UDAN00001> *now* please")
+    harness.said(SUPPORT, thread, "I shall ask.")
+    blocks = opened(harness, "ben", "*now* please")
+    bold = {"bold": True}
+    leaves = [
+        {"type": "text", "text": "“ask ", "style": bold},
+        {"type": "user", "user_id": "UDAN00001"},
+        {"type": "text", "text": " *now* please”", "style": bold},
+    ]
+    assert json.dumps(leaves, ensure_ascii=False)[1:-1] in json.dumps(blocks, ensure_ascii=False)
+
+
 def test_what_was_decided_stands_there(harness: Harness) -> None:
     """Who decided and who asked see what became of it, by whom, with the way to its card; it comes
     while the tab is open.

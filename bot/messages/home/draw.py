@@ -28,6 +28,7 @@ from bot.messages.parts import (
     link,
     moment,
     mrkdwn,
+    naming,
     plain_text,
     rich,
     section,
@@ -234,7 +235,7 @@ def _request(asked: ListedRun) -> Json:
     stands_ = "Asked " if is_told else f"{STANDS[asked.status]}  ·  asked "
     open_ = [words("  ·  "), link(asked.link, "open it")] if asked.link else []
     lines = [
-        line(words(said, bold=True)),
+        line(*naming(said, bold=True)),
         line(words(stands_), moment(asked.at), *open_),
         *(line(words(stands(*each))) for each in asked.calls),
     ]
