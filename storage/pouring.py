@@ -15,12 +15,15 @@ from sqlmodel import SQLModel
 from storage.contacts import Contact as Contact  # their tables stand beside their queries
 from storage.copies import Copied
 from storage.delegations import Delegation as Delegation
+from storage.replicas import Lane, Pause, Replica
 from storage.statement import driver_error
 from storage.transaction import Transaction
 
 SOME = 5000  # rows that are read at once
 PATIENCE = "10min"  # until a server ends a transaction in which nothing happens
 NUL, INSTEAD = "\x00", "\N{REPLACEMENT CHARACTER}"  # PostgreSQL takes no text that holds the first
+# what a record says of itself, and what processes tell one another
+_APART = {str(each.__tablename__) for each in (Copied, Lane, Pause, Replica)}
 
 
 class LostRowsError(Exception):
@@ -29,7 +32,7 @@ class LostRowsError(Exception):
 
 def tables() -> list[Table]:
     """The tables that make up the record, each behind those that it refers to."""
-    return [each for each in SQLModel.metadata.sorted_tables if each.name != Copied.__tablename__]
+    return [each for each in SQLModel.metadata.sorted_tables if each.name not in _APART]
 
 
 def counts(tx: Transaction) -> dict[str, int]:

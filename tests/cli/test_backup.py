@@ -12,6 +12,7 @@ import pytest
 
 from bot.cli.main import main
 from storage.chain import key_id
+from storage.pouring import tables as poured
 from storage.sqlite import lock
 from storage.store import Store
 from tests.runs.harness import LoopHarness
@@ -59,6 +60,9 @@ def test_all_of_the_record_is_in_one_file(record: Path, capsys: Output) -> None:
     with closing(sqlite3.connect(record)) as db, closing(sqlite3.connect(backup)) as copy:
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
         assert tables == {name for (name,) in copy.execute("SELECT name FROM sqlite_master")}
+        apart = {"copied", "replica", "lane", "pause", "alembic_version"}
+        made = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        assert {each.name for each in poured()} == {name for (name,) in made} - apart
         for table in (name for name in tables if not name.startswith(("ix_", "sqlite_", "copied"))):
             if not table.endswith(("_no_update", "_no_delete")):
                 everything = f'SELECT * FROM "{table}" ORDER BY 1'
