@@ -116,6 +116,15 @@ def test_unknown_effects_are_never_allowed(effect: str) -> None:
     assert gate(parse(WHO + strict), "x", effect).verdict == "deny"
 
 
+def test_the_digest_covers_the_templates() -> None:
+    """What may be asked with a form is part of what the policy means, wherever it stands."""
+    template = '[[template]]\ntitle = "Note"\ntool = "note"\nfixed = {{ text = "{}" }}\n'
+    one, other = (parse(WHO + template.format(text)) for text in ("a", "b"))
+    assert one.digest != other.digest
+    assert one.digest != parse(WHO).digest
+    assert one.digest == parse(template.format("a") + WHO).digest
+
+
 def test_the_digest_covers_the_meaning() -> None:
     """The digest covers what the rules mean: layout does not change it, any option does."""
     assert parse(WHO).digest == parse("# a comment\n" + WHO.replace(" = ", "="), "elsewhere").digest

@@ -113,6 +113,14 @@ def test_after_the_end_nothing_counts() -> None:
     assert tally(BOTH, [no("dan"), *met]).outcome == "rejected"
 
 
+def test_where_it_stands_when_it_is_over() -> None:
+    """Approved, it stands at its last stage; rejected, at the first; and nobody more is needed."""
+    approved = tally(BOTH, [yes("ana", 0), yes("ben", 1)])
+    rejected = tally(BOTH, [yes("ana", 0), no("dan")])
+    assert (approved.turn, approved.needed) == ((1,), 0)
+    assert (rejected.turn, rejected.needed) == ((0,), 0)
+
+
 @given(unordered, asks)
 def test_an_order_is_stricter_than_none(gate: Ask, other: Ask) -> None:
     """Where one of two gates has an order, both together have; the laws of `stricter` hold."""

@@ -294,3 +294,9 @@ def test_canonical_text_is_that_of_the_standard(value: Any) -> None:
             canonical(value)
     else:
         assert canonical(value) == expected
+
+
+def test_keys_beyond_the_first_plane_come_first() -> None:
+    """Keys are in the order of their UTF-16, as RFC 8785 has it, and not of their code points."""
+    value = {"\ufb33": 1, "\U0001f600": 2}
+    assert list(json.loads(canonical(value))) == ["\U0001f600", "\ufb33"]

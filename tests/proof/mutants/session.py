@@ -1,0 +1,215 @@
+"""A pytest session that collects once, learns which tests go where, and tries each change.
+
+Each change is planted in a fork of its own, which runs the tests that go through the changed
+function, the quickest first, until one notices.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from tests.proof.mutants.changes import Change
+from tests.proof.mutants.planting import plant
+
+PATIENCE = 8.0  # seconds beyond what the tests take
+MOST = 10.0  # seconds of tests that one change is tried with
+CAUGHT, SURVIVED, NO_MUTANT, HUNG, UNTESTED = "caught", "survived", "no mutant", "hung", "untested"
+Place = tuple[str, int]  # a file, and the line where a function begins
+
+
+@dataclass
+class Learnt:
+    """Which tests go through a function, and how long each takes."""
+
+    through: dict[Place, list[str]] = field(default_factory=lambda: defaultdict(list))
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Tried:
+    """What became of one change."""
+
+    path: str
+    line: int
+    what: str
+    end: str
+    by: str = ""
+
+
+class Session:
+    """The plugin."""
+
+    def __init__(self, root: Path, chosen: Sequence[Change], until: float) -> None:
+        """Try the `chosen` changes in their order, until that moment of the monotonic clock."""
+        self._root, self._chosen, self._until = root, chosen, until
+        self.tried: list[Tried] = []
+        self.learnt = Learnt()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """In the place of pytest's own loop."""
+        items = {item.nodeid: item for item in session.items}
+        self._learn(list(items.values()))
+        for change in self._chosen:
+            if time.monotonic() > self._until:
+                break
+            self.tried.append(self._try(change, items))
+            if self.tried[-1].end != CAUGHT:
+                _say(json.dumps(vars(self.tried[-1])))
+        return True
+
+    def _learn(self, items: list[pytest.Item]) -> None:
+        """Run all of them once in a fork, and note which functions of the modules they enter."""
+        names = {str(self._root / each.path) for each in self._chosen}
+        with tempfile.NamedTemporaryFile("r") as told:
+            child = os.fork()
+            if not child:
+                _learns(items, names, told.name)
+            os.waitpid(child, 0)
+            for line in told:
+                found = json.loads(line)
+                self.learnt.seconds[found["test"]] = found["seconds"]
+                for path, first in found["through"]:
+                    self.learnt.through[path, first].append(found["test"])
+        _say(f"{len(items)} tests, {sum(self.learnt.seconds.values()):.0f} s")
+
+    def _try(self, change: Change, items: dict[str, pytest.Item]) -> Tried:
+        tests = list(self._tests_of(change))
+        told = Tried(change.path, change.line, change.what, UNTESTED)
+        if not tests:
+            return told
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            _tries(change, [items[each] for each in tests], writing)
+        os.close(writing)
+        patience = PATIENCE + 2 * sum(self.learnt.seconds[each] for each in tests)
+        ready, _, _ = select.select([reading], [], [], patience)
+        text = os.read(reading, 4096).decode() if ready else HUNG
+        os.close(reading)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        told.end, _, told.by = (text or CAUGHT).partition("\n")
+        return told
+
+    def _tests_of(self, change: Change) -> Iterator[str]:
+        """The tests that go through what is changed, the quickest first, as long as there is time;
+        for a constant those that go through what uses it.
+        """
+        path, seconds = str(self._root / change.path), self.learnt.seconds
+        begins = _begins(change)
+        found = {test for first in begins for test in self.learnt.through.get((path, first), ())}
+        left = MOST
+        for test in sorted(found, key=lambda each: seconds[each]):
+            left -= seconds[test]
+            if left < 0:
+                return
+            yield test
+
+
+def _begins(change: Change) -> set[int]:
+    """The first lines of the functions that are to be gone through: the innermost one that is
+    changed, or those that use the constant.
+    """
+    top = change.tree.body[change.top]
+    if isinstance(top, ast.Assign | ast.AnnAssign):
+        made = _stored(top)
+        return {_first(each) for each in _functions(change.tree) if made & _named(each)}
+    around = [
+        each
+        for each in _functions(top)
+        if each.lineno <= change.line <= (each.end_lineno or each.lineno)
+    ]
+    return {max(_first(each) for each in around)} if around else set()
+
+
+def _functions(tree: ast.AST) -> list[ast.FunctionDef]:
+    return [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+
+
+def _first(function: ast.FunctionDef) -> int:
+    return min([function.lineno, *(each.lineno for each in function.decorator_list)])
+
+
+def _stored(tree: ast.AST) -> set[str]:
+    found = (each for each in ast.walk(tree) if isinstance(each, ast.Name))
+    return {each.id for each in found if isinstance(each.ctx, ast.Store)}
+
+
+def _named(tree: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _run(items: Sequence[pytest.Item], number: int) -> bool:
+    """Run one of the tests; return whether it passed or was skipped."""
+    following = items[number + 1] if number + 1 < len(items) else None
+    reports = runtestprotocol(items[number], nextitem=following, log=False)
+    return not any(each.failed for each in reports)
+
+
+def _learns(items: list[pytest.Item], names: set[str], told: str) -> None:
+    through: set[Place] = set()
+    known: dict[CodeType, bool] = {}
+
+    def entered(frame: FrameType, event: str, arg: Any) -> None:
+        code = frame.f_code
+        if known.setdefault(code, code.co_filename in names):
+            through.add((code.co_filename, code.co_firstlineno))
+
+    with open(told, "w") as file:
+        for number, item in enumerate(items):
+            through.clear()
+            threading.settrace(entered)
+            sys.settrace(entered)
+            begun = time.monotonic()
+            passed = _run(items, number)
+            seconds = time.monotonic() - begun
+            sys.settrace(None)
+            if passed:
+                found = {"test": item.nodeid, "seconds": seconds, "through": sorted(through)}
+                file.write(json.dumps(found) + "\n")
+                file.flush()
+    os._exit(0)
+
+
+def _tries(change: Change, items: list[pytest.Item], told: int) -> None:
+    os.setpgid(0, 0)
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    try:
+        if not plant(change):
+            os.write(told, NO_MUTANT.encode())
+            os._exit(0)
+        for number, item in enumerate(items):
+            if not _run(items, number):
+                os.write(told, f"{CAUGHT}\n{item.nodeid}".encode())
+                os._exit(0)
+    except BaseException:  # noqa: BLE001  # whatever it is, the change was noticed
+        os.write(told, CAUGHT.encode())
+        os._exit(0)
+    os.write(told, SURVIVED.encode())
+    os._exit(0)
