@@ -15,13 +15,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.digest import (
-    SAFE_INTEGER,
-    OddValueError,
-    canonical,
-    digest,
-    parse_object,
-)
+from storage.digest import SAFE_INTEGER, OddValueError, canonical, digest, parse_object
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 safe = st.integers(-SAFE_INTEGER, SAFE_INTEGER)
