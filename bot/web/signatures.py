@@ -83,6 +83,12 @@ class Signatures:
             if signature in self._seen:
                 self._seen[signature] = self._seen[signature][0], Known.ACKNOWLEDGED
 
+    @property
+    def remembered(self) -> int:
+        """How many signatures are kept."""
+        with self._lock:
+            return len(self._seen)
+
     def forget(self, signature: str) -> None:
         """Let it in again: the request failed."""
         with self._lock:
