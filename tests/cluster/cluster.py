@@ -28,6 +28,7 @@ from tests.cluster.proxy import Proxy
 from tests.cluster.replica import Replica
 from tests.postgres_server import Server, binaries, serve
 from tests.stories.messages import action_ids, words
+from tests.stories.over_http import is_ready
 
 KEY = "of-the-cluster-tests-and-of-nobody-else"
 POLICY = '[defaults]\napprovers = ["@crew"]\n'
@@ -99,9 +100,12 @@ class Cluster:
 
     def begin(self, replica: Replica) -> None:
         """Begin a replica, and wait until it is connected."""
-        before = self.slack.connections
+        before, address = self.slack.connections, replica.environ.get("COUNTERSIGN_HTTP")
         replica.start()
-        self.wait(lambda: self.slack.connections > before, 30)
+        if address:
+            self.wait(lambda: is_ready(address), 30)
+        else:
+            self.wait(lambda: self.slack.connections > before, 30)
 
     def wait(self, look: Callable[[], T], timeout: float = 60.0) -> T:
         """The first truthy value; fails with the replicas' last words."""

@@ -53,7 +53,8 @@ def _run(environ: dict[str, str], log: str, ahead: float) -> None:
     logging.basicConfig(format="%(asctime)s %(threadName)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("countersign").setLevel(logging.INFO)
     logging.getLogger("countersign.audit").setLevel(logging.WARNING)
-    settings, policy = read(os.environ)
+    # as whoever looks: over HTTP where there is no token for Socket Mode
+    settings, policy = read(os.environ, transport=None)
     prepare_environment(os.environ, settings.slack_api_url)
     app = build(settings, WrongClock(timedelta(seconds=ahead)), policy)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

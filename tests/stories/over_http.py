@@ -1,8 +1,11 @@
-"""The app in the way that docs/http.md tells Slack of it: with request URLs."""
+"""The app in the way that docs/http.md tells Slack of it, with request URLs, and the bot there."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
+from http import HTTPStatus
+from http.client import HTTPConnection
 from typing import Any
 
 import yaml
@@ -34,3 +37,22 @@ def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
                 _merge(place, each)
         else:
             into[key] = value
+
+
+def free_port() -> int:
+    """A port that nobody listens to, for a process that is to be found there again."""
+    with socket.create_server(("127.0.0.1", 0)) as line:
+        port: int = line.getsockname()[1]
+        return port
+
+
+def is_ready(address: str) -> bool:
+    """Whether a bot that is ready listens there."""
+    connection = HTTPConnection(address, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == HTTPStatus.OK
+    except OSError:
+        return False
+    finally:
+        connection.close()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
-from http import HTTPStatus
-from http.client import HTTPConnection
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -21,7 +18,7 @@ from storage.models import Call, Run
 from storage.transaction import rows
 from tests.records import settings_of, store_of
 from tests.stories.harness import OVER
-from tests.stories.over_http import asked_at
+from tests.stories.over_http import asked_at, free_port, is_ready
 
 # What forks the bot is a process that has imported it, and has done nothing else.
 FORKS = get_context("forkserver")
@@ -46,13 +43,6 @@ def _run(command: str, environ: dict[str, str], log: str) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.exit(main([command]))
-
-
-def free_port() -> int:
-    """A port that nobody listens to, for a process that is to be found there again."""
-    with socket.create_server(("127.0.0.1", 0)) as line:
-        port: int = line.getsockname()[1]
-        return port
 
 
 class BotProcess:
@@ -103,14 +93,7 @@ class BotProcess:
     def _is_there(self) -> bool:
         if not self.address:
             return self.slack.connections > 0
-        connection = HTTPConnection(self.address, timeout=5)
-        try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == HTTPStatus.OK
-        except OSError:
-            return False
-        finally:
-            connection.close()
+        return is_ready(self.address)
 
     def kill(self) -> None:
         """End it at once, as a power cut would."""

@@ -65,7 +65,7 @@ def test_the_second_answer_hears_who_was_first(harness: Harness) -> None:
     thread = ask(harness, question(question="Are the boxes packed on Monday?", **leads))
     asked = harness.card(SUPPORT, thread, "ana", "choose_1")
     harness.app.loop.pause()
-    harness.person("ana").click(SUPPORT, asked["ts"], "choose_1")
+    assert harness.person("ana").click(SUPPORT, asked["ts"], "choose_1").wait() == "acked"
     harness.person("cleo").click(SUPPORT, asked["ts"], "choose_2")
     harness.app.loop.resume()
     arrived(harness)

@@ -1,0 +1,86 @@
+"""Two replicas behind a balancer that knows nothing of them: each request once, whoever gets it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.stories.over_http import asked_at, free_port
+
+pytestmark = pytest.mark.long
+HOP = {"connection", "content-length", "transfer-encoding"}  # headers of one connection alone
+
+
+def passed_on(address: str, body: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
+    """What the replica at that address answers: status, kind of content, body."""
+    connection = HTTPConnection(address, timeout=10)
+    try:
+        connection.request("POST", "/slack/events", body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Content-Type") or "", answer.read()
+    finally:
+        connection.close()
+
+
+@contextmanager
+def balancer(replicas: Sequence[str]) -> Iterator[str]:
+    """Hands each request to the next replica by turns; to another where that one takes none."""
+    turns = itertools.cycle(range(len(replicas)))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            headers = {name: each for name, each in self.headers.items() if name.lower() not in HOP}
+            first = next(turns)
+            status, kind, said = int(HTTPStatus.BAD_GATEWAY), "text/plain", b""
+            for address in (*replicas[first:], *replicas[:first]):
+                with suppress(OSError, HTTPException):
+                    status, kind, said = passed_on(address, body, headers)
+                    if status != HTTPStatus.SERVICE_UNAVAILABLE:
+                        break
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(said)))
+            with suppress(ConnectionError):  # who asked may have stopped waiting
+                self.end_headers()
+                self.wfile.write(said)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join(5)
+
+
+def test_two_behind_a_balancer(cluster: Cluster) -> None:
+    """Requests and clicks by turns; one replica ends in order midway, and nothing is missed."""
+    first = free_port()
+    second = next(each for each in iter(free_port, None) if each != first)
+    addresses = [f"127.0.0.1:{each}" for each in (first, second)]
+    with balancer(addresses) as url:
+        asked_at(cluster.slack.world.app.manifest, url)
+        secret = {"SLACK_SIGNING_SECRET": cluster.slack.world.app.signing_secret}
+        for address in addresses:
+            cluster.replica(COUNTERSIGN_HTTP=address, SLACK_APP_TOKEN="", **secret)
+        words = [f"w{number}" for number in range(12)]
+        cluster.ask(*words)
+        cluster.approve(*words[:6])
+        cluster.replicas[0].end()
+        cluster.approve(*words[6:])
+        cluster.all_is_well()
