@@ -13,6 +13,7 @@ from bot.cli.console import UsageError, complain
 from bot.cli.loading import uncollected
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C cut short
+NOT_READ = 141  # of one whose output nobody reads to its end
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,6 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(name, words)
     except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
         return 0 if serves else INTERRUPTED
+    except BrokenPipeError:  # whoever reads has had enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOT_READ
     except Exception as error:
         # only now: it knows the errors of every part, and imports them
         from bot.cli.complaints import complaint

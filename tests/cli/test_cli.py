@@ -169,6 +169,17 @@ def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+def test_who_reads_no_further_hears_no_complaint() -> None:
+    """As with `countersign … | head -1`: nothing is said, and the exit code is the usual one."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    words = [sys.executable, "-m", "bot", "doctor", "--init", "--approver", "U0123ABCD"]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(words, env=environ, stdout=writes, stderr=subprocess.PIPE, check=False)
+    os.close(writes)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
 @pytest.mark.long
 def test_the_demo_serves_its_page() -> None:
     """The demo prints an address that serves the page, and two lines what to do.
