@@ -10,7 +10,7 @@ from tests.proof.simulation.breaks import BREAKS, Break
 from tests.proof.simulation.world import ViolationError, World
 from tests.records import ON_A_SERVER
 
-MOST = 60_000  # steps until it is found, at the latest
+MOST = 100_000  # steps until it is found, at the latest
 
 
 @pytest.mark.long
