@@ -15,7 +15,9 @@ from tests.proof.crash.steps import Step
 from tests.proof.crash.stories import BY_NAME
 from tests.proof.crash.troubles import OF_THE_DISK, Trouble, can_fail_fsync
 from tests.proof.crash.world import World, can_mount, world
+from tests.records import ON_A_SERVER
 
+pytestmark = pytest.mark.skipif(ON_A_SERVER, reason="the disk is the server's affair")
 STORY = BY_NAME["approve"]
 AFTER, BEFORE = ": after", ": before"
 WRITES = {  # what is written next, by a part of the step's name and the how-manyth of these it is

@@ -17,12 +17,14 @@ from bot.messages.actions.targets import RunTarget
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
+from tests.records import ON_A_SERVER
 from tests.runs.bolt_app import bolt, press
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness, approved
 from tests.runs.promises import look
 from tests.storage.builders import click
 
+pytestmark = pytest.mark.skipif(ON_A_SERVER, reason="the pages are the server's affair")
 TABLES = ("delivery", "vote", "call", "run", "plan", "revision", "item", "message", "audit")
 
 

@@ -18,6 +18,7 @@ from storage.head_file import HeadFile, head_path
 from storage.models import Audit
 from storage.store import Store
 from storage.transaction import Trace, Transaction
+from tests.records import ON_A_SERVER
 from tests.storage.builders import AT, ONE, seed
 
 
@@ -166,6 +167,7 @@ class DiesAfterTheCommit(Trace):
             shutil.copytree(self.store.path.parent, self.left)
 
 
+@pytest.mark.skipif(ON_A_SERVER, reason="a server has no file beside it")
 def test_a_death_after_the_first_row_is_no_older_record(store: Store, tmp_path: Path) -> None:
     """The head of an empty record is noted at its first start, so the next one goes on with it."""
     left = tmp_path / "left"

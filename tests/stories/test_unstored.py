@@ -7,11 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from bot.sandbox.openai.server import Turn
+from tests.records import ON_A_SERVER
 from tests.runs.test_disk import read_only
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, told
 
+pytestmark = pytest.mark.skipif(ON_A_SERVER, reason="it makes a file read-only")
 SAID = "I cannot write anything down at the moment"
 
 
