@@ -34,17 +34,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     begun = time.monotonic()
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
         folder = Path(name)
-        steps = {
-            story: sample(steps_of(BY_NAME[story], folder), arguments.most)
-            for story in arguments.story
-        }
+        found = {story: steps_of(BY_NAME[story], folder) for story in arguments.story}
+        steps = {story: sample(each, arguments.most) for story, each in found.items()}
         troubles = [each for each in map(Trouble, arguments.trouble) if _possible(each, folder)]
         told: list[dict[str, Any]] = []
         for each in _all(steps, troubles, arguments.jobs, folder):
             told.append(each)
             if time.monotonic() - begun > arguments.minutes * 60:
                 break
-    print("\n".join(table(steps, troubles, told)))
+    print("\n".join(table({story: len(each) for story, each in found.items()}, troubles, told)))
     wrong = sum(bool(each["wrong"]) for each in told)
     minutes = (time.monotonic() - begun) / 60
     print(f"\n{len(told)} tellings, {wrong} of them wrong, in {minutes:.1f} minutes.")
@@ -99,9 +97,11 @@ def _all(
 
 
 def table(
-    steps: dict[str, list[Step]], troubles: list[Trouble], told: Iterable[dict[str, Any]]
+    steps: dict[str, int], troubles: list[Trouble], told: Iterable[dict[str, Any]]
 ) -> Iterator[str]:
-    """The table of the documentation: how often each story was struck, and what was wrong."""
+    """The table of the documentation: how many steps each story has, how often it was struck, and
+    what was wrong.
+    """
     found: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for each in told:
         found[each["story"], each["trouble"]].append(each)
@@ -109,9 +109,9 @@ def table(
     yield f"|---|---|{'---|' * len(troubles)}"
     for story in steps:
         cells = [_cell(found[story, trouble]) for trouble in troubles]
-        yield f"| {story} | {len(steps[story])} | {' | '.join(cells)} |"
+        yield f"| {story} | {steps[story]} | {' | '.join(cells)} |"
     cells = [_cell([e for s in steps for e in found[s, trouble]]) for trouble in troubles]
-    yield f"| **all** | {sum(map(len, steps.values()))} | {' | '.join(cells)} |"
+    yield f"| **all** | {sum(steps.values())} | {' | '.join(cells)} |"
 
 
 def _cell(tellings: list[dict[str, Any]]) -> str:

@@ -115,7 +115,9 @@ def _live(orders: Orders, line: Connection) -> None:
     try:
         well = threading.Event()  # the disk is
         well.set()
-        app, steps = _begin(orders, well)
+        clock = ShiftedClock()
+        clock.advance(orders.shift)
+        app, steps = _begin(orders, clock, well)
         line.send(("", None))
         while True:
             match line.recv():
@@ -123,7 +125,7 @@ def _live(orders: Orders, line: Connection) -> None:
                     well.wait(LONGEST)
                     line.send((_settled(app), None))
                 case ("advance", seconds):
-                    app.core.clock.advance(seconds)  # type: ignore[attr-defined]  # a shifted one
+                    clock.advance(seconds)
                     line.send(("", None))
                 case ("stop",):
                     app.stop()
@@ -146,9 +148,8 @@ def _settled(app: App) -> str:
     return ""
 
 
-def _begin(orders: Orders, well: threading.Event) -> tuple[App, Steps]:
-    clock, folder = ShiftedClock(), orders.folder
-    clock.advance(orders.shift)
+def _begin(orders: Orders, clock: ShiftedClock, well: threading.Event) -> tuple[App, Steps]:
+    folder = orders.folder
     settings, ledger = Settings.load(orders.settings), Ledger(folder)
     made: list[App] = []
     power = Power(folder, settings.database_url)
