@@ -12,7 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import clicks, crowd, floor, hotspots, lookups, page, pause, pending, report, resume
+from bench import (
+    clicks,
+    cluster,
+    crowd,
+    floor,
+    hotspots,
+    lookups,
+    page,
+    pause,
+    pending,
+    report,
+    resume,
+)
 from bench.figures import Figure, Measurement, Setup
 
 MEASUREMENTS: dict[str, Measurement] = {
@@ -24,6 +36,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "pending": pending.measure,
     "page": page.measure,
     "lookups": lookups.measure,
+    "cluster": cluster.measure,
 }
 ROOT = Path(__file__).parents[1]
 
@@ -44,11 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             began = time.monotonic()
             found = list(MEASUREMENTS[name](Setup(Path(folder), arguments.quick)))
             figures += found
-            how = (
-                f"{len(found)} figures"
-                if found
-                else "left out: Chromium and chromedriver are not installed"
-            )
+            how = f"{len(found)} figures" if found else "left out: what it takes is not installed"
             sys.stderr.write(f"{name}: {how}, {time.monotonic() - began:.0f} s\n")
     about = report.machine(arguments.folder, others)
     sys.stdout.write(report.text(about, figures) + "\n")

@@ -15,16 +15,19 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+LOOKED_FOR = ("numpy",)  # psycopg asks what is imported, and takes None for it
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
 @cache
-def others() -> tuple[str, ...]:
-    """Names to import of all that `pip install` of the bot, without extras, does not bring."""
+def others(*extras: str) -> tuple[str, ...]:
+    """Names to import of all that `pip install` of the bot, with these extras, does not bring."""
     project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
-    needed = {project["name"], *_needed(project["dependencies"])}
+    more = [each for extra in extras for each in project["optional-dependencies"][extra]]
+    needed = {project["name"], *_needed([*project["dependencies"], *more])}
     owners = metadata.packages_distributions().items()
-    return tuple(name for name, of in owners if needed.isdisjoint(map(canonicalize_name, of)))
+    found = [name for name, of in owners if needed.isdisjoint(map(canonicalize_name, of))]
+    return tuple(name for name in found if name not in LOOKED_FOR)
 
 
 def _needed(wanted: Iterable[str]) -> set[str]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -52,9 +53,12 @@ def mind(body: dict[str, Any]) -> Turn:
 class Live:
     """Started by `with`; `start` and `stop` end and begin lives of the bot on the same database."""
 
-    def __init__(self, folder: Path, people: int = 50, *, policy: str = POLICY) -> None:
-        """`people` may approve what Ben asks for."""
+    def __init__(
+        self, folder: Path, people: int = 50, *, policy: str = POLICY, database: str = ""
+    ) -> None:
+        """`people` may approve what Ben asks for; `database`: a server's instead of a file."""
         self.folder, self.people = folder, people
+        self._database = database or f"sqlite:///{folder / 'countersign.db'}"
         self.slack = Sandbox(seed=seed(people))
         self.planner = Planner(mind=mind)
         self._process: subprocess.Popen[str] | None = None
@@ -86,14 +90,16 @@ class Live:
             "SLACK_API_URL": self.slack.api_url,
             "OPENAI_API_KEY": "offline",
             "OPENAI_BASE_URL": self.planner.url,
-            "DATABASE_URL": f"sqlite:///{self.folder / 'countersign.db'}",
+            "DATABASE_URL": self._database,
+            "COUNTERSIGN_KEY": "of-the-benchmark-and-of-nobody-else",
             "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
             "COUNTERSIGN_MAX_PENDING": "100000",
             "COUNTERSIGN_MAX_ASKED_PER_HOUR": "1000000",
             "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
         }
         if not flags:  # what profiles it needs the rest
-            flags = ("--without", *others())
+            extras = ("cluster",) if self._database.startswith("postgresql") else ()
+            flags = ("--without", *others(*extras))
         began = time.monotonic()
         command = [sys.executable, "-m", "bench.child", *flags]
         with (self.folder / "log").open("ab") as log:
@@ -107,6 +113,19 @@ class Live:
                 text=True,
             )
         return {**self._line(), "began": began}
+
+    def beside(self) -> Live:
+        """Another bot on the same database and Slack; not started yet."""
+        other = copy(self)
+        other._process = None
+        return other
+
+    def kill(self) -> None:
+        """End the bot as a power cut would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(30)
+            self._process = None
 
     def stop(self) -> None:
         """End the bot in an orderly way."""
