@@ -131,7 +131,7 @@ def put(taken: Taken, path: Path, now: datetime) -> Path | None:
     Returns where that one is kept now; None where there was none. Whenever this is cut short, there
     is the one or the other. Raises BackupError while somebody reads the old one.
     """
-    aside = path.with_name(f"{path.name}.before-restore-{now:%Y%m%dT%H%M%SZ}")
+    aside = path.with_name(f"{path.name}.before-restore-{now:%Y%m%dT%H%M%S.%fZ}")
     if there := path.exists():
         _quieten(path)
         files.keep(path, aside)
