@@ -178,7 +178,8 @@ class PostgresDatabase:
     def _was_committed(self, number: str) -> bool:
         """Whether that transaction was, whose session ended before it could say so.
 
-        Raises DBAPIError where the server cannot be reached for too long.
+        False as well where the server cannot be asked for too long: then it counts as not said, and
+        whoever tries again begins from the rows.
         """
         until = time.monotonic() + DOUBT
         while True:
