@@ -227,6 +227,7 @@ def freed(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
         return False
     data = {"from": RunStatus.WAITING, "to": RunStatus.READY}
     audit.record(tx, "run.ready", at=at, actor=actor, run_id=run_id, data=data)
+    tx.ready.append(run_id)
     return True
 
 

@@ -92,6 +92,10 @@ def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
         assert claimed is not None
         moves.run(tx, claimed, R.READY, at=AT)
     assert told[2:] == [("now", True)]
+    decided = seed(store, C.APPROVED)
+    with store.write() as tx:
+        assert runs.free(tx, decided.run_id, at=AT, actor="UANA00001")
+    assert told[3:] == [(decided.run_id, True)]
 
 
 def test_a_delivery_is_dealt_with_once(store: Store) -> None:
