@@ -91,12 +91,13 @@ class Live:
             "OPENAI_API_KEY": "offline",
             "OPENAI_BASE_URL": self.planner.url,
             "DATABASE_URL": self._database,
-            "COUNTERSIGN_KEY": "of-the-benchmark-and-of-nobody-else",
             "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
             "COUNTERSIGN_MAX_PENDING": "100000",
             "COUNTERSIGN_MAX_ASKED_PER_HOUR": "1000000",
             "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
         }
+        if self._database.startswith("postgresql"):
+            environ["COUNTERSIGN_KEY"] = "of-the-benchmark-and-of-nobody-else"
         if not flags:  # what profiles it needs the rest
             extras = ("cluster",) if self._database.startswith("postgresql") else ()
             flags = ("--without", *others(*extras))

@@ -100,13 +100,17 @@ def test_the_checks_see_what_is_wrong(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_bot_that_dies_is_waited_for(tmp_path: Path, steps: list[Step]) -> None:
-    """Who clicked and saw an error clicks again; who was heard does not."""
-    for when, clicks in ((": before", 2), (": after", 1)):
+    """Who clicked and saw an error clicks again; who was heard need not.
+
+    A click that was stored, but not acknowledged, is an error as well where the next start is slow.
+    """
+    for when, clicks in ((": before", {2}), (": after", {1, 2})):
         step = step_like(steps, "insert delivery", when, 2)
-        place = tmp_path / str(clicks) / "world"
+        place = tmp_path / str(len(clicks)) / "world"
         with world(place, STORY.mind, STORY.policy, (Trouble.KILLED, step)) as made:
             scene = Scene(made)
             scene.play([Say("@bot please"), Press("ana", "approve")])
             sent = [d for d in made.slack.deliveries if d.payload.get("type") == "block_actions"]
-            assert (made.struck, len(sent)) == (True, clicks)
+            assert made.struck
+            assert len(sent) in clicks
             assert violations(STORY, made) == []

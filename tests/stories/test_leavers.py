@@ -27,6 +27,7 @@ def test_a_request_of_somebody_who_left_ends(harness: Harness, fakes: FakeTools)
         assert not fakes.did("note", "ben leaves")
     finally:
         harness.slack.people["ben"].deleted = False
+        harness.clock.advance(61)  # nobody remembers that he was gone
 
 
 def test_who_left_unheard_of_is_looked_up(harness: Harness, fakes: FakeTools) -> None:
@@ -46,3 +47,4 @@ def test_who_left_unheard_of_is_looked_up(harness: Harness, fakes: FakeTools) ->
         assert not fakes.did("note", "ben left silently")
     finally:
         harness.slack.people["ben"].deleted = False
+        harness.clock.advance(61)  # nobody remembers that he was gone

@@ -34,11 +34,14 @@ class Lines:
 def json_lines(level: int = logging.INFO) -> Iterator[Lines]:
     """Catch the log while the `with` lasts."""
     lines, root = Lines(), logging.getLogger()
-    before = root.level
+    own = logging.getLogger("countersign")  # whose level Bolt sets, for the app is called so
+    before = root.level, own.level
     root.addHandler(lines.handler)
     root.setLevel(level)
+    own.setLevel(logging.NOTSET)
     try:
         yield lines
     finally:
-        root.setLevel(before)
+        root.setLevel(before[0])
+        own.setLevel(before[1])
         root.removeHandler(lines.handler)

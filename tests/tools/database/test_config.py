@@ -148,9 +148,9 @@ def test_among_the_settings(environ: dict[str, str], tmp_path: Path) -> None:
     ]
     with pytest.raises(SettingsError) as caught:
         Settings.load(environ | {"COUNTERSIGN_TICK": "x"})
-    assert "database 2 url_env" in caught.value.problems[0]
-    assert caught.value.problems[1].startswith("COUNTERSIGN_TICK: ")
-    assert len(caught.value.problems) == 2
+    tick, crm = caught.value.problems  # in the order of the settings, then the files
+    assert "database 2 url_env" in crm
+    assert tick.startswith("COUNTERSIGN_TICK: ")
     with pytest.raises(SettingsError, match="make it a readable text file"):
         Settings.load(environ | {"COUNTERSIGN_DATABASES": "/nowhere"})
 
