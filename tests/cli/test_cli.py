@@ -182,17 +182,17 @@ def test_who_reads_no_further_hears_no_complaint() -> None:
 
 @pytest.mark.long
 def test_the_demo_serves_its_page() -> None:
-    """The demo prints an address that serves the page, and two lines what to do.
+    """The demo prints an address that serves the page, and three lines what to do.
 
     Ctrl-C ends it with 0.
     """
     with command("demo", "--port", "0") as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(3)]
+        lines = [process.stdout.readline() for _ in range(4)]
         start, address = lines[0].rstrip().rsplit(" ", 1)
         assert start == "Countersign demo:"
         assert address.startswith("http://127.0.0.1:")
-        assert "http" not in lines[1] + lines[2]
+        assert "http" not in "".join(lines[1:])
         with urllib.request.urlopen(f"{address}/sandbox/people", timeout=5) as answer:
             assert b"Ana Ruiz" in answer.read()
         process.send_signal(signal.SIGINT)
