@@ -15,8 +15,8 @@ from bot.sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message
 from storage.states import MESSAGE_OPEN, CallStatus, MessageStatus, RunStatus
-from storage.store import Store
 from storage.transaction import rows
+from tests.records import store_of
 from tests.storage.builders import set_message
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
@@ -268,7 +268,7 @@ def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: 
     card = harness.card(SUPPORT, thread)
     harness.settle()
     harness.app.stop()
-    store = Store(harness.settings().database_url).open()
+    store = store_of(harness.folder / "countersign.db").open()
     with store.write() as tx:
         [row] = rows(tx, Message, select(Message).where(col(Message.ts) == card["ts"]))
         set_message(tx, row, status=MessageStatus.PENDING, ts="", shown=0)

@@ -84,6 +84,7 @@ def test_a_process_of_its_own_asks_and_hears(harness: Harness, fakes: FakeTools)
     assert (row.source, row.requester) == (RunSource.PROGRAM, BEN)
 
 
+@pytest.mark.file
 def test_the_example_of_the_page(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code in docs/extending.md asks beside the bot, and says what came of it."""
     monkeypatch.chdir(harness.folder)

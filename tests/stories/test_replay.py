@@ -99,6 +99,7 @@ def replay(
     return run
 
 
+@pytest.mark.file
 def test_the_same_policy_changes_nothing(replay: Replayed, happened: Harness) -> None:
     """The same policy decides every call the same, also the refused one, and nothing is written."""
     path = happened.folder / "countersign.db"

@@ -267,6 +267,7 @@ def test_a_delivery_that_always_breaks_is_set_aside(harness: Harness, fakes: Fak
         )
 
 
+@pytest.mark.file
 def test_acknowledged_while_another_process_writes(harness: Harness, fakes: FakeTools) -> None:
     """While another process locks the database, what arrives is stored and acknowledged in time."""
     thread = ask(harness, ("note", {"text": "behind a lock"}))
