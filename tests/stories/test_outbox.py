@@ -259,6 +259,7 @@ def test_a_deleted_card_comes_back(harness: Harness, fakes: FakeTools) -> None:
     assert len(showing(harness, SUPPORT, thread, "Approved by")) == 1
 
 
+@pytest.mark.file
 def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: FakeTools) -> None:
     """A power failure takes along that a card was being sent, and was sent: no second card.
 

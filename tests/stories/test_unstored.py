@@ -17,6 +17,9 @@ pytestmark = pytest.mark.skipif(ON_A_SERVER, reason="it makes a file read-only")
 SAID = "I cannot write anything down at the moment"
 
 
+pytestmark = pytest.mark.file  # whose disk fails
+
+
 @pytest.fixture
 def impatient(own_harness: Callable[..., Harness]) -> Harness:
     """A bot in a Slack that waits half a second for an acknowledgement."""

@@ -69,6 +69,7 @@ ALTERED = [
 ]
 
 
+@pytest.mark.file
 @pytest.mark.parametrize(
     ("table", "statement"), ALTERED, ids=["arguments", "digest", "gate", "tool"]
 )

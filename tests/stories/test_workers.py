@@ -151,6 +151,7 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
     assert len(showing(harness, SUPPORT, thread, "Picked up.")) == 1
 
 
+@pytest.mark.file  # several processes on a server: tests/cluster
 def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
     """Its lease lapses, another worker takes over and answers.
 
@@ -222,6 +223,7 @@ def test_a_long_turn_keeps_its_lease(harness: Harness, second: App) -> None:
     assert harness.run_in(thread).fence == 1
 
 
+@pytest.mark.file
 @pytest.mark.parametrize("table", ["call", "run"])
 def test_an_unreadable_row_stops_nobody_else(
     harness: Harness, table: Literal["call", "run"]
