@@ -225,9 +225,7 @@ def test_a_long_turn_keeps_its_lease(harness: Harness, second: App) -> None:
 
 @pytest.mark.file
 @pytest.mark.parametrize("table", ["call", "run"])
-def test_an_unreadable_row_stops_nobody_else(
-    harness: Harness, table: Literal["call", "run"]
-) -> None:
+def test_an_unreadable_row_stops_nobody(harness: Harness, table: Literal["call", "run"]) -> None:
     """A row whose time cannot be read, due or lapsed, holds up no intake and no deadline."""
     broken, _ = ask_for(harness, f"unreadable {table}")
     fine, _ = ask_for(harness, f"beside the unreadable {table}")
