@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -75,7 +76,7 @@ def serve(programs: Path) -> Iterator[Server]:
     # not in pytest's own folder: the path of a Unix socket is limited to about 100 bytes
     with tempfile.TemporaryDirectory(prefix="cspg", dir="/tmp") as name:
         folder = Path(name)
-        as_nobody: dict[str, int] = {}
+        as_nobody: dict[str, Any] = {}
         if os.geteuid() == 0:
             shutil.chown(folder, "nobody")
             as_nobody = {"user": folder.stat().st_uid}
