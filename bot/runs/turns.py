@@ -118,7 +118,8 @@ class Turns:
             )
         except PlannerError as error:
             answer.abandon()
-            if not waiting:
+            # a connection that we cut ourselves is no failure: the next start asks again
+            if not waiting or self._signals.stopping.is_set():
                 raise
             log.warning("run %s: no model turn beside what waits: %s", run.id, error)
             return self._end(run, notices.unanswered_beside(str(error)), beside=True)

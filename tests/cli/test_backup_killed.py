@@ -18,6 +18,7 @@ from bot.cli.main import main
 from tests.cli.test_backup import names, rows
 from tests.runs.harness import LoopHarness
 
+EVERY = 5  # a process is killed at each so many-th step
 # calls by which something is changed on the disk; before and after each the process may end
 STEPS = {
     *("open", "link", "unlink", "rename", "replace", "mkdir", "rmdir", "fsync", "write"),
@@ -66,14 +67,6 @@ def killed(words: list[str], at: int, most: int = resource.RLIM_INFINITY) -> tup
     return os.WIFSIGNALED(status), int(said or 0)
 
 
-def sample(every: int) -> Any:
-    """Each so many-th step is a test of `make test`; each fifth is one of `make test-long`."""
-    return pytest.mark.parametrize(
-        "every",
-        [pytest.param(every, id="some"), pytest.param(5, id="many", marks=pytest.mark.long)],
-    )
-
-
 def fresh(record: Path, folder: Path) -> Path:
     """The folder with the record in it, as it was at the beginning."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -94,14 +87,14 @@ def still(record: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return record, tmp_path_factory.mktemp("killed") / "copy"
 
 
-@sample(every=23)
-def test_a_killed_backup_is_whole_or_not_there(still: tuple[Path, Path], every: int) -> None:
+@pytest.mark.long
+def test_a_killed_backup_is_whole_or_not_there(still: tuple[Path, Path]) -> None:
     """The record is as it was, and the next try works."""
     record, folder = still
     at = fresh(record, folder)
     _, steps = killed(["backup", "whole.db"], NEVER)
     there = set()
-    for step in (*range(0, steps, every), steps - 1):
+    for step in (*range(0, steps, EVERY), steps - 1):
         path = at.with_name(f"b{step}.db")
         path.unlink(missing_ok=True)
         was, _ = killed(["backup", path.name], step)
@@ -117,14 +110,14 @@ def test_a_killed_backup_is_whole_or_not_there(still: tuple[Path, Path], every: 
     assert main(["backup", "last.db"]) == 0
 
 
-@sample(every=37)
-def test_a_killed_restore_leaves_the_one_or_the_other(still: tuple[Path, Path], every: int) -> None:
+@pytest.mark.long
+def test_a_killed_restore_leaves_the_one_or_the_other(still: tuple[Path, Path]) -> None:
     """A start on what is there then does nothing twice, and the newer record is never lost."""
     record, folder = still
     fresh(record, folder)
     _, steps = killed(["restore", "older.db"], NEVER)
     seen = set()
-    for step in (*range(0, steps, every), steps - 1):
+    for step in (*range(0, steps, EVERY), steps - 1):
         at = fresh(record, folder)
         was, _ = killed(["restore", "older.db"], step)
         assert was or step > steps - 20  # the last come a little earlier or later each time

@@ -49,7 +49,11 @@ def test_a_story_has_steps_of_every_kind(steps: list[Step]) -> None:
 
 @pytest.mark.parametrize(
     ("part", "when"),
-    [("call.running", ": after"), ("effect of note", ": after"), ("call.succeeded", ": before")],
+    [
+        pytest.param("call.running", ": after", marks=pytest.mark.long),
+        ("effect of note", ": after"),
+        pytest.param("call.succeeded", ": before", marks=pytest.mark.long),
+    ],
 )
 def test_killed_around_the_effect(tmp_path: Path, steps: list[Step], part: str, when: str) -> None:
     """The process is really killed where it matters most, and no promise is broken."""
@@ -57,6 +61,7 @@ def test_killed_around_the_effect(tmp_path: Path, steps: list[Step], part: str, 
     assert (told.struck, told.wrong) == (True, [])
 
 
+@pytest.mark.long
 def test_a_power_failure_amid_an_approval(tmp_path: Path, steps: list[Step]) -> None:
     """What was not waited for is gone, and nothing that anybody was told of is."""
     told, _ = tell(STORY, (Trouble.POWER, step_like(steps, "effect", ": after", 1)), tmp_path)
@@ -73,6 +78,7 @@ def test_each_story_struck_here_and_there(tmp_path: Path, name: str, trouble: Tr
     assert wrong(name, trouble, 1, tmp_path) == []
 
 
+@pytest.mark.long
 def test_the_checks_see_what_is_wrong(tmp_path: Path) -> None:
     """A second effect, lost words, a card that lies and a doubled message are each found."""
     with world(tmp_path / "world", STORY.mind, STORY.policy) as made:

@@ -17,7 +17,10 @@ from tests.proof.crash.troubles import OF_THE_DISK, Trouble, can_fail_fsync
 from tests.proof.crash.world import World, can_mount, world
 from tests.records import ON_A_SERVER
 
-pytestmark = pytest.mark.skipif(ON_A_SERVER, reason="the disk is the server's affair")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(ON_A_SERVER, reason="the disk is the server's affair"),
+]
 STORY = BY_NAME["approve"]
 AFTER, BEFORE = ": after", ": before"
 WRITES = {  # what is written next, by a part of the step's name and the how-manyth of these it is
@@ -28,12 +31,7 @@ WRITES = {  # what is written next, by a part of the step's name and the how-man
     "outbox": ("chat.postMessage", AFTER, 1),
     "proposal": ("turn of the model", AFTER, 1),
 }
-SAMPLED = {(Trouble.WRITES, "outcome")}
-CASES = [
-    pytest.param(trouble, write, marks=[] if (trouble, write) in SAMPLED else [pytest.mark.long])
-    for trouble in OF_THE_DISK
-    for write in WRITES
-]
+CASES = [(trouble, write) for trouble in OF_THE_DISK for write in WRITES]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +74,6 @@ def test_a_disk_that_fails_at_a_write(
             assert "is kept until it can" in log
 
 
-@pytest.mark.long
 def test_a_database_locked_for_forty_seconds(tmp_path: Path, steps: list[Step]) -> None:
     """Somebody else writes for longer than any statement waits: it is kept, and stored then."""
     strike = (Trouble.LOCKED, step_like(steps, *WRITES["outcome"]))

@@ -73,6 +73,18 @@ def test_the_menu_answers_in_place(harness: Harness) -> None:
     assert len(harness.all(Delivery)) == before
 
 
+def test_people_are_named_where_slack_draws_no_mention(harness: Harness) -> None:
+    """A list shows what was asked literally: who is meant is named, as Slack knows them now."""
+    thread = ask(harness, ("note", {"text": "a gift for <@UDAN00001>, <@UXX99999> and <@Ux|you>"}))
+    arrived(harness)
+    for text in (
+        asked(harness, "/approvals list", "ana"),
+        asked(harness, "/approvals requests"),
+        asked(harness, f"/approvals show {harness.calls_in(thread)[0].id}"),
+    ):
+        assert "a gift for @Dan Weber, <@UXX99999> and <@Ux|you>" in text
+
+
 def test_requests_and_history(harness: Harness) -> None:
     """Who asked sees their requests and what was decided; so does who decided, and nobody else."""
     thread = ask(harness, ("note", {"text": "oak bench"}))

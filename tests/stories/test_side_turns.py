@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from bot.sandbox.openai.server import Turn
@@ -174,6 +175,24 @@ def test_a_restart_in_a_side_turn_loses_no_question(harness: Harness, fakes: Fak
     approve(harness, "cleo", card)
     harness.said(SUPPORT, thread, "Nine is written.")
     assert fakes.did("note", "aside nine") == 1
+
+
+def test_a_turn_that_the_stop_cuts_off_is_no_answer(harness: Harness) -> None:
+    """The model's line breaks while the bot ends: the question is asked anew, and no fault told."""
+    thread, _ = half_approved(harness, "aside twelve")
+    harness.planner.cut(0)
+    hold = harness.planner.hold()
+    says(harness, thread, "and now?", Turn(text="Twelve waits."))
+    assert hold.arrived.wait(10)
+    stopping = harness.app.core.signals.stopping
+    ending = threading.Thread(target=harness.restart)
+    ending.start()
+    assert stopping.wait(10)
+    hold.release()
+    ending.join(20)
+    harness.said(SUPPORT, thread, "Twelve waits.")
+    harness.settle()
+    assert "could not answer" not in str(harness.thread(SUPPORT, thread))
 
 
 def test_cancelled_beside_the_card(harness: Harness, fakes: FakeTools) -> None:

@@ -34,6 +34,7 @@ from bot.messages.sentences import refusals
 from bot.messages.text import plainly
 from bot.policy.directory import LookupFailedError
 from bot.slack.commands.questions import COMMAND, QUESTIONS, Answerer, Question, SlashCommand
+from bot.slack.lookups.mentions import named_where_literal
 
 if TYPE_CHECKING:
     from bot.slack.client import SlackClient
@@ -194,7 +195,11 @@ class Commands:
         try:
             if not self._can.grounds.authority.colleague(asked.person):
                 return _drawn("I answer full members of this workspace only.")
-            return _drawn(answer())
+            said = answer()
+            if isinstance(said, Answered):
+                people = self._can.grounds.sources.directory
+                said = replace(said, blocks=named_where_literal(people, said.blocks))
+            return _drawn(said)
         except MistypedError as error:
             return _drawn(f"{quoting.said(str(error), 1200)} See {COMMAND} help.")
         except LookupFailedError:

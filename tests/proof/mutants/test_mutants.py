@@ -51,6 +51,7 @@ def test_each_change_is_made_once(module: Any, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_change_takes_effect(module: Any, tmp_path: Path) -> None:
     """Functions that were imported before, and constants that others have, are changed as well."""
     is_few, few = module.is_few, module.FEW
