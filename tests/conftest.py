@@ -26,7 +26,6 @@ def pytest_collection_finish() -> None:
 
     What the tests make it looks at less often than it would by itself.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from bench import installed
 
 
+@pytest.mark.long
 def test_a_measured_bot_finds_no_more_than_its_own_packages() -> None:
     """What comes with the extras and for the tests is not there for it; what it needs is."""
     names = set(installed.others())

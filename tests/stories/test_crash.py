@@ -96,13 +96,13 @@ def holds(bot: BotProcess, stage: str) -> Any:
 @pytest.mark.parametrize(
     "stage",
     [
-        "first model turn",
+        pytest.param("first model turn", marks=pytest.mark.long),
         pytest.param("card posted, answer lost", marks=pytest.mark.long),
-        "card about to be posted",
+        pytest.param("card about to be posted", marks=pytest.mark.long),
         pytest.param("answer posted, answer lost", marks=pytest.mark.long),
         "answer about to be posted",
         "click being decided",
-        "second model turn",
+        pytest.param("second model turn", marks=pytest.mark.long),
     ],
 )
 def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
