@@ -30,8 +30,8 @@ lint: .venv/ready
 test: .venv/ready  ## the tests, and lint and types beside them
 	@$(MAKE) --no-print-directory -j2 lint tests
 
-tests: .venv/ready  ## the tests alone, on seven workers: they wait a good deal
-	$(BIN)/pytest -n 7 --dist loadfile --no-loadscope-reorder -m "not long"
+tests: .venv/ready  ## the tests alone, on eight workers: they wait a good deal
+	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-long: .venv/ready  ## what is left out there: the benchmark's own tests, what is seen in a browser
 	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster"
