@@ -9,7 +9,8 @@ from sqlalchemy import func, select, update
 from sqlmodel import col
 
 from storage import audit, calls, children, modes, moves, outbox
-from storage.models import Delivery, Grant, Message, Run
+from storage.grants import Grant
+from storage.models import Delivery, Message, Run
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction, rows
 

@@ -11,13 +11,37 @@ from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, create_model
-from sqlalchemy import bindparam, or_, select, update
-from sqlmodel import col
+from sqlalchemy import Index, bindparam, or_, select, update
+from sqlmodel import Field, col
 
-from storage import audit
-from storage.columns import values
-from storage.models import Call, Grant, Run
+from storage import audit, columns
+from storage.columns import Row, values
+from storage.models import Call, Run, new_id
 from storage.transaction import Transaction, first, insert_into, rows
+
+
+class Grant(Row, table=True):
+    """A remembered approval: which calls of a requester may run on it, until when, how often."""
+
+    __tablename__ = "remembered"  # GRANT is a word of SQL's own
+    __table_args__ = (Index("ix_remembered_for", "team", "requester", "tool"),)
+    id: str = Field(default_factory=new_id, primary_key=True)
+    team: str
+    requester: str
+    tool: str
+    schema_digest: str
+    pinned: str = columns.text("{}")  # canonical JSON: the arguments that must be the same
+    rule: str = ""  # digest of the rule that asked: it holds while that rule does
+    channel: str = ""  # only there; "": everywhere
+    thread_ts: str = ""  # only there; "": anywhere in the channel
+    until: datetime = columns.time()
+    uses: int  # that are left
+    call_id: str  # the approval it was given with
+    given_by: str  # Slack user id
+    given_at: datetime = columns.time()
+    revoked_at: datetime | None = columns.time(nullable=True)
+    revoked_by: str = ""
+
 
 _USABLE = (
     select(Grant)

@@ -275,26 +275,3 @@ class Message(Row, table=True):
     attempts: int = 0
     due_at: datetime | None = columns.time(nullable=True)
     error: str = ""
-
-
-class Grant(Row, table=True):
-    """A remembered approval: which calls of a requester may run on it, until when, how often."""
-
-    __tablename__ = "remembered"  # GRANT is a word of SQL's own
-    __table_args__ = (Index("ix_remembered_for", "team", "requester", "tool"),)
-    id: str = Field(default_factory=new_id, primary_key=True)
-    team: str
-    requester: str
-    tool: str
-    schema_digest: str
-    pinned: str = columns.text("{}")  # canonical JSON: the arguments that must be the same
-    rule: str = ""  # digest of the rule that asked: it holds while that rule does
-    channel: str = ""  # only there; "": everywhere
-    thread_ts: str = ""  # only there; "": anywhere in the channel
-    until: datetime = columns.time()
-    uses: int  # that are left
-    call_id: str  # the approval it was given with
-    given_by: str  # Slack user id
-    given_at: datetime = columns.time()
-    revoked_at: datetime | None = columns.time(nullable=True)
-    revoked_by: str = ""

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from bot.policy.evaluate import PolicyError, parse
 from bot.policy.gates import Ask, dump_gate, load_gate
 from bot.toml_file import to_json
-from storage.grants import dump_grant, load_grant
-from storage.models import Grant
+from storage.grants import Grant, dump_grant, load_grant
 from tests.pages import ROOT, blocks
 from tests.policy.builders import asks
 from tests.policy.recipes import FIRST, RECIPES

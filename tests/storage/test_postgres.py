@@ -19,7 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from bot.agent import outputs
 from storage import audit, decisions, grants, inbox
 from storage.digest import KeyFileError
-from storage.models import Call, Grant
+from storage.grants import Grant
+from storage.models import Call
 from storage.outcomes import Applied
 from storage.patience import passes
 from storage.postgres import session

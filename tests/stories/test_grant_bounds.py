@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bot.policy.evaluate import parse
-from storage.models import Grant
+from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, SUPPORT, Harness

@@ -12,7 +12,7 @@ import pytest
 from bot.approvals.overview.decidable import LOOKED_AT
 from bot.messages.home.draw import REQUESTS, WAITING
 from bot.sandbox.openai.server import Turn
-from storage.models import Grant
+from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools

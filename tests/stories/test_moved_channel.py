@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from bot.sandbox.openai.server import Turn
-from storage.models import Audit, Grant
+from storage.grants import Grant
+from storage.models import Audit
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, SUPPORT, Harness

@@ -10,7 +10,7 @@ import pytest
 from bot.approvals.terms.grants import GrantList
 from bot.policy.evaluate import parse
 from bot.sandbox.openai.server import Turn
-from storage.models import Grant
+from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

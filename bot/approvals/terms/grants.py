@@ -23,7 +23,8 @@ from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry, Tool
 from storage import calls, grants
 from storage.digest import canonical
-from storage.models import Call, Grant, Run
+from storage.grants import Grant
+from storage.models import Call, Run
 from storage.store import Store
 from storage.transaction import Transaction
 

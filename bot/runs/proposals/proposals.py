@@ -36,7 +36,8 @@ from bot.tools.people.question import AskPerson
 from bot.tools.preview import Previews
 from storage import calls, children, precedents
 from storage.chain import key_id
-from storage.models import Call, Grant, Revision, Run
+from storage.grants import Grant
+from storage.models import Call, Revision, Run
 from storage.states import MODELLED, CallStatus
 from storage.transaction import Transaction
 
