@@ -15,6 +15,7 @@ from sqlmodel import SQLModel
 from storage.contacts import Contact as Contact  # their tables stand beside their queries
 from storage.copies import Copied
 from storage.delegations import Delegation as Delegation
+from storage.keys import ClientKey as ClientKey
 from storage.replicas import Lane, Pause, Replica
 from storage.statement import driver_error
 from storage.transaction import Transaction

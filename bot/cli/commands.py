@@ -47,6 +47,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "serve": CommandEntry(
         "bot.cli.serving.serve", "the same, where Slack sends signed HTTP requests", serves=True
     ),
+    "key": CommandEntry(
+        "bot.cli.serving.key", "keys by which programs ask over HTTP: new, list, revoke"
+    ),
     "demo": CommandEntry(
         "bot.cli.demo", "a local Slack, a local planner and the bot, in one process", serves=True
     ),

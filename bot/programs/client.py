@@ -22,6 +22,7 @@ from bot.programs.wire import (
     CallWanted,
     Look,
     Told,
+    Wish,
     read_told,
     socket_path,
     write_line,
@@ -61,7 +62,7 @@ class Requested:
 
         Raises NotRunningError, and TurnedAwayError for a request that this bot does not know.
         """
-        told = _say(Look(self.run_id, seconds), self.database)
+        told = say_to_the_bot(Look(self.run_id, seconds), self.database)
         return RequestEnded(told.status, told.result, told.arguments) if told.status else None
 
     def wait(self, seconds: float) -> RequestEnded:
@@ -107,7 +108,7 @@ def request(
     """
     place = Path(database or _database()).absolute()
     wanted = CallWanted(tool, dict(arguments), requester, channel, why, key)
-    return Requested(_say(wanted, place).run, place)
+    return Requested(say_to_the_bot(wanted, place).run, place)
 
 
 def _database() -> str:
@@ -119,7 +120,11 @@ def _database() -> str:
     return url.removeprefix("sqlite:///")
 
 
-def _say(said: CallWanted | Look, database: Path) -> Told:
+def say_to_the_bot(said: Wish, database: Path) -> Told:
+    """Say one thing to the bot, and return what it answers.
+
+    Raises NotRunningError, and TurnedAwayError where that is a problem.
+    """
     line = write_line(said)
     if len(line) > MOST:
         raise TurnedAwayError(f"it is longer than {MOST:,} bytes")

@@ -1,4 +1,5 @@
-"""The socket beside the database at which programs put calls before people.
+"""The socket beside the database at which programs put calls before people, and the operator makes
+keys for those that ask over HTTP.
 
 Only the account that the bot runs under may open it. It asks as `Programs` does and decides
 nothing; on threads of its own.
@@ -15,11 +16,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.policy.directory import LookupFailedError
+from bot.programs.keys import Keys
 from bot.programs.wire import (
     MOST,
     CallWanted,
+    KeyUnwanted,
+    KeyWanted,
     Look,
     Told,
+    Wish,
     read_wish,
     socket_path,
     write_line,
@@ -38,6 +43,7 @@ class ProgramsDoor:
     def __init__(self, host: Host) -> None:
         """Nobody is heard yet."""
         self._host = host
+        self._keys = Keys(host)
         self._ending = threading.Event()
         path = socket_path(host.store.path)
         self._socket = PrivateSocket(path, self._hear, name="programs", side_by_side=SIDE_BY_SIDE)
@@ -63,9 +69,18 @@ class ProgramsDoor:
         except Exception:
             log.exception("a program could not be answered")
 
-    def _answer(self, wish: CallWanted | Look) -> Told:
-        if isinstance(wish, Look):
-            return self._look(wish)
+    def _answer(self, wish: Wish) -> Told:
+        match wish:
+            case Look():
+                return self._look(wish)
+            case KeyWanted():
+                return self._keys.make(wish)
+            case KeyUnwanted():
+                return self._keys.revoke(wish.revoked_key)
+            case CallWanted():
+                return self._ask(wish)
+
+    def _ask(self, wish: CallWanted) -> Told:
         try:
             asked = self._host.programs.ask(
                 wish.tool,

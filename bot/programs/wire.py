@@ -39,6 +39,28 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyWanted:
+    """A key that the operator wants for a program which asks over HTTP."""
+
+    new_key: str  # the program's name
+    person: str  # who answers for it: a Slack user id, or a @handle
+    tools: tuple[str, ...]  # patterns of what it may ask for
+    service: bool = False  # it may ask in the name of any colleague
+    per_hour: int = 60
+    webhook: str = ""  # an address that is told how its requests stand
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUnwanted:
+    """A key that is to be good no more."""
+
+    revoked_key: str  # the program's name
+
+
+Wish = CallWanted | Look | KeyWanted | KeyUnwanted
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """What the bot says."""
 
@@ -47,6 +69,8 @@ class Told:
     status: str = ""  # how it ended; "" while it waits or runs
     result: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)  # as they ran
+    key: str = ""  # the key that was made: it is told this once
+    webhook_secret: str = ""  # what is told to its address is signed with it
 
 
 def socket_path(database: Path) -> Path:
@@ -54,7 +78,7 @@ def socket_path(database: Path) -> Path:
     return database.with_name(database.name + ".programs")
 
 
-def write_line(said: CallWanted | Look | Told) -> bytes:
+def write_line(said: Wish | Told) -> bytes:
     """One line, to be sent; ValueError for arguments that are no JSON."""
     try:
         return json.dumps(asdict(said), allow_nan=False).encode() + b"\n"
@@ -62,9 +86,11 @@ def write_line(said: CallWanted | Look | Told) -> bytes:
         raise ValueError(str(error)) from None
 
 
-def read_wish(line: bytes) -> CallWanted | Look:
-    """Read what a program says; raises GarbledError."""
+def read_wish(line: bytes) -> Wish:
+    """Read what a program, or the operator's command, says; raises GarbledError."""
     given = object_in(line)
+    if "new_key" in given or "revoked_key" in given:
+        return _about_a_key(given)
     if "run" in given:
         run, seconds = given.get("run"), given.get("seconds", 0.0)
         if not isinstance(run, str) or not isinstance(seconds, int | float):
@@ -79,12 +105,24 @@ def read_wish(line: bytes) -> CallWanted | Look:
     return CallWanted(tool, arguments, requester, channel, why, key)
 
 
+def _about_a_key(given: Mapping[str, Any]) -> KeyWanted | KeyUnwanted:
+    """What is said of a key; the command that says it has read its own options."""
+    try:
+        if "revoked_key" in given:
+            return KeyUnwanted(str(given["revoked_key"]))
+        name, person, tools = given["new_key"], given["person"], tuple(map(str, given["tools"]))
+        service, per_hour = bool(given["service"]), int(given["per_hour"])
+        return KeyWanted(str(name), str(person), tools, service, per_hour, str(given["webhook"]))
+    except (LookupError, TypeError, ValueError):
+        raise GarbledError("no word of a key") from None
+
+
 def read_told(line: bytes) -> Told:
     """Read what the bot says; raises GarbledError."""
     given = object_in(line)
-    texts = [given.get(name, "") for name in ("run", "problem", "status", "result")]
+    names = ("run", "problem", "status", "result", "key", "webhook_secret")
+    texts = {name: given.get(name, "") for name in names}
     arguments = given.get("arguments", {})
-    if not all(isinstance(each, str) for each in texts) or not isinstance(arguments, dict):
+    if not all(isinstance(each, str) for each in texts.values()) or not isinstance(arguments, dict):
         raise GarbledError("no answer")
-    run, problem, status, result = texts
-    return Told(run, problem, status, result, arguments)
+    return Told(**texts, arguments=arguments)

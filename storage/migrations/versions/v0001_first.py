@@ -1,11 +1,12 @@
 """The first schema: inbox, runs, transcript, plans, calls, revisions, votes, answers, attempts,
-grants, modes, audit, outbox, contacts, delegations, copies, and what replicas share.
+grants, modes, audit, outbox, contacts, delegations, copies, keys of programs, and what replicas
+share.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-from storage.migrations import lasting, people, shared
+from storage.migrations import lasting, people, programs, shared
 
 revision = "0001"
 down_revision = None
@@ -30,6 +31,7 @@ def upgrade() -> None:
         lasting.remembered,
         lasting.delegation,
         lasting.copied,
+        programs.client_key,
         shared.replica,
         shared.lane,
         shared.pause,

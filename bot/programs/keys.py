@@ -1,0 +1,110 @@
+"""Keys for programs that ask over HTTP: made and revoked for the operator, by the running bot.
+
+A key approves nothing: it only asks. It is told once, when it is made.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import secrets
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from bot.policy.directory import LookupFailedError
+from bot.programs.key_text import new_key_text
+from bot.programs.wire import KeyWanted, Told
+from bot.tools.names import Named, Naming
+from storage import keys
+from storage.keys import ClientKey
+
+if TYPE_CHECKING:
+    from bot.surfaces.port import Host
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
+_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}", re.ASCII)
+MOST_PER_HOUR = 100_000
+HERE = ("localhost", "127.0.0.1", "::1")  # hosts that may be told without TLS
+SYSTEM = "system"  # who made a key, for the audit, where the settings name no operator
+
+
+class Keys:
+    """One per process; any thread."""
+
+    def __init__(self, host: Host) -> None:
+        """`host` knows who is a colleague."""
+        self._host = host
+        self._by = host.settings.operator or SYSTEM
+
+    def make(self, wanted: KeyWanted) -> Told:
+        """Make a key; what is wrong with the wish is told as its problem. Looks people up."""
+        host = self._host
+        try:
+            person = self._person(wanted.person)
+            _insist(wanted)
+        except LookupFailedError as error:
+            return Told(problem=f"Slack could not be asked ({error}); try again later")
+        except ValueError as error:
+            return Told(problem=str(error).rstrip("."))
+        text = new_key_text()
+        signing = secrets.token_bytes(32) if wanted.webhook else b""
+        row = ClientKey(
+            id=text.id,
+            team=host.identity.team,
+            name=wanted.new_key,
+            person=person,
+            is_service=wanted.service,
+            tools=json.dumps(wanted.tools),
+            per_hour=wanted.per_hour,
+            hash=text.hash,
+            webhook=wanted.webhook,
+            webhook_secret=f"whsec_{base64.b64encode(signing).decode()}" if signing else "",
+            made_at=host.clock.now(),
+        )
+        with host.store.write() as tx:
+            is_made = keys.make(tx, row, self._by)
+        if not is_made:
+            why = f"there is a key of that name; `countersign key revoke {wanted.new_key}` ends it"
+            return Told(problem=why)
+        return Told(key=str(text), webhook_secret=row.webhook_secret)
+
+    def revoke(self, name: str) -> Told:
+        """Have the program of that name ask no more; from the next request on it is refused."""
+        host = self._host
+        with host.store.write() as tx:
+            if keys.revoke(tx, host.identity.team, name, self._by, at=host.clock.now()):
+                return Told()
+        return Told(problem=f"no key of the name {name!r} is good")
+
+    def _person(self, named: str) -> str:
+        """The id of who answers for it; ValueError for nobody, or somebody who may not ask."""
+        authority = self._host.authority
+        person = Naming(authority.directory, None).id_of(Named.PERSON, named)
+        if not authority.colleague(person):
+            raise ValueError(f"{named} is not a full member of this workspace")
+        return person
+
+
+def _insist(wanted: KeyWanted) -> None:
+    """Raise ValueError, with a sentence, for a wish that cannot be met."""
+    if not _NAME.fullmatch(wanted.new_key):
+        raise ValueError("a name is up to 40 small letters, digits, '.', '_' and '-'")
+    if not wanted.tools or not all(map(_PATTERN.fullmatch, wanted.tools)):
+        raise ValueError("--tools takes names of tools, with * for any letters: 'deploy_*'")
+    if not 1 <= wanted.per_hour <= MOST_PER_HOUR:
+        raise ValueError(f"--per-hour is a number from 1 to {MOST_PER_HOUR:,}")
+    if wanted.webhook:
+        _insist_on_address(wanted.webhook)
+
+
+def _insist_on_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("--webhook is no address") from None
+    if not host or parts.username or parts.password or not url.isascii() or not url.isprintable():
+        raise ValueError("--webhook is an address, https://…, without a name or password in it")
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in HERE):
+        raise ValueError("--webhook begins with https://; only this machine is told without TLS")

@@ -1,0 +1,107 @@
+"""The keys by which programs ask: whose each is and what it may ask for. No secret of one is kept.
+
+A row is never taken away: it is revoked. What a key's hash is made of is settled elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from sqlalchemy import Index, bindparam, select, update
+from sqlmodel import Field, col
+
+from storage import audit, columns
+from storage.columns import Row, values
+from storage.transaction import Transaction, first, insert_into, rows
+
+
+class ClientKey(Row, table=True):
+    """By what a program shows which one it is, and the person who answers for it."""
+
+    __tablename__ = "client_key"
+    __table_args__ = (Index("ix_client_key_name", "team", "name"),)
+    id: str = Field(primary_key=True)  # the part of the key that is no secret
+    team: str
+    name: str  # of the program
+    person: str  # Slack user id of who answers for it
+    is_service: bool = False  # it may ask in the name of any colleague
+    tools: str = columns.text("[]")  # JSON: patterns of the tools and actions it may ask for
+    per_hour: int  # requests at most
+    hash: str  # SHA-256 of its secret, in hex
+    webhook: str = columns.text("")  # the address that is told how its requests stand; "" for none
+    webhook_secret: str = ""  # what is told there is signed with it
+    made_at: datetime = columns.time()
+    revoked_at: datetime | None = columns.time(nullable=True)
+
+    def may_ask_for(self, tool: str) -> bool:
+        """Whether one of its patterns covers the name of this tool or action."""
+        return any(fnmatchcase(tool, each) for each in self.patterns)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What it may ask for; `*` stands for any letters."""
+        return tuple(json.loads(self.tools))
+
+
+_GET = select(ClientKey).where(col(ClientKey.id) == bindparam("id_"))
+_EVERY = select(ClientKey).order_by(col(ClientKey.made_at), col(ClientKey.id))
+_NAMED = (
+    select(ClientKey)
+    .where(
+        col(ClientKey.team) == bindparam("team_"),
+        col(ClientKey.name) == bindparam("name_"),
+        col(ClientKey.revoked_at).is_(None),
+    )
+    .limit(1)
+)
+
+
+def make(tx: Transaction, row: ClientKey, by: str) -> bool:
+    """Let a program ask from now on; False where one of that name may already.
+
+    `by`: who made it, for the audit. A name whose key was revoked may be used again: the new key
+    goes on with what the old one had asked.
+    """
+    if named(tx, row.team, row.name) is not None:
+        return False
+    tx.execute(insert_into(ClientKey), values(row))
+    data = {
+        "key": row.id,
+        "name": row.name,
+        "person": row.person,
+        "service": row.is_service,
+        "tools": list(row.patterns),
+        "per_hour": row.per_hour,
+        "webhook": row.webhook,
+    }
+    audit.record(tx, "key.made", at=row.made_at, actor=by, data=data)
+    return True
+
+
+def get(tx: Transaction, key_id: str) -> ClientKey | None:
+    """The key of that id, revoked or not; None where there is none."""
+    return first(tx, ClientKey, _GET, id_=key_id)
+
+
+def named(tx: Transaction, team: str, name: str) -> ClientKey | None:
+    """The key of that name that holds; None where there is none."""
+    return first(tx, ClientKey, _NAMED, team_=team, name_=name)
+
+
+def every(tx: Transaction) -> list[ClientKey]:
+    """All keys, revoked ones among them, the oldest first."""
+    return rows(tx, ClientKey, _EVERY)
+
+
+def revoke(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
+    """Let the program of that name ask no more; False where no key of that name holds."""
+    found = named(tx, team, name)
+    if found is None:
+        return False
+    mine = (col(ClientKey.id) == found.id, col(ClientKey.revoked_at).is_(None))
+    if tx.execute(update(ClientKey).where(*mine).values(revoked_at=at)).rowcount != 1:
+        return False
+    audit.record(tx, "key.revoked", at=at, actor=by, data={"key": found.id, "name": name})
+    return True

@@ -1,0 +1,76 @@
+"""A bot that programs ask over HTTP, and keys for it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from bot.config.connection import Transport
+from bot.programs.client import say_to_the_bot
+from bot.programs.wire import KeyWanted, Told
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import Harness
+from tests.web.api.program import Program
+
+NUMBERS = itertools.count(1)
+Asks = Callable[..., Program]
+POLICY = """
+[defaults]
+approvers = ["@shop-leads"]  # Ana and Cleo
+deadline = "1h"
+
+[[rule]]
+tool = "wipe"
+verdict = "ask"
+quorum = 2
+
+[[rule]]
+tool = "explode"
+verdict = "deny"
+reason = "nothing explodes here"
+"""
+
+
+@pytest.fixture(scope="session")
+def asked_bot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
+    """The whole product, with a policy for programs, and its tools."""
+    fakes = FakeTools()
+    folder = tmp_path_factory.mktemp("api")
+    harness = Harness(folder, fakes.tools, POLICY, Transport.HTTP)
+    yield harness, fakes
+    harness.close()
+
+
+@pytest.fixture
+def bot(asked_bot: tuple[Harness, FakeTools]) -> Iterator[Harness]:
+    """The same, with nothing left to do."""
+    harness, _ = asked_bot
+    harness.settle()
+    yield harness
+    harness.reset()
+
+
+@pytest.fixture
+def fakes(asked_bot: tuple[Harness, FakeTools]) -> FakeTools:
+    """Its tools, and what they did."""
+    return asked_bot[1]
+
+
+@pytest.fixture
+def asks(bot: Harness) -> Asks:
+    """Makes a program with a key of its own; Ben answers for it."""
+
+    def make(name: str = "", harness: Harness = bot, **more: Any) -> Program:
+        name = name or f"program-{next(NUMBERS)}"
+        return Program(harness, key_of(harness, name, **more).key, name)
+
+    return make
+
+
+def key_of(harness: Harness, name: str, person: str = "@ben", **more: Any) -> Told:
+    """A new key of the running bot."""
+    wanted = KeyWanted(name, person, **{"tools": ("*",), **more})
+    return say_to_the_bot(wanted, harness.app.core.store.path)

@@ -1,0 +1,92 @@
+"""Keys are made and revoked by the running bot; what is kept of one is no secret."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from bot.cli.main import main
+from storage.keys import ClientKey
+from storage.models import Audit
+from tests.stories.harness import Harness
+from tests.stories.operator_steps import command, environment, with_tools
+
+
+@pytest.fixture(autouse=True)
+def at_the_machine(bot: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command is typed where the bot runs, with its settings."""
+    with_tools(bot.folder)
+    monkeypatch.chdir(bot.folder)
+    for name, value in environment(bot).items():
+        monkeypatch.setenv(name, value)
+
+
+def test_a_key_is_shown_once_listed_and_revoked(
+    bot: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told when it is made; the record holds its hash, the list its name and who answers."""
+    made = ("key", "new", "night-job", "--for", "@ben", "--tools", "deploy_*, note", "--per-hour")
+    code, said = command(capsys, *made, "7", "--webhook", "https://ci.example.com/told")
+    assert code == 0, said
+    [key] = [each for each in said.split() if each.startswith("csk_")]
+    assert "whsec_" in said
+    _, id_, secret = key.split("_", 2)
+    [row] = bot.all(ClientKey, ClientKey.name == "night-job")
+    assert (row.id, row.hash) == (id_, hashlib.sha256(secret.encode()).hexdigest())
+    assert (row.person, row.patterns, row.per_hour) == ("UBEN00001", ("deploy_*", "note"), 7)
+    assert [row.may_ask_for(each) for each in ("deploy_prod", "note", "notes", "wipe")] == [
+        *(True, True),
+        *(False, False),
+    ]
+    code, said = command(capsys, "key", "list")
+    assert code == 0
+    for part in ("night-job", id_, "Ben", "deploy_*, note", "7 an hour", "ci.example.com/told"):
+        assert part in said
+    assert secret not in said
+    assert command(capsys, "key", "revoke", "night-job")[0] == 0
+    assert "revoked" in command(capsys, "key", "list")[1]
+    assert command(capsys, "key", "revoke", "night-job")[0] == 1
+    told = [each for each in bot.all(Audit) if each.event.startswith("key.")]
+    about = [each for each in told if "night-job" in each.data]
+    assert [each.event for each in about] == ["key.made", "key.revoked"]
+    assert secret not in "".join(each.data for each in about)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["Night", "--for", "@ben", "--tools", "*"], "small letters"),
+        (["n", "--for", "@nobody", "--tools", "*"], "nobody called @nobody"),
+        (["n", "--for", "@ben", "--tools", "a;b"], "names of tools"),
+        (["n", "--for", "@ben", "--tools", "*", "--per-hour", "0"], "from 1 to 100,000"),
+        (["n", "--for", "@ben", "--tools", "*", "--webhook", "http://a.example"], "https://"),
+        (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://a:b@c.de"], "password"),
+    ],
+)
+def test_a_key_that_cannot_be(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], bot: Harness
+) -> None:
+    """What is wrong is said, and nothing is made."""
+    before = len(bot.all(ClientKey))
+    code, heard = command(capsys, "key", "new", *words)
+    assert (code, said in heard) == (1, True), heard
+    assert len(bot.all(ClientKey)) == before
+
+
+def test_two_keys_of_one_name(bot: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """While one is good there is no other of its name; afterwards there may be."""
+    new = ("key", "new", "twice", "--for", "UBEN00001", "--tools", "*")
+    assert command(capsys, *new)[0] == 0
+    code, said = command(capsys, *new)
+    assert (code, "there is a key of that name" in said) == (1, True)
+    assert command(capsys, "key", "revoke", "twice")[0] == 0
+    assert command(capsys, *new)[0] == 0
+    assert len(bot.all(ClientKey, ClientKey.name == "twice")) == 2
+
+
+@pytest.mark.parametrize("words", [["new"], ["list", "x"], ["list", "--service"], ["new", "x"]])
+def test_a_key_command_that_makes_no_sense(words: list[str]) -> None:
+    """The usage is shown."""
+    with pytest.raises(SystemExit):
+        main(["key", *words])
