@@ -23,12 +23,14 @@ def main() -> int:
     parser.add_argument("modules", nargs="+", help="files, by their paths")
     parser.add_argument("--tests", nargs="+", required=True, help="what is to notice")
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of tests for one change")
     parser.add_argument("--most", type=int, help="so many of them, by chance")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     found = [change for each in given.modules for change in changes(ROOT / each, ROOT)]
     Random(given.seed).shuffle(found)
-    session = Session(ROOT, found[: given.most], time.monotonic() + 60 * given.minutes)
+    until = time.monotonic() + 60 * given.minutes
+    session = Session(ROOT, found[: given.most], until, given.seconds)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
     pytest.main([*options, *given.tests], plugins=[session])
     tried = [each for each in session.tried if each.end != NO_MUTANT]

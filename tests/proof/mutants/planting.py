@@ -8,44 +8,71 @@ from __future__ import annotations
 import ast
 import gc
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from tests.proof.mutants.changes import Change
 
 
-def plant(change: Change) -> bool:
-    """Put it in place; False where it cannot be: then it is no mutant."""
+def plant(change: Change, functions: Sequence[FunctionType] = ()) -> bool:
+    """Put it in place; False where it cannot be: then it is no mutant.
+
+    `functions`: those of the module, where they are known already.
+    """
     module = sys.modules[change.path.removesuffix(".py").replace("/", ".")]
     statement = change.tree.body[change.top]
     whole = compile(change.tree, str(module.__file__), "exec")
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-        return _functions(module, whole)
+        known = functions or functions_in({str(module.__file__)})
+        return _functions(known, str(module.__file__), whole)
     if isinstance(statement, ast.Assign | ast.AnnAssign):
-        return _constants(module, statement)
+        return _constants(module, change.tree, change.top)
     return False
 
 
-def _functions(module: ModuleType, whole: CodeType) -> bool:
+def functions_in(files: Collection[str]) -> list[FunctionType]:
+    """Every function whose code stands in one of these files, whatever wraps it or holds it."""
+    gc.unfreeze()  # else what was there before the tests is not listed
+    found = [each for each in gc.get_objects() if isinstance(each, FunctionType)]
+    return [each for each in found if each.__code__.co_filename in files]
+
+
+def stored(statement: ast.AST) -> set[str]:
+    """The names that a statement sets."""
+    found = (each for each in ast.walk(statement) if isinstance(each, ast.Name))
+    return {each.id for each in found if isinstance(each.ctx, ast.Store)}
+
+
+def named(tree: ast.AST) -> set[str]:
+    """The names that a piece of code says."""
+    return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+
+
+def made_of(tree: ast.Module, top: int) -> list[ast.Assign | ast.AnnAssign]:
+    """A constant's statement, and those below it of constants that are made of it."""
+    begun = tree.body[top]
+    assert isinstance(begun, ast.Assign | ast.AnnAssign)
+    found, names = [begun], stored(begun)
+    for each in tree.body[top + 1 :]:
+        if isinstance(each, ast.Assign | ast.AnnAssign) and names & named(each):
+            found.append(each)
+            names |= stored(each)
+    return found
+
+
+def _functions(known: Iterable[FunctionType], name: str, whole: CodeType) -> bool:
     found = dict(_codes(whole))
     planted = False
-    for each in _functions_of(module):
+    for each in known:
         code = each.__code__
+        if code.co_filename != name:
+            continue
         other = found.get((code.co_qualname, code.co_firstlineno))
         if other is not None and other.co_freevars == code.co_freevars and other != code:
             each.__code__ = other
             planted = True
     return planted
-
-
-def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
-    """Every function whose code stands in the module, whatever wraps it or holds it."""
-    name = str(module.__file__)
-    gc.unfreeze()  # else what was there before the tests is not listed
-    for each in gc.get_objects():
-        if isinstance(each, FunctionType) and each.__code__.co_filename == name:
-            yield each
 
 
 def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
@@ -55,11 +82,11 @@ def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
             yield from _codes(each)
 
 
-def _constants(module: ModuleType, statement: ast.Assign | ast.AnnAssign) -> bool:
-    names = [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets
-    before = {each.id: vars(module).get(each.id) for each in names if isinstance(each, ast.Name)}
-    made = ast.Module([statement], [])
-    exec(compile(made, str(module.__file__), "exec"), vars(module))
+def _constants(module: ModuleType, tree: ast.Module, top: int) -> bool:
+    statements = made_of(tree, top)
+    names = set().union(*(stored(each) for each in statements)) & set(vars(module))
+    before = {name: vars(module)[name] for name in names}
+    exec(compile(ast.Module(list(statements), []), str(module.__file__), "exec"), vars(module))
     for name, old in before.items():
         _replace(old, vars(module)[name])
     return bool(before)

@@ -7,6 +7,8 @@ function, the quickest first, until one notices.
 from __future__ import annotations
 
 import ast
+import gc
+import importlib
 import json
 import os
 import select
@@ -19,18 +21,22 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from hypothesis import Phase, settings
 
 from tests.proof.mutants.changes import Change
-from tests.proof.mutants.planting import plant
+from tests.proof.mutants.planting import functions_in, made_of, named, plant, stored
 
 PATIENCE = 8.0  # seconds beyond what the tests take
-MOST = 10.0  # seconds of tests that one change is tried with
 CAUGHT, SURVIVED, NO_MUTANT, HUNG, UNTESTED = "caught", "survived", "no mutant", "hung", "untested"
+PROFILE = "mutants"  # random values are not made simpler, nor kept for another time
+settings.register_profile(
+    PROFILE, max_examples=15, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
+)
 Place = tuple[str, int]  # a file, and the line where a function begins
 
 
@@ -56,9 +62,12 @@ class Tried:
 class Session:
     """The plugin."""
 
-    def __init__(self, root: Path, chosen: Sequence[Change], until: float) -> None:
-        """Try the `chosen` changes in their order, until that moment of the monotonic clock."""
-        self._root, self._chosen, self._until = root, chosen, until
+    def __init__(self, root: Path, chosen: Sequence[Change], until: float, most: float) -> None:
+        """Try the `chosen` changes in their order, until that moment of the monotonic clock; each
+        with tests that take `most` seconds together.
+        """
+        self._root, self._chosen, self._until, self._most = root, chosen, until, most
+        self._functions: list[FunctionType] = []
         self.tried: list[Tried] = []
         self.learnt = Learnt()
 
@@ -66,6 +75,12 @@ class Session:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In the place of pytest's own loop."""
         items = {item.nodeid: item for item in session.items}
+        settings.load_profile(PROFILE)
+        for path in {each.path for each in self._chosen}:
+            importlib.import_module(path.removesuffix(".py").replace("/", "."))
+        self._functions = functions_in({str(self._root / each.path) for each in self._chosen})
+        gc.collect()
+        gc.freeze()
         self._learn(list(items.values()))
         for change in self._chosen:
             if time.monotonic() > self._until:
@@ -99,7 +114,7 @@ class Session:
         child = os.fork()
         if not child:
             os.close(reading)
-            _tries(change, [items[each] for each in tests], writing)
+            _tries(change, self._functions, [items[each] for each in tests], writing)
         os.close(writing)
         patience = PATIENCE + 2 * sum(self.learnt.seconds[each] for each in tests)
         ready, _, _ = select.select([reading], [], [], patience)
@@ -111,18 +126,23 @@ class Session:
         return told
 
     def _tests_of(self, change: Change) -> Iterator[str]:
-        """The tests that go through what is changed, the quickest first, as long as there is time;
-        for a constant those that go through what uses it.
+        """The tests that go through what is changed, as many as there is time for: the quickest of
+        them, by the file, for what is made for a file is made once; for a constant those that go
+        through what uses it, or any.
         """
         path, seconds = str(self._root / change.path), self.learnt.seconds
         begins = _begins(change)
         found = {test for first in begins for test in self.learnt.through.get((path, first), ())}
-        left = MOST
+        if not begins and isinstance(change.tree.body[change.top], ast.Assign | ast.AnnAssign):
+            found = set(seconds)
+        left, taken = self._most, defaultdict[str, list[str]](list)
         for test in sorted(found, key=lambda each: seconds[each]):
             left -= seconds[test]
-            if left < 0:
-                return
-            yield test
+            if left < 0 and taken:
+                break
+            taken[test.partition("::")[0]].append(test)
+        for tests in taken.values():
+            yield from tests
 
 
 def _begins(change: Change) -> set[int]:
@@ -131,8 +151,8 @@ def _begins(change: Change) -> set[int]:
     """
     top = change.tree.body[change.top]
     if isinstance(top, ast.Assign | ast.AnnAssign):
-        made = _stored(top)
-        return {_first(each) for each in _functions(change.tree) if made & _named(each)}
+        made = set().union(*(stored(each) for each in made_of(change.tree, change.top)))
+        return {_first(each) for each in _functions(change.tree) if made & named(each)}
     around = [
         each
         for each in _functions(top)
@@ -147,15 +167,6 @@ def _functions(tree: ast.AST) -> list[ast.FunctionDef]:
 
 def _first(function: ast.FunctionDef) -> int:
     return min([function.lineno, *(each.lineno for each in function.decorator_list)])
-
-
-def _stored(tree: ast.AST) -> set[str]:
-    found = (each for each in ast.walk(tree) if isinstance(each, ast.Name))
-    return {each.id for each in found if isinstance(each.ctx, ast.Store)}
-
-
-def _named(tree: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
 
 
 def _say(text: str) -> None:
@@ -195,13 +206,15 @@ def _learns(items: list[pytest.Item], names: set[str], told: str) -> None:
     os._exit(0)
 
 
-def _tries(change: Change, items: list[pytest.Item], told: int) -> None:
+def _tries(
+    change: Change, functions: list[FunctionType], items: list[pytest.Item], told: int
+) -> None:
     os.setpgid(0, 0)
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)
     os.dup2(sink, 2)
     try:
-        if not plant(change):
+        if not plant(change, functions):
             os.write(told, NO_MUTANT.encode())
             os._exit(0)
         for number, item in enumerate(items):

@@ -16,6 +16,7 @@ from tests.proof.mutants.planting import plant
 SOURCE = '''"""A module."""
 
 FEW = {"one", "two"}
+MANY = FEW | {"three"}
 
 
 def is_few(name: str, most: int = 3) -> bool:
@@ -40,6 +41,7 @@ def test_each_change_is_made_once(module: Any, tmp_path: Path) -> None:
     found = [each.what for each in changes(tmp_path / "tried_module.py", tmp_path)]
     assert sorted(found) == [
         "3 -> 4",
+        "BitOr -> BitAnd",
         "False -> True",
         "In -> NotIn",
         "LtE -> Lt",
@@ -53,7 +55,9 @@ def test_each_change_is_made_once(module: Any, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_change_takes_effect(module: Any, tmp_path: Path) -> None:
-    """Functions that were imported before, and constants that others have, are changed as well."""
+    """Functions that were imported before, and constants that others have, are changed as well,
+    and so is what is made of a constant.
+    """
     is_few, few = module.is_few, module.FEW
     found = {each.what: each for each in changes(tmp_path / "tried_module.py", tmp_path)}
     assert is_few("one")
@@ -61,3 +65,4 @@ def test_a_change_takes_effect(module: Any, tmp_path: Path) -> None:
     assert not is_few("one")
     assert plant(found["without 'one'"])
     assert few - {"one"} == module.FEW
+    assert few & module.MANY == {"two"}
