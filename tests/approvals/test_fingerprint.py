@@ -1,0 +1,44 @@
+"""The digest of a call that is to be asked again: of the same arguments, one revision on."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import col
+
+from bot.approvals.terms.fingerprint import as_asked_again, fingerprint
+from storage.models import Call
+from storage.store import Store
+from tests.approvals.world import World, gate_of
+from tests.runs.fakes import ANA
+
+
+@pytest.fixture
+def world(store: Store) -> World:
+    """Nothing is asked yet."""
+    return World(store)
+
+
+def test_what_is_asked_again_has_a_digest_of_its_own(world: World) -> None:
+    """As if it had been shown with the next number, under the gate and preview that it has."""
+    made = world.asked(gate_of([ANA]), expects="two rows")
+    tools, key, call = world.core.tools, b"k" * 32, made.call()
+    with world.store.read() as tx:
+        found = as_asked_again(tx, key, made.run(), call, tools)
+    given = {"gate": call.gate, "expects": "two rows"}
+    same = [
+        fingerprint(key, made.run(), tools.tools["note"], text, revision=number, **given)
+        for text, number in (('{"text": "note 0"}', 2), ('{"text": "note 0"}', 1))
+    ]
+    assert (found, found == same[1]) == (same[0], False)
+
+
+@pytest.mark.parametrize("columns", [{"tool": "gone"}, {"revision": 7}])
+def test_what_cannot_run_has_none(world: World, columns: dict[str, object]) -> None:
+    """A tool that is not there any more, and arguments that are not."""
+    made = world.asked(gate_of([ANA]))
+    with world.store.write() as tx:
+        tx.execute(update(Call).where(col(Call.id) == made.ids[0]).values(**columns))
+    with world.store.read() as tx:
+        call, tools = made.call(), world.core.tools
+        assert as_asked_again(tx, b"k" * 32, made.run(), call, tools) == ""

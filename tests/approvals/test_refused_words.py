@@ -1,0 +1,126 @@
+"""What somebody is told whose click changes nothing: why not, who may, and who was first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from bot.approvals.permissions import NAMED, STRANGER
+from bot.messages.sentences import refusals
+from bot.messages.text import mention
+from bot.policy.authority import No
+from bot.policy.directory import Person
+from bot.policy.gates import Approvers
+from storage.models import Call
+from storage.outcomes import Closed, Decided, Gone, Stale, TooLate, Voted
+from storage.states import CallStatus, Verb
+from storage.store import Store
+from tests.approvals.world import World, gate_of, voted
+from tests.runs.fakes import ANA, BEN, CLEO, DAN
+from tests.storage.builders import ALLOWED, AT, HOUR, TEAM
+
+C, V = CallStatus, Verb
+
+
+@pytest.fixture
+def world(store: Store) -> World:
+    """Nothing is asked yet."""
+    return World(store)
+
+
+def told(world: World, why: str, call: Call, verb: Verb = Verb.APPROVE) -> str:
+    """What they are told who may not for this reason."""
+    return world.permissions.refusal(No(why), call, verb)
+
+
+def test_each_reason_has_its_words(world: World) -> None:
+    """Why somebody may not is said as it is; to whom others are named, those who may."""
+    call = world.asked(gate_of([ANA], [DAN])).call()
+    who = mention(ANA)
+    assert told(world, "own_request", call) == refusals.own_request()
+    assert told(world, "own_edit", call) == refusals.own_edit()
+    assert told(world, "lookup", call) == refusals.lookup_failed()
+    assert told(world, "not_yet", call) == refusals.not_yet(who)
+    assert told(world, "enough", call) == refusals.enough(who)
+    assert told(world, "stranger", call) == STRANGER
+    assert told(world, "requester_gone", call) == refusals.requester_gone()
+    assert told(world, "not_approver", call) == refusals.not_an_approver(who)
+    assert told(world, "not_approver", call, V.EDIT) == refusals.not_an_editor()
+
+
+def test_who_may_is_who_is_left(world: World) -> None:
+    """Neither who asked nor who has voted; those of the step that is open, and nobody where policy
+    asks nobody.
+    """
+    both = gate_of([ANA, BEN, CLEO], [DAN])
+    assert mention(CLEO) in told(world, "not_approver", world.asked(both).call())
+    begun = world.asked(
+        both.model_copy(update={"stages": (both.stages[0].model_copy(update={"quorum": 2}),)}),
+        votes=[voted(ANA)],
+    )
+    found = told(world, "not_approver", begun.call())
+    assert found == refusals.not_an_approver(mention(CLEO))
+    second = world.asked(both, votes=[voted(ANA)])
+    assert told(world, "not_yet", second.call()) == refusals.not_yet(mention(DAN))
+    nobody = told(world, "not_approver", world.asked(ALLOWED).call())
+    assert nobody == refusals.not_an_approver("")
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_of_many_some_are_named(world: World, more: int) -> None:
+    """Ten are named, and that there are more only where there are."""
+    people = [f"UMANY{number:04}" for number in range(10 + more)]
+    world.directory.known |= {each: Person(each, TEAM, each) for each in people}
+    found = told(world, "not_approver", world.asked(gate_of(people)).call())
+    assert [each for each in people if mention(each) in found] == people[:10]
+    assert ("and others" in found) is bool(more)
+    assert NAMED == 10
+
+
+def test_who_may_where_nobody_is_named(world: World) -> None:
+    """Of a channel nobody is named; where Slack does not answer, the policy's own list is."""
+    call = world.asked(gate_of(Approvers(channel=True))).call()
+    assert "the other members of <#C0SUPPORT" in told(world, "not_approver", call)
+    call = world.asked(gate_of(Approvers(users=(ANA,), groups=("shop-leads",)))).call()
+    world.directory.down = True
+    found = told(world, "not_approver", call)
+    assert found == refusals.not_an_approver(f"{mention(ANA)}, shop-leads")
+
+
+def test_who_came_too_late_hears_by_whom(world: World) -> None:
+    """The first who voted is named, whoever followed; one's own click is told as that."""
+    made = world.asked(
+        gate_of([ANA, CLEO]), C.APPROVED, votes=[voted(ANA), voted(CLEO, V.REJECT)], decided_at=AT
+    )
+    lost, decided = world.permissions.lost, Decided(made.call())
+    assert lost(decided, DAN) == refusals.already_decided(ANA, "approve", AT)
+    assert lost(decided, ANA) == refusals.your_own_click("approve")
+    over = world.asked(gate_of([ANA]), C.CANCELLED).call()
+    assert lost(Decided(over), DAN) == refusals.already_decided("", "cancel", None)
+
+
+def test_what_else_is_in_the_way(world: World) -> None:
+    """The clock, an older card, one's own vote, or that of who stands in."""
+    call = world.asked(gate_of([ANA])).call()
+    expired = world.asked(gate_of([ANA]), C.EXPIRED, deadline=AT - timedelta(hours=1)).call()
+    gone: Closed = Gone()
+    found = [
+        world.permissions.lost(each, DAN)
+        for each in (
+            Decided(expired),
+            TooLate(call),
+            Voted(call, V.APPROVE, ANA),
+            Voted(call, V.REJECT, DAN),
+            Stale(call),
+            gone,
+        )
+    ]
+    assert found == [
+        refusals.too_late(AT - HOUR),
+        refusals.too_late(call.deadline),
+        refusals.said_for_you(ANA, "approve"),
+        refusals.your_own_click("reject"),
+        refusals.stale_card(),
+        refusals.stale_card(),
+    ]

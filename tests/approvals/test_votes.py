@@ -1,0 +1,271 @@
+"""What comes of a click on Approve or Reject: what counts, what the thread and the person hear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import count
+
+import pytest
+from sqlalchemy import select, update
+from sqlmodel import col
+
+from bot.approvals.votes import Admission, Barred, Votes
+from bot.messages.actions.targets import CallTarget, CardTarget
+from bot.messages.sentences import notices, refusals
+from bot.policy.authority import No
+from bot.policy.gates import Approvers, Ask, Stage, dump_gate
+from storage import inbox, outbox
+from storage.grants import Grant
+from storage.models import Call, Delivery
+from storage.states import CallStatus, Verb
+from storage.store import Store
+from storage.transaction import rows
+from tests.approvals.world import World, gate_of
+from tests.records import store_of
+from tests.runs.fakes import ANA, BEN, CLEO, DAN
+from tests.storage.builders import AT, Seeded, click
+
+C, V = CallStatus, Verb
+FIRST, SECOND = "note “note 0”", "note “note 1”"
+NUMBERS = count(1)
+OFFERS = """
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+tool = "note"
+verdict = "ask"
+remember = [{uses = 2}]
+
+[[rule]]
+tool = "put"
+verdict = "once"
+editable = []
+"""
+
+
+def both(*people: str) -> Ask:
+    """A gate that two of these people have to meet."""
+    return Ask(rule="r", stages=(Stage(approvers=Approvers(users=people), quorum=2),))
+
+
+class Booth:
+    """Where people vote, and what is to be read afterwards."""
+
+    def __init__(self, store: Store) -> None:
+        self.world = World(store, OFFERS)
+        self.store, core = store, self.world.core
+        self.votes = Votes(store, core.clock, core.tools, core.permissions(), core.policy)
+        self.delivery = Delivery(key="", kind="action", team="", user="")
+
+    def click(self, person: str) -> Delivery:
+        """Store a click of this person's."""
+        key = f"click {next(NUMBERS)}"
+        with self.store.write() as tx:
+            inbox.store(tx, click(key, "approve", "", person))
+            [self.delivery] = [each for each in inbox.new(tx) if each.key == key]
+        return self.delivery
+
+    def vote(
+        self,
+        made: Seeded,
+        verb: Verb,
+        person: str,
+        reason: str = "",
+        *,
+        only: Sequence[int] = (0,),
+        remember: int | None = None,
+    ) -> str:
+        """Vote on some of the calls; how the delivery was settled."""
+        targets = [CallTarget(made.ids[each], 1) for each in only]
+        self.votes.vote(self.click(person), targets, verb, reason, remember=remember)
+        return self.note()
+
+    def note(self) -> str:
+        """How the last delivery was settled."""
+        with self.store.read() as tx:
+            statement = select(Delivery).where(col(Delivery.seq) == self.delivery.seq)
+            return rows(tx, Delivery, statement)[0].note
+
+    def _text(self, key: str) -> str:
+        with self.store.read() as tx:
+            row = outbox.by_key(tx, f"{key}:{self.delivery.seq}")
+        return str(outbox.body(row)["text"]) if row else ""
+
+    def said(self) -> str:
+        """What the thread was told of the last vote."""
+        return self._text("decided")
+
+    def told(self) -> str:
+        """What who voted was told alone."""
+        return self._text("private")
+
+    def grants(self, made: Seeded) -> list[Grant]:
+        """What was remembered of the first call."""
+        with self.store.read() as tx:
+            return rows(tx, Grant, select(Grant).where(col(Grant.call_id) == made.ids[0]))
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One database for all tests of this file."""
+    opened = store_of(tmp_path_factory.mktemp("votes") / "countersign.db").open()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def booth(record: Store) -> Booth:
+    """Nobody has voted."""
+    return Booth(record)
+
+
+def test_what_starts_is_told_by_what_comes_of_it(booth: Booth) -> None:
+    """The last approval says nothing by itself, to nobody."""
+    made = booth.world.asked(gate_of([ANA]))
+    assert booth.vote(made, V.APPROVE, ANA) == "approve: 1 counted, 0 did not"
+    assert (made.call().status, booth.said(), booth.told()) == (C.APPROVED, "", "")
+
+
+def test_a_rejection_is_told_to_who_asked(booth: Booth) -> None:
+    """With who said no and why; where that is who asked, nobody else is named."""
+    made = booth.world.asked(gate_of([ANA, BEN]))
+    assert booth.vote(made, V.REJECT, ANA, "twice") == "reject: 1 counted, 0 did not"
+    assert booth.said() == notices.decision_line(V.REJECT, ANA, [FIRST], "twice", 0, BEN)
+    booth.vote(booth.world.asked(gate_of([ANA, BEN])), V.REJECT, BEN, "twice")
+    assert booth.said() == notices.decision_line(V.REJECT, BEN, [FIRST], "twice")
+
+
+def test_half_of_a_plan_starts_nothing(booth: Booth) -> None:
+    """While the rest waits, the thread hears what was approved, and of the last no longer."""
+    made = booth.world.asked(gate_of([ANA]), C.PENDING, C.PENDING, C.REJECTED)
+    booth.vote(made, V.APPROVE, ANA)
+    assert booth.said() == notices.decision_line(V.APPROVE, ANA, [FIRST])
+    booth.vote(made, V.APPROVE, ANA, only=[1])
+    assert (booth.said(), made.call(1).status) == ("", C.APPROVED)
+    other = booth.world.asked(gate_of([ANA]), C.APPROVED, C.PENDING)
+    booth.vote(other, V.REJECT, ANA, only=[1])
+    assert booth.said() == notices.decision_line(V.REJECT, ANA, [SECOND], "", 0, BEN)
+
+
+def test_how_many_more_it_takes(booth: Booth) -> None:
+    """One of two says how many are missing; one of two steps leaves it to the next one's line."""
+    made = booth.world.asked(both(ANA, CLEO))
+    booth.vote(made, V.APPROVE, ANA)
+    assert booth.said() == notices.decision_line(V.APPROVE, ANA, [FIRST], "", 1)
+    wanted = made.card().wanted
+    assert booth.vote(made, V.APPROVE, ANA) == "approve: 0 counted, 1 did not"
+    assert (booth.said(), booth.told()) == ("", refusals.your_own_click("approve"))
+    assert made.card().wanted == wanted + 1
+    booth.vote(booth.world.asked(gate_of([ANA], [CLEO])), V.APPROVE, ANA)
+    assert (booth.said(), booth.told()) == ("", "")
+
+
+def test_by_whose_right_is_told(booth: Booth) -> None:
+    """Who stands in is named with whom they stand in for; with several, without."""
+    for giver in (ANA, CLEO):
+        booth.world.delegates(giver, DAN)
+    made = booth.world.asked(both(ANA, BEN))
+    booth.vote(made, V.APPROVE, DAN)
+    assert booth.said() == notices.decision_line(V.APPROVE, DAN, [FIRST], "", 1, giver=ANA)
+    made = booth.world.asked(gate_of([ANA]), C.PENDING, C.PENDING, C.PENDING)
+    other = {"gate": dump_gate(gate_of([CLEO]))}
+    with booth.store.write() as tx:
+        tx.execute(update(Call).where(col(Call.id) == made.ids[1]).values(**other))
+    booth.vote(made, V.APPROVE, DAN, only=[0, 1])
+    assert booth.said() == notices.decision_line(V.APPROVE, DAN, [FIRST, SECOND])
+
+
+def test_who_may_not_hears_it_alone(booth: Booth) -> None:
+    """Their vote is refused and written down, and each reason is told once."""
+    made = booth.world.asked(gate_of([ANA, BEN]), C.PENDING, C.PENDING)
+    assert booth.vote(made, V.APPROVE, BEN, only=[0, 1]) == "approve: 0 counted, 2 did not"
+    assert (booth.said(), booth.told()) == ("", refusals.own_request())
+    assert made.events() == ["decision.refused"] * 2
+    assert [made.call(each).status for each in (0, 1)] == [C.PENDING] * 2
+
+
+def test_a_button_of_nothing(booth: Booth) -> None:
+    """A call that is not there, and one that is decided, are told, and the rest counts."""
+    made = booth.world.asked(gate_of([ANA]), C.PENDING, C.CANCELLED)
+    targets = [CallTarget("nothing", 1), *(CallTarget(each, 1) for each in made.ids)]
+    booth.votes.vote(booth.click(ANA), targets, V.APPROVE)
+    assert booth.note() == "approve: 1 counted, 2 did not"
+    late = refusals.already_decided("", "cancel", None)
+    assert booth.told() == f"{refusals.stale_card()}\n{late}"
+
+
+def test_words_that_policy_wants(booth: Booth) -> None:
+    """Without them it does not count."""
+    made = booth.world.asked(gate_of([ANA], reasons="always"))
+    assert booth.vote(made, V.APPROVE, ANA) == "approve: 0 counted, 1 did not"
+    assert booth.told() == refusals.words_needed()
+    assert booth.vote(made, V.APPROVE, ANA, "checked") == "approve: 1 counted, 0 did not"
+
+
+def test_what_is_remembered_is_told(booth: Booth) -> None:
+    """As it was chosen, and nothing of a rejection."""
+    gate = booth.world.gate()
+    made = booth.world.asked(gate)
+    booth.vote(made, V.APPROVE, ANA, remember=0)
+    [grant] = booth.grants(made)
+    same = f"Text {'note 0'}"
+    assert booth.said() == notices.remembered(grant.until, 2, same)
+    assert booth.told() == ""
+    rejected = booth.world.asked(gate)
+    booth.vote(rejected, V.REJECT, ANA, "no", remember=0)
+    assert booth.grants(rejected) == []
+    plain = booth.world.asked(gate)
+    booth.vote(plain, V.APPROVE, ANA)
+    assert (booth.grants(plain), booth.said()) == ([], "")
+
+
+def test_what_is_remembered_by_itself(booth: Booth) -> None:
+    """Where the rule says so, each approval is, beside the line of a plan that still waits."""
+    gate = booth.world.gate("put")
+    made = booth.world.asked(gate, C.PENDING, C.PENDING, tool="put")
+    booth.vote(made, V.APPROVE, ANA)
+    [grant] = booth.grants(made)
+    line = notices.decision_line(V.APPROVE, ANA, ["put “note 0”"])
+    assert booth.said() == f"{line}\n{notices.remembered(grant.until, grant.uses, 'Text note 0')}"
+
+
+def test_what_takes_several_is_not_remembered(booth: Booth) -> None:
+    """Who could not approve it alone is told that it counts this time only."""
+    gate = both(ANA, CLEO).model_copy(update={"remember": booth.world.gate().remember})
+    made = booth.world.asked(gate)
+    assert booth.vote(made, V.APPROVE, ANA, remember=0) == "approve: 1 counted, 1 did not"
+    assert booth.told() == refusals.not_remembered()
+
+
+@pytest.mark.parametrize("waiting", [0, 1])
+def test_an_editor_who_approves(booth: Booth, waiting: int) -> None:
+    """The edit is told by itself only where something of the plan still waits."""
+    gate = gate_of([ANA], editor_counts=True)
+    made = booth.world.asked(gate, *[C.PENDING] * (1 + waiting))
+    delivery, edits = booth.click(ANA), list[str]()
+    found = booth.votes.admit_editor(delivery, made.call(), made.run())
+    assert isinstance(found, Admission)
+    assert found.why == "named, own edit allowed"
+    with booth.store.write() as tx:
+        tell = partial(edits.append, "told")
+        booth.votes.approve_edited(tx, delivery, made.call(), found, tell)
+    assert (made.call().status, len(edits)) == (C.APPROVED, waiting)
+    strict = booth.world.asked(gate_of([ANA]))
+    barred = booth.votes.admit_editor(booth.click(ANA), strict.call(), strict.run())
+    assert barred == Barred(strict.call(), No("own_edit"), refusals.own_edit())
+
+
+def test_all_of_a_card(booth: Booth) -> None:
+    """Every call that waits on it, if the plan is still what the card shows."""
+    made = booth.world.asked(gate_of([ANA]), C.PENDING, C.CANCELLED, C.PENDING)
+    seq, wanted = made.card().seq, made.card().wanted
+    assert seq is not None
+    booth.votes.vote_all(booth.click(ANA), CardTarget(made.plan_id, 7, seq), V.REJECT)
+    assert (booth.note(), booth.told()) == ("reject all: stale", refusals.stale_card())
+    assert made.card().wanted == wanted + 1
+    booth.votes.vote_all(booth.click(ANA), CardTarget(made.plan_id, 1, seq), V.REJECT, "no")
+    assert booth.note() == "reject: 2 counted, 0 did not"
+    assert [made.call(each).status for each in range(3)] == [C.REJECTED, C.CANCELLED, C.REJECTED]
+    assert made.call().decided_at == AT

@@ -1,0 +1,110 @@
+"""A database and a directory around calls that wait, for tests of who may and what counts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import insert, update
+from sqlmodel import col
+
+from bot.approvals.permissions import Permissions
+from bot.core import Core
+from bot.policy.conditions.facts import Facts
+from bot.policy.directory import LookupFailedError, Person
+from bot.policy.gates import Approvers, Ask, Stage, dump_gate
+from storage import calls
+from storage.columns import values
+from storage.delegations import Delegation
+from storage.models import Call, Revision, Run, Vote
+from storage.states import CallStatus, Verb
+from storage.store import Store
+from tests.runs.fakes import BEN, POLICY, FakeDirectory, StillClock, make_core, make_tools
+from tests.storage.builders import AT, HOUR, TEAM, Seeded, seed
+
+
+class SomeUnknown(FakeDirectory):
+    """Slack does not answer about some people."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost: set[str] = set()
+
+    def person(self, user: str) -> Person | None:
+        """As the one above, but for those."""
+        if user in self.lost:
+            raise LookupFailedError("ratelimited")
+        return super().person(user)
+
+
+class World:
+    """The core on one database; each call that is asked in it is one of its own."""
+
+    def __init__(self, store: Store, policy: str = POLICY) -> None:
+        self.store, self.clock, self.directory = store, StillClock(), SomeUnknown()
+        tools = make_tools(lambda *_: "done")
+        self.core: Core = make_core(store, self.clock, self.directory, tools, policy)
+
+    @property
+    def permissions(self) -> Permissions:
+        """What says who may."""
+        return self.core.permissions()
+
+    def gate(self, tool: str = "note") -> Ask:
+        """What policy says of a call of that tool."""
+        facts = Facts(tool=tool, effect="write", requester=BEN, args={"text": "note 0"})
+        found = self.core.policy.policy.gate(facts)
+        assert isinstance(found, Ask)
+        return found
+
+    def asked(
+        self,
+        gate: Ask | str,
+        *statuses: CallStatus,
+        requester: str = BEN,
+        editors: Sequence[str] = (),
+        votes: Sequence[Vote] = (),
+        **columns: Any,
+    ) -> Seeded:
+        """Calls that wait under this gate, the first of them with these editors and votes."""
+        made = seed(self.store, *statuses, gate=gate if isinstance(gate, str) else dump_gate(gate))
+        with self.store.write() as tx:
+            tx.execute(update(Run).where(col(Run.id) == made.run_id).values(requester=requester))
+            for number, editor in enumerate(editors, 2):
+                calls.add_revision(
+                    tx,
+                    Revision(
+                        call_id=made.ids[0],
+                        number=number,
+                        digest="d",
+                        author=editor,
+                        created_at=AT,
+                    ),
+                )
+            for each in votes:
+                each.call_id = made.ids[0]
+                calls.add_vote(tx, each)
+            if columns:
+                tx.execute(update(Call).where(col(Call.id) == made.ids[0]).values(**columns))
+        return made
+
+    def delegates(self, giver: str, delegate: str) -> None:
+        """Somebody decides for another for an hour from now."""
+        row = Delegation(team=TEAM, giver=giver, delegate=delegate, given_at=AT, until=AT + HOUR)
+        with self.store.write() as tx:
+            tx.execute(insert(Delegation).values(values(row)))
+
+
+def voted(person: str, verb: Verb = Verb.APPROVE, stage: int = 0, **more: Any) -> Vote:
+    """A vote on the first revision, stored at once."""
+    given = {"revision": 1, "digest": "digest-0", "created_at": AT, **more}
+    return Vote(call_id="", person=person, verb=verb, stage=stage, **given)
+
+
+def gate_of(*stages: Collection[str] | Approvers, **options: Any) -> Ask:
+    """A gate with a stage of one person for each of these lists."""
+    made = [
+        Stage(approvers=each if isinstance(each, Approvers) else Approvers(users=tuple(each)))
+        for each in stages
+    ]
+    return Ask(rule="r", stages=tuple(made), **options)
