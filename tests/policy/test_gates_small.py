@@ -1,0 +1,71 @@
+"""What a gate says of itself: who begins, when something is due, what is kept of it as text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import rfc8785
+
+from bot.policy.conditions.hours import BusinessHours
+from bot.policy.gates import Allow, Approvers, Ask, Escalation, Offer, Stage, dump_gate, load_gate
+
+ONE, TWO = Approvers(users=("U1",)), Approvers(groups=("ops",), channel=True)
+GATE = Ask(rule="Größe", stages=(Stage(approvers=ONE), Stage(approvers=TWO, quorum=2)))
+MONDAY = datetime(2026, 3, 2, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def test_where_it_begins() -> None:
+    """At its first stage, or at all of them where they have no order."""
+    assert GATE.first == (0,)
+    assert GATE.model_copy(update={"any_order": True}).first == (0, 1)
+    assert (GATE.people, GATE.approvers) == (3, ONE | TWO)
+
+
+def test_who_counts_in_some_stages() -> None:
+    """Everybody of any of them, with those who come in later once they have."""
+    late = Escalation(after=60, approvers=Approvers(users=("U9",)))
+    gate = GATE.model_copy(update={"escalation": (late,)})
+    assert gate.approvers_in([0, 1], timedelta()) == ONE | TWO
+    assert gate.approvers_in([1], timedelta()) == TWO
+    assert gate.approvers_in([], timedelta(days=1)) == Approvers()
+    assert gate.approvers_in([0], timedelta(seconds=60)).users == ("U1", "U9")
+
+
+def test_how_time_is_counted() -> None:
+    """All hours are counted, or those of business alone; it is never less than none."""
+    assert GATE.after(MONDAY, 3600) == MONDAY + HOUR
+    assert GATE.waited(MONDAY, MONDAY + HOUR) == HOUR
+    assert GATE.waited(MONDAY, MONDAY - HOUR) == timedelta()
+    hours = BusinessHours(zone="UTC", opens=540, closes=780, days=(1, 2, 3, 4, 5))
+    gate = GATE.model_copy(update={"hours": hours})
+    assert gate.after(MONDAY, 7200) == MONDAY + 22 * HOUR
+    assert gate.waited(MONDAY, MONDAY + 5 * HOUR) == HOUR
+
+
+def test_a_gate_that_forgets() -> None:
+    """Nothing is left to be remembered, chosen or not; what has nothing is itself."""
+    offer = Offer()
+    for some in ({"remember": (offer,)}, {"once": offer}, {"remember": (offer,), "once": offer}):
+        assert GATE.model_copy(update=some).forgetful() == GATE
+    assert GATE.forgetful() is GATE
+
+
+def test_what_are_other_terms() -> None:
+    """An order is one; hours are where somebody comes in after a while, for they say when."""
+    hours = BusinessHours(zone="UTC", opens=540, closes=780, days=(1, 2, 3, 4, 5))
+    assert not GATE.same_terms(GATE.model_copy(update={"any_order": True}))
+    assert GATE.same_terms(GATE.model_copy(update={"hours": hours}))
+    late = Escalation(after=60, approvers=ONE)
+    waits = GATE.model_copy(update={"escalation": (late,)})
+    assert not waits.same_terms(waits.model_copy(update={"hours": hours}))
+    assert waits.same_terms(waits)
+
+
+def test_the_text_of_a_gate() -> None:
+    """It is canonical, so that its digest is the same wherever it is made, and read once."""
+    for gate in (GATE, Allow(rule="é")):
+        text = dump_gate(gate)
+        assert text == rfc8785.dumps(gate.model_dump(mode="json")).decode()
+        assert load_gate(text) == gate
+        assert load_gate(text) is load_gate(text)
