@@ -1,4 +1,4 @@
-"""Every cell of the two transition tables against a second table, written out by hand."""
+"""Every cell of the four transition tables against a second table, written out by hand."""
 
 from __future__ import annotations
 
@@ -39,6 +39,23 @@ RUN_TABLE = """
     FAILED       x . . . . .
     CANCELLED    . . . . . .
 """
+MESSAGE_COLUMNS = "PENDING SENDING STREAMING CLOSING SENT STALE FAILED"
+MESSAGE_TABLE = """
+    PENDING      . x . . x x x
+    SENDING      x . . . x x x
+    STREAMING    . . . x . . .
+    CLOSING      x . . . x x x
+    SENT         . . . . . x .
+    STALE        x . . . x . x
+    FAILED       . . . . . x .
+"""
+DELIVERY_COLUMNS = "NEW HELD DONE BROKEN"
+DELIVERY_TABLE = """
+    NEW          . x x x
+    HELD         . . x .
+    DONE         . . . .
+    BROKEN       . . . .
+"""
 
 
 def cells(columns: str, table: str) -> dict[tuple[str, str], bool]:
@@ -53,6 +70,8 @@ def cells(columns: str, table: str) -> dict[tuple[str, str], bool]:
 
 CALL_CELLS = cells(CALL_COLUMNS, CALL_TABLE)
 RUN_CELLS = cells(RUN_COLUMNS, RUN_TABLE)
+MESSAGE_CELLS = cells(MESSAGE_COLUMNS, MESSAGE_TABLE)
+DELIVERY_CELLS = cells(DELIVERY_COLUMNS, DELIVERY_TABLE)
 
 
 def test_the_drawn_tables_are_complete() -> None:
@@ -83,8 +102,25 @@ def test_a_run_makes_only_marked_moves(source: str, target: str) -> None:
             states.check(states.RUN_MOVES, RunStatus[source], RunStatus[target])
 
 
+def test_messages_and_deliveries_make_only_marked_moves() -> None:
+    """So do what is sent and what was delivered; each has all of its statuses in its table."""
+    for moves, found in (
+        (states.MESSAGE_MOVES, MESSAGE_CELLS),
+        (states.DELIVERY_MOVES, DELIVERY_CELLS),
+    ):
+        drawn = {
+            source: {to for (begun, to), marked in found.items() if marked and begun == source}
+            for source, _ in found
+        }
+        assert {a.name: {b.name for b in to} for a, to in moves.items()} == drawn
+
+
 def test_rows_are_born_in_these_statuses() -> None:
-    """A call is born asking, allowed or refused; a run is born ready."""
+    """A call is born asking, allowed or refused; a run is born ready, a delivery new; a message
+    waits to be posted, or streams.
+    """
+    assert {status.name for status in states.MESSAGE_BIRTHS} == {"PENDING", "STREAMING"}
+    assert {status.name for status in states.DELIVERY_BIRTHS} == {"NEW"}
     assert {status.name for status in states.CALL_BIRTHS} == {"PENDING", "APPROVED", "REFUSED"}
     assert {status.name for status in states.RUN_BIRTHS} == {"READY"}
 

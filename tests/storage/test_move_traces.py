@@ -1,0 +1,198 @@
+"""What a move leaves beside the status: its row in the audit, when it began, what may go on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+from sqlmodel import col
+
+from storage import moves, outbox
+from storage.models import Call, Message, Run
+from storage.states import MessageStatus
+from storage.store import Store
+from tests.storage.builders import AT, HOUR, TEAM, C, R, Seeded, delivery, seed, set_message
+
+M = MessageStatus
+
+
+def run_of(**columns: Any) -> Run:
+    """A run that is not stored yet."""
+    given = {"team": TEAM, "channel": "C1", "thread_ts": "9.0", "requester": "U1", **columns}
+    return Run(**given, created_at=AT, updated_at=AT)
+
+
+def data_of(seeded: Seeded) -> dict[str, Any]:
+    """What the last row of the run's audit holds."""
+    found: dict[str, Any] = json.loads(seeded.audit()[-1].data)
+    return found
+
+
+def test_a_move_says_what_came_with_it(store: Store) -> None:
+    """Under its own name and with what its mover adds, for a call and a run."""
+    seeded = seed(store, run=R.RUNNING)
+    with store.write() as tx:
+        extra = {"why": "late"}
+        assert moves.call(tx, seeded.call(), C.EXPIRED, at=AT, actor="clock", event="e", data=extra)
+    assert (seeded.events(), data_of(seeded)["why"]) == (["e"], "late")
+    with store.write() as tx:
+        assert moves.run(tx, seeded.run(), R.FAILED, at=AT, data={"why": "ends"})
+    assert data_of(seeded) == {"from": "running", "to": "failed", "why": "ends"}
+    born = Call(
+        run_id=seeded.run_id,
+        plan_id=seeded.plan_id,
+        position=9,
+        provider_id="p",
+        tool="t",
+        digest="d",
+        created_at=AT,
+        status=C.PENDING,
+    )
+    with store.write() as tx:
+        moves.born(tx, born, at=AT, actor="agent", data={"by": "policy"})
+    assert data_of(seeded) == {"tool": "t", "digest": "d", "revision": 1, "by": "policy"}
+
+
+def test_how_long_it_had_waited_is_told(store: Store) -> None:
+    """Who watches hears since when a decided call had been asked, and nothing of one that ran."""
+    waits, ran = seed(store), seed(store, C.RUNNING)
+    for each in (waits, ran):
+        with store.write() as tx:
+            tx.execute(update(Call).where(col(Call.id) == each.ids[0]).values(asked_at=AT - HOUR))
+    with store.write() as tx:
+        moves.call(tx, waits.call(), C.EXPIRED, at=AT, actor="clock")
+        assert tx.appended[-1].since == AT - HOUR
+        moves.call(tx, ran.call(), C.FAILED, at=AT, actor="worker")
+        assert tx.appended[-1].since is None
+
+
+def test_a_start_once_more_is_told_as_that(store: Store) -> None:
+    """What is run again after a crash says so, with what runs."""
+    seeded = seed(store, C.RUNNING)
+    with store.write() as tx:
+        moves.restarted(tx, seeded.call(), at=AT)
+    expected = {"again": True, "tool": "note", "revision": 1, "digest": "digest-0"}
+    assert (seeded.events(), data_of(seeded)) == (["call.running"], expected)
+
+
+def test_what_a_worker_may_take(store: Store) -> None:
+    """A run that is ready is handed out with the commit, unless its thread has yet to begin."""
+    with store.write() as tx:
+        here, nowhere = run_of(), run_of(thread_ts="")
+        for each in (here, nowhere):
+            moves.started(tx, each, at=AT)
+        assert tx.ready == [here.id]
+    waits, unbegun, ends = (seed(store, C.REJECTED), seed(store), seed(store, run=R.RUNNING))
+    with store.write() as tx:
+        tx.execute(update(Run).where(col(Run.id) == unbegun.run_id).values(thread_ts=""))
+    with store.write() as tx:
+        assert moves.run(tx, waits.run(), R.READY, at=AT)
+        assert moves.run(tx, unbegun.run(), R.READY, at=AT)
+        assert moves.run(tx, ends.run(), R.COMPLETED, at=AT)
+        assert tx.ready == [waits.run_id]
+    freed, held = seed(store, C.REJECTED), seed(store)
+    with store.write() as tx:
+        assert moves.freed(tx, freed.run_id, at=AT, actor="U1") is True
+        assert moves.freed(tx, freed.run_id, at=AT, actor="U1") is False
+        assert moves.freed(tx, held.run_id, at=AT, actor="U1") is False
+        assert tx.ready == [freed.run_id]
+    assert [(each.event, each.actor) for each in freed.audit()] == [("run.ready", "U1")]
+    assert data_of(freed) == {"from": "waiting", "to": "ready"}
+    assert (freed.run().lease_until, freed.run().updated_at) == (None, AT)
+
+
+def test_where_a_run_comes_from(store: Store) -> None:
+    """A request begins its own line and is its person's; a sub-agent's is the agent's, and says
+    which call entrusted it.
+    """
+    seeded = seed(store)
+    own = run_of()
+    child = run_of(root_id=seeded.run_id, parent_call=seeded.ids[0])
+    with store.write() as tx:
+        moves.started(tx, own, at=AT)
+        moves.started(tx, child, at=AT)
+    [first], [second] = (Seeded(store, each.id, "", []).audit() for each in (own, child))
+    assert (own.root_id, child.root_id) == (own.id, seeded.run_id)
+    assert (first.actor, second.actor) == ("U1", "agent")
+    place = {"channel": "C1", "thread_ts": "9.0", "source": "message"}
+    assert json.loads(first.data) == place
+    assert json.loads(second.data) == {**place, "call": seeded.ids[0]}
+
+
+def test_a_claim_is_told(store: Store) -> None:
+    """Who takes a run leaves a row in the audit; who finds nothing leaves none."""
+    seeded = seed(store, run=R.READY)
+    with store.write() as tx:
+        assert moves.claim(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is not None
+        assert moves.claim(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is None
+    assert (seeded.events(), data_of(seeded)) == (
+        ["run.running"],
+        {"from": "ready", "to": "running"},
+    )
+
+
+def test_a_card_that_failed_where_it_stands_is_drawn_again(store: Store) -> None:
+    """What could not be drawn before is tried with the next change, if it stands in Slack."""
+    stands, gone = seed(store), seed(store)
+    with store.write() as tx:
+        set_message(tx, stands.card(), status=M.FAILED, ts="1.1")
+        set_message(tx, gone.card(), status=M.PENDING, ts="1.2")
+        for each in (stands, gone):
+            moves.redraw(tx, each.plan_id)
+    assert (stands.card().status, gone.card().status) == (M.STALE, M.PENDING)
+
+
+def test_what_stands_begins_anew(store: Store) -> None:
+    """Once it is shown, its earlier failures and its pause are forgotten; another row is not."""
+    seeded, other = seed(store), seed(store)
+    with store.write() as tx:
+        failed = {"attempts": 3, "due_at": AT, "error": "why"}
+        set_message(tx, seeded.card(), **failed)
+        set_message(tx, other.card(), **failed)
+        assert moves.shown(tx, seeded.card(), ts="1.1", version=1) is True
+    row = seeded.card()
+    assert (row.status, row.ts, row.shown) == (M.SENT, "1.1", 1)
+    assert (row.attempts, row.due_at, row.error) == (0, None, "")
+    assert (other.card().attempts, other.card().status) == (3, M.PENDING)
+    with store.write() as tx:
+        stale = seeded.card()
+        set_message(tx, stale, status=M.PENDING)
+        stale.status = M.STALE
+        assert moves.shown(tx, stale, ts="1.2", version=1) is False
+
+
+def test_streams_of_a_run_are_closed(store: Store) -> None:
+    """It is told whether there was one."""
+    seeded = seed(store)
+    with store.write() as tx:
+        assert moves.close_streams(tx, seeded.run_id, "{}") is False
+        row = Message(key="s", kind="answer", channel="C1", run_id=seeded.run_id)
+        row.status = M.STREAMING
+        assert outbox.put(tx, row) is True
+        assert outbox.put(tx, row) is False
+        assert moves.close_streams(tx, seeded.run_id, "{}") is True
+
+
+def test_a_message_that_was_reworded_is_not_taken_as_it_was(store: Store) -> None:
+    """A delivery is settled as it was read only while it says what it said then."""
+    with store.write() as tx:
+        row = delivery("a")
+        assert moves.arrived(tx, row) is True
+        assert moves.arrived(tx, delivery("a")) is False
+        row.seq = 1
+        row.body = "{ }"
+        assert moves.unchanged(tx, row, "done", note="n") is False
+        row.body = "{}"
+        assert moves.unchanged(tx, row, "done", note="n") is True
+        assert moves.delivery(tx, row, "done") is False
+
+
+@pytest.mark.parametrize("status", ["done", "held", "broken"])
+def test_nothing_is_delivered_in_the_middle(store: Store, status: str) -> None:
+    """A delivery is born new."""
+    row = delivery("b")
+    row.status = status
+    with store.write() as tx, pytest.raises(moves.IllegalMoveError):
+        moves.arrived(tx, row)

@@ -1,0 +1,245 @@
+"""Votes on a call that takes several, edits, and what is asked again, as the rows keep them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bot.agent import outputs
+from bot.approvals.terms.progress import weigher
+from bot.policy.gates import Approvers, Ask, Stage, dump_gate
+from storage import calls, decisions
+from storage.models import Call
+from storage.outcomes import Applied, Outcome, Stale, Voted
+from storage.states import Surface
+from storage.store import Store
+from tests.storage.builders import ASKED, AT, HOUR, C, R, Seeded, seed
+from tests.storage.steps import ANA, CLEO, edit, vote
+
+DAN, EVA = "UDAN00001", "UEVA00001"
+ALL = Approvers(users=(ANA, CLEO, DAN, EVA))
+TWO = Ask(rule="r", stages=(Stage(approvers=ALL, quorum=2),), veto=2)
+STEPS = Ask(rule="r", stages=(Stage(approvers=ALL), Stage(approvers=ALL)))
+SIDES = STEPS.model_copy(update={"any_order": True})
+
+
+def asked(store: Store, gate: Ask, *statuses: C) -> Seeded:
+    """A call that waits under that gate."""
+    return seed(store, *statuses, gate=dump_gate(gate))
+
+
+def cast(made: Seeded, gate: Ask, verb: str, person: str, **how: Any) -> Outcome:
+    """Vote on the first revision."""
+    with made.store.write() as tx:
+        return decisions.vote(
+            tx,
+            made.ids[0],
+            1,
+            verb,
+            person,
+            at=AT,
+            weigh=weigher(gate),
+            words=outputs,
+            **how,
+        )
+
+
+def said(made: Seeded) -> dict[str, Any]:
+    """What the audit's last row but those of the run holds."""
+    [*_, last] = [each for each in made.audit() if each.call_id]
+    found: dict[str, Any] = json.loads(last.data)
+    return found
+
+
+def test_the_first_of_two_changes_nothing_but_the_card(store: Store) -> None:
+    """It is recorded with what it is of; the call and its run wait on."""
+    made = asked(store, TWO)
+    outcome = cast(made, TWO, "approve", ANA, reason="fine")
+    assert isinstance(outcome, Applied)
+    assert (outcome.call.status, outcome.call.id) == (C.PENDING, made.ids[0])
+    assert (made.call().status, made.run().status, made.card().wanted) == (C.PENDING, R.WAITING, 2)
+    assert made.events() == ["call.vote.approve"]
+    expected = {
+        "tool": "note",
+        "vote": "approve",
+        "revision": 1,
+        "stage": 0,
+        "digest": "digest-0",
+        "reason": "fine",
+        "counts_as": "",
+    }
+    assert said(made) == expected
+    assert made.call().next_at is None
+    assert isinstance(cast(made, TWO, "approve", CLEO), Applied)
+    assert (made.call().status, made.call().output, made.run().status) == (C.APPROVED, "", R.READY)
+
+
+def test_nobody_counts_twice(store: Store) -> None:
+    """The same word again is told as that; who has said yes may still say no, and not back."""
+    made = asked(store, TWO)
+    cast(made, TWO, "approve", ANA)
+    assert cast(made, TWO, "approve", ANA) == Voted(made.call(), "approve", ANA)
+    assert isinstance(cast(made, TWO, "reject", ANA), Applied)
+    for verb in ("reject", "approve"):
+        assert cast(made, TWO, verb, ANA) == Voted(made.call(), "reject", ANA)
+    assert len(made.votes()) == 2
+
+
+def test_a_stand_in_and_their_giver_are_one(store: Store) -> None:
+    """Whoever of the two was first has said it for both, also where the other rejects."""
+    made = asked(store, TWO)
+    assert isinstance(cast(made, TWO, "approve", DAN, giver=ANA), Applied)
+    assert said(made)["for"] == ANA
+    assert cast(made, TWO, "approve", ANA) == Voted(made.call(), "approve", DAN)
+    assert isinstance(cast(made, TWO, "approve", CLEO, counts_as="named"), Applied)
+    assert said(made)["counts_as"] == "named"
+    assert "for" not in said(made)
+    other = asked(store, TWO)
+    cast(other, TWO, "approve", ANA)
+    assert cast(other, TWO, "reject", DAN, giver=ANA) == Voted(other.call(), "approve", ANA)
+    assert isinstance(cast(other, TWO, "reject", ANA), Applied)
+    assert isinstance(cast(other, TWO, "reject", DAN, giver=CLEO), Applied)
+    assert other.call().status is C.REJECTED
+
+
+def test_who_stood_in_has_said_it(store: Store) -> None:
+    """They cannot say it once more for themselves or for somebody else, but may reject."""
+    made = asked(store, TWO)
+    cast(made, TWO, "approve", DAN, giver=ANA)
+    assert cast(made, TWO, "approve", DAN, giver=CLEO) == Voted(made.call(), "approve", DAN)
+    assert cast(made, TWO, "approve", DAN) == Voted(made.call(), "approve", DAN)
+    assert isinstance(cast(made, TWO, "reject", DAN, giver=ANA), Applied)
+
+
+def test_a_step_that_is_closed_takes_no_approval(store: Store) -> None:
+    """Neither before nor after its turn; a rejection counts at any time."""
+    made = asked(store, STEPS)
+    assert isinstance(cast(made, STEPS, "approve", ANA, stage=1), Stale)
+    assert made.votes() == []
+    assert isinstance(cast(made, STEPS, "approve", ANA, stage=0), Applied)
+    assert made.call().next_at == AT  # its people are to be told
+    assert isinstance(cast(made, STEPS, "approve", CLEO, stage=0), Stale)
+    assert isinstance(cast(made, STEPS, "reject", CLEO, stage=0), Applied)
+    assert made.call().status is C.REJECTED
+
+
+def test_a_vote_that_may_count_in_several(store: Store) -> None:
+    """Where the steps have no order it counts where one of them is open, and says where."""
+    made = asked(store, SIDES)
+    assert isinstance(cast(made, SIDES, "approve", ANA, stage=0), Applied)
+    assert "also" not in said(made)
+    assert isinstance(cast(made, SIDES, "approve", CLEO, stage=0, also=(1,)), Applied)
+    assert (said(made)["also"], made.votes()[1].also) == ("1", "1")
+    assert made.call().status is C.APPROVED
+
+
+def test_who_rejected_is_told_to_the_model(store: Store) -> None:
+    """With the words of each who did, and of nobody who did not."""
+    made = asked(store, TWO)
+    for verb, person, why in (
+        ("reject", ANA, "too dear"),
+        ("approve", CLEO, "fine by me"),
+        ("reject", DAN, "not now"),
+    ):
+        cast(made, TWO, verb, person, reason=why)
+    call = made.call()
+    assert call.output == outputs.rejected([(ANA, "too dear"), (DAN, "not now")])
+    assert (call.status, call.note, call.decided_at) == (C.REJECTED, "not now", AT)
+
+
+def test_where_it_was_said_is_kept(store: Store) -> None:
+    """Elsewhere than in Slack is written down; Slack is not."""
+    made = asked(store, TWO)
+    cast(made, TWO, "approve", ANA, surface=Surface.TERMINAL)
+    assert said(made)["surface"] == "terminal"
+    cast(made, TWO, "reject", CLEO)
+    assert "surface" not in said(made)
+
+
+def test_the_next_step_is_told_once(store: Store) -> None:
+    """A vote that opens no further step leaves when people are told as it was."""
+    gate = Ask(rule="r", stages=(Stage(approvers=ALL, quorum=2), Stage(approvers=ALL)))
+    made = asked(store, gate, C.PENDING, C.PENDING)
+    cast(made, gate, "approve", ANA)
+    assert made.call().next_at is None
+    cast(made, gate, "approve", CLEO)
+    assert (made.call().next_at, made.call(1).next_at) == (AT, None)
+
+
+def test_an_edit_tells_its_people_only_if_they_are_others(store: Store) -> None:
+    """Under the same gate nothing is told again; under another, it begins anew."""
+    made = asked(store, TWO)
+    before = {"told_stage": 1, "told_moments": 2, "next_at": AT + HOUR}
+    with store.write() as tx:
+        calls.revise(tx, made.call(), revision_of(made, 2), **before)
+        common: dict[str, Any] = {"at": AT, "arguments": "{}", "deadline": None, "next_at": AT}
+        gate = made.call().gate
+        decisions.edit(tx, made.ids[0], 2, ANA, digest="d3", gate=gate, **common)
+    call = made.call()
+    assert (call.told_stage, call.told_moments, call.next_at) == (0, 2, AT + HOUR)
+    with store.write() as tx:
+        decisions.edit(tx, made.ids[0], 3, ANA, digest="d4", gate=ASKED, **common)
+    call = made.call()
+    assert (call.revision, call.told_moments, call.next_at) == (4, 0, AT)
+    assert isinstance(edit(made, revision=3), Stale)
+
+
+def revision_of(made: Seeded, number: int) -> Any:
+    """A row of the call's arguments."""
+    with made.store.read() as tx:
+        found = calls.revision(tx, made.ids[0], 1)
+    assert found is not None
+    found.seq, found.number = None, number
+    return found
+
+
+def ask(tx: Any, call: Call, **how: Any) -> bool:
+    """Have people asked again."""
+    given = {"at": AT, "actor": "policy", "why": "stricter", "deadline": AT + HOUR, "digest": "d2"}
+    return decisions.ask_again(tx, call, **{**given, **how})
+
+
+@pytest.mark.parametrize("status", [C.PENDING, C.APPROVED])
+def test_what_is_asked_again_begins_anew(store: Store, status: C) -> None:
+    """Its reminders and its approval are forgotten; what waited goes on waiting, and says why."""
+    made = seed(store, status)
+    with store.write() as tx:
+        told = {"told_stage": 1, "told_moments": 2, "grant_id": "g"}
+        calls.revise(tx, made.call(), revision_of(made, 2), **told)
+    with store.write() as tx:
+        assert ask(tx, made.call(), next_at=AT + HOUR, preview="new") is True
+    call = made.call()
+    assert (call.status, call.revision, call.note, call.digest) == (C.PENDING, 3, "stricter", "d2")
+    assert (call.told_stage, call.told_moments, call.grant_id) == (0, 0, "")
+    assert (call.asked_at, call.next_at, call.preview) == (AT, AT + HOUR, "new")
+    event = "call.asked_again" if status is C.PENDING else "call.pending"
+    assert (made.events(), made.card().wanted) == ([event], 2)
+    assert {"why": "stricter", "revision": 3, "digest": "d2"}.items() <= said(made).items()
+
+
+def test_what_is_of_no_revision_is_not_asked_again(store: Store) -> None:
+    """Without arguments there is nothing to ask about."""
+    made = seed(store)
+    call = made.call()
+    call.revision = 7
+    with store.write() as tx:
+        assert ask(tx, call) is False
+    assert made.events() == []
+
+
+def test_a_card_shows_its_own_calls(store: Store) -> None:
+    """Only while its plan is what it shows, and what still waits of it."""
+    made = seed(store, C.PENDING, C.APPROVED, C.PENDING)
+    seq = made.card().seq
+    assert seq is not None
+    with store.read() as tx:
+        found = decisions.on_card(tx, made.plan_id, 1, seq)
+        assert [each.id for each in found] == [made.ids[0], made.ids[2]]
+        assert decisions.on_card(tx, made.plan_id, 2, seq) == []
+        assert decisions.on_card(tx, "nothing", 1, seq) == []
+        assert decisions.on_card(tx, made.plan_id, 1, seq + 99) == []
+    vote(made, "reject", CLEO, index=2)
+    with store.read() as tx:
+        assert [each.id for each in decisions.on_card(tx, made.plan_id, 2, seq)] == [made.ids[0]]
