@@ -1,0 +1,124 @@
+"""A sender without its lanes, at a local Slack: each message is sent when a test says so."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import count
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlmodel import col
+
+from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.records import ApiCall
+from bot.slack.client import SlackClient
+from bot.slack.outbox.channels import Channels, EveryChannel
+from bot.slack.outbox.memory import Memory
+from bot.slack.outbox.posting import Posting
+from bot.slack.outbox.search import PostSearch
+from bot.slack.outbox.sender import Sender
+from bot.slack.render import Renderer
+from storage import outbox
+from storage.models import Call, Message, Run
+from storage.store import Store
+from storage.transaction import rows
+from tests.runs.fakes import FakeDirectory, StillClock, make_core, make_tools
+from tests.storage.builders import Seeded, set_message
+
+SUPPORT = "C0SUPPORT"
+NUMBERS = count(1)
+ALONE = {"groups": {}, "part": 1, "parts": 1}  # in the body of a card that is one of one
+
+
+class PostOffice:
+    """One sender; what it asks of Slack, and how its rows stand."""
+
+    def __init__(self, store: Store, slack: Sandbox, channels: Channels | None = None) -> None:
+        self.store, self.slack, self.clock = store, slack, StillClock()
+        tools = make_tools(lambda *_: "done")
+        core = make_core(store, self.clock, FakeDirectory(), tools)
+        self.signals = core.signals
+        self.client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+        self.memory = Memory(self.clock)
+        bot_user = str(self.client.auth_test()["user_id"])
+        self.search = PostSearch(store, bot_user, self.client)
+        self.posting = Posting(store, self.client)
+        self.renderer = Renderer(store, self.clock, core.tools, core.directory)
+        self.sender = Sender(
+            store,
+            self.clock,
+            self.signals,
+            self.memory,
+            renderer=self.renderer,
+            posting=self.posting,
+            search=self.search,
+            channels=channels or EveryChannel(),
+        )
+        self._seen = len(slack.requests)
+
+    def put(self, kind: str = "notice", **columns: Any) -> Message:
+        """A row of the outbox as it is read; `body` as a mapping."""
+        key = f"key {next(NUMBERS)}"
+        body = outbox.dump(columns.pop("body", {"text": f"words of {key}"}))
+        with self.store.write() as tx:
+            channel = columns.pop("channel", SUPPORT)
+            outbox.put(tx, Message(key=key, kind=kind, channel=channel, body=body))
+            row = outbox.by_key(tx, key)
+            assert row is not None
+            if columns:
+                set_message(tx, row, **columns)
+        return self.now(row)
+
+    def card(self, made: Seeded) -> Message:
+        """The card of a plan, with what it needs to be drawn."""
+        row = made.card()
+        with self.store.write() as tx:
+            outbox.change(tx, row, body=outbox.dump({**outbox.body(row), **ALONE}))
+        return self.now(row)
+
+    def now(self, row: Message) -> Message:
+        """How it stands."""
+        with self.store.read() as tx:
+            found = outbox.by_key(tx, row.key)
+        assert found is not None
+        return found
+
+    def send(self, row: Message) -> bool:
+        """Send it as it stands."""
+        return self.sender.send(self.now(row))
+
+    def asked(self) -> list[ApiCall]:
+        """What Slack was asked since this was looked at last."""
+        found = self.slack.requests[self._seen :]
+        self._seen += len(found)
+        return found
+
+    def methods(self) -> list[str]:
+        """The methods of that."""
+        return [each.method for each in self.asked()]
+
+    def seen(self, ts: str, person: str = "ana") -> list[str]:
+        """The texts of the messages that stand at this time in #support."""
+        everything = self.slack.person(person).everything(SUPPORT)
+        return [str(each["text"]) for each in everything if each["ts"] == ts]
+
+    def change(self, made: Seeded, **columns: Any) -> None:
+        """Write columns of the first call."""
+        with self.store.write() as tx:
+            tx.execute(update(Call).where(col(Call.id) == made.ids[0]).values(**columns))
+
+    def change_run(self, made: Seeded, **columns: Any) -> None:
+        """Write columns of the run."""
+        with self.store.write() as tx:
+            tx.execute(update(Run).where(col(Run.id) == made.run_id).values(**columns))
+
+    def of_run(self, run_id: str, kind: str) -> list[Message]:
+        """The run's messages of that kind, in order."""
+        where = (col(Message.run_id) == run_id, col(Message.kind) == kind)
+        with self.store.read() as tx:
+            return rows(tx, Message, select(Message).where(*where).order_by(col(Message.seq)))
+
+    def due_in(self, row: Message) -> float | None:
+        """The seconds until it is tried again."""
+        due: datetime | None = self.now(row).due_at
+        return (due - self.clock.now()).total_seconds() if due else None

@@ -1,0 +1,125 @@
+"""The lanes of the outbox: in order within a channel, side by side over channels, and in time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bot.clock import SystemClock
+from bot.slack.outbox.channels import Channels, EveryChannel
+from bot.slack.outbox.lanes import Outbox
+from storage.models import Message
+from storage.states import MessageStatus
+from tests.slack.post_office import SUPPORT, PostOffice
+
+M = MessageStatus
+POST, FINANCE = "chat.postMessage", "C0FINANCE"
+Begin = Callable[..., tuple[Outbox, threading.Thread]]
+
+
+@pytest.fixture
+def begin(office: PostOffice, caplog: pytest.LogCaptureFixture) -> Iterator[Begin]:
+    """Begins an outbox on a thread of its own."""
+    made: list[tuple[Outbox, threading.Thread]] = []
+
+    def begun(channels: Channels | None = None) -> tuple[Outbox, threading.Thread]:
+        outbox = Outbox(
+            office.store,
+            SystemClock(),
+            office.signals,
+            office.renderer,
+            office.posting,
+            office.search,
+            channels,
+        )
+        made.append((outbox, threading.Thread(target=outbox.run)))
+        made[-1][1].start()
+        return made[-1]
+
+    yield begun
+    for outbox, thread in made:
+        outbox.stop()
+        thread.join(10)
+    assert "the outbox failed" not in caplog.text
+
+
+def sent(office: PostOffice, row: Message) -> Callable[[], bool]:
+    """Whether that message has been sent."""
+    return lambda: office.now(row).status is M.SENT
+
+
+def test_channels_do_not_wait_for_one_another(office: PostOffice, begin: Begin) -> None:
+    """Behind a slow message the later ones of its channel wait, and it is not idle; others go."""
+    hold = office.slack.faults.hold(POST, match=lambda args: args["channel"] == SUPPORT)
+    slow, behind, beside = office.put(), office.put(), office.put(channel=FINANCE)
+    outbox, _ = begin()
+    assert hold.arrived.wait(10)
+    office.slack.wait(sent(office, beside))
+    assert office.now(behind).status is M.PENDING
+    assert not outbox.is_idle()
+    hold.release()
+    office.slack.wait(sent(office, behind))
+    assert float(office.now(slow).ts) < float(office.now(behind).ts)
+    office.slack.wait(outbox.is_idle)
+    again = office.put()
+    outbox.wake()
+    office.slack.wait(sent(office, again))
+
+
+def test_nothing_overtakes_what_has_to_wait(office: PostOffice, begin: Begin) -> None:
+    """Where Slack asks for a moment the channel waits it out, and goes on by itself in order."""
+    office.slack.faults.rate_limit(POST, retry_after=1)
+    first, second = office.put(), office.put()
+    outbox, _ = begin()
+    office.slack.wait(lambda: office.now(first).due_at is not None)
+    office.slack.wait(outbox.is_idle)
+    assert [office.now(each).status for each in (first, second)] == [M.PENDING] * 2
+    office.slack.wait(sent(office, second))
+    assert float(office.now(first).ts) < float(office.now(second).ts)
+
+
+class Lent(EveryChannel):
+    """Another process sends to some of the channels, or takes them just before."""
+
+    def __init__(self) -> None:
+        self.others, self.taken = {SUPPORT}, {FINANCE}
+
+    def mine(self, channels: set[str]) -> set[str]:
+        """All but those of the other one."""
+        return channels - self.others
+
+    def holds(self, channel: str) -> bool:
+        """Not what it has taken."""
+        return channel not in self.taken
+
+
+def test_what_another_process_sends_is_looked_at_again(office: PostOffice, begin: Begin) -> None:
+    """It may be no more; and what it has taken at the last moment is left to it."""
+    theirs, taken = office.put(), office.put(channel=FINANCE)
+    general = office.put(channel="C0GENERAL")
+    lent = Lent()
+    begin(lent)
+    office.slack.wait(sent(office, general))
+    assert [office.now(each).status for each in (theirs, taken)] == [M.PENDING] * 2
+    lent.others.clear()
+    lent.taken.clear()
+    office.slack.wait(sent(office, theirs))
+    office.slack.wait(sent(office, taken))
+
+
+def test_an_outbox_that_stops_begins_nothing(office: PostOffice, begin: Begin) -> None:
+    """What it is sending is sent, and what is behind that waits for the next start."""
+    hold = office.slack.faults.hold(POST)
+    last, behind = office.put(), office.put()
+    outbox, thread = begin()
+    assert hold.arrived.wait(10)
+    outbox.stop()
+    hold.release()
+    thread.join(10)
+    assert (thread.is_alive(), office.now(last).status) == (False, M.SENT)
+    assert office.now(behind).status is M.PENDING
+    assert office.now(behind).due_at is None
+    begin()
+    office.slack.wait(sent(office, behind))
