@@ -18,6 +18,7 @@ from storage import audit, decisions, resolutions, runs
 from storage.append_only import APPEND_ONLY
 from storage.contacts import Contact
 from storage.delegations import Delegation
+from storage.grants import Grant
 from storage.keys import ClientKey
 from storage.outcomes import Applied, Decided
 from storage.replicas import Lane, Pause, Replica
@@ -93,7 +94,7 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         # tables beside their queries
-        beside = (ClientKey, Contact, Delegation, Replica, Lane, Pause)
+        beside = (ClientKey, Contact, Delegation, Grant, Replica, Lane, Pause)
         apart = {each.__tablename__ for each in beside}
         assert apart <= set(SQLModel.metadata.tables)
         assert compare_metadata(context, SQLModel.metadata) == []
