@@ -12,6 +12,7 @@ from dotenv import dotenv_values
 
 PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 _PREFIX = "COUNTERSIGN_"
+_OF_PROGRAMS = frozenset({"COUNTERSIGN_URL", "COUNTERSIGN_API_KEY"})  # that ask by HTTP
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -72,7 +73,7 @@ def oddities(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
 
 def misspelt(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
     """What begins as our own settings do and is none, or is all but the name of one not given."""
-    for name in sorted(given.keys() - set(known)):
+    for name in sorted(given.keys() - _OF_PROGRAMS - set(known)):
         own = name.startswith(_PREFIX)
         close = get_close_matches(name, known, 1, 0.6 if own else 0.88)
         if own or (close and close[0] not in given):

@@ -55,7 +55,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.app": (*ALL_ROOMS, *START, "bot.edges", "bot.web", *LEAVES),
     "bot.edges": (*ALL_ROOMS, "bot.web", *LEAVES),
     "bot.web": (*ALL_ROOMS, *LEAVES),
-    "bot.cli": (*ALL_ROOMS, *START, "bot.app", *LEAVES),
+    "bot.client": (),  # it is loaded by other programs
+    "bot.cli": (*ALL_ROOMS, *START, "bot.app", "bot.client", *LEAVES),
 }
 SANDBOX = "bot.sandbox"
 OVER_ALL = ("bot/__main__.py", "bot/sandbox/demo.py", "bot/cli/demo.py", "bot/cli/sandbox.py")

@@ -1,0 +1,222 @@
+"""Asks people by HTTP before something is done, from any program: the client of docs/programs.md.
+
+A lost line is tried again, and nothing is asked or handed out twice for that.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from bot.client.circumstances import Circumstances, current, key_of
+from bot.client.request import Handout, OwnAction, Request, handout_of, request_of
+from bot.client.troubles import (
+    AlreadyTaken,
+    CountersignError,
+    Expired,
+    NotAllowed,
+    Unreachable,
+    trouble_of,
+)
+from bot.client.wire import PATIENCE, Wire
+
+LONGEST_LOOK = 60.0  # seconds that one look may wait
+GLANCE = 1.0  # seconds between two looks that were answered at once
+REQUESTS, QUESTIONS = "/v1/requests", "/v1/questions"
+Seconds = float
+
+
+class GivenUp(CountersignError):
+    """Whoever waited does so no more; the request stands as it did."""
+
+
+class Countersign:
+    """One address and one key; any thread may use it."""
+
+    def __init__(self, url: str = "", key: str = "") -> None:
+        """`url` and `key` are by default those in COUNTERSIGN_URL and COUNTERSIGN_API_KEY.
+
+        Raises NotAllowed where one of them is missing, or cannot be right.
+        """
+        environ = os.environ
+        self._wire = Wire(
+            url or environ.get("COUNTERSIGN_URL", ""), key or environ.get("COUNTERSIGN_API_KEY", "")
+        )
+
+    def request(
+        self,
+        what: str | OwnAction,
+        arguments: Mapping[str, Any],
+        *,
+        deadline: Seconds | None = None,
+        **circumstances: str,
+    ) -> Request:
+        """Put a call before people, and return once it is stored; nothing is decided by then.
+
+        `what`: a tool of Countersign's own, by name, which it then runs; or what this program does
+        itself. `deadline`: seconds that people have, where policy gives no fewer. Further: `run`,
+        `requester`, `channel` and `reason`, as `asking` has them.
+
+        Raises NotAllowed, Unreachable, and ValueError for arguments that are no JSON.
+        """
+        around = replace(current(), **circumstances)
+        own = isinstance(what, OwnAction)
+        body: dict[str, Any] = {
+            **({"action": what.written()} if isinstance(what, OwnAction) else {"tool": what}),
+            "arguments": dict(arguments),
+            **_said(around),
+            **({"reason": around.reason} if around.reason else {}),
+        }
+        if deadline is not None:
+            body["deadline_seconds"] = max(1, round(deadline))
+        name = what.name if isinstance(what, OwnAction) else what
+        key = key_of(around.run, f"{'own ' if own else ''}{name}", arguments)
+        return _request(self._wire.post(REQUESTS, body, key=key))
+
+    def look(self, request_id: str, wait: Seconds = 0.0) -> Request:
+        """Return how a request stands, after so many seconds at most where people decide still."""
+        return self._look(REQUESTS, request_id, wait)
+
+    def wait(
+        self,
+        request_id: str,
+        seconds: Seconds | None = None,
+        *,
+        given_up: threading.Event | None = None,
+    ) -> Request:
+        """Return it once it is decided, or after so many seconds as it then stands.
+
+        None: as long as it takes. Once `given_up` is set, raises GivenUp within a minute.
+        """
+        return self._until(REQUESTS, request_id, seconds, given_up, ended=False)
+
+    def ended(self, request_id: str, seconds: Seconds | None = None) -> Request:
+        """Return it once nothing more will come of it, or after so many seconds as it stands."""
+        return self._until(REQUESTS, request_id, seconds, None, ended=True)
+
+    def claim(
+        self, request_id: str, claimant: str = "", *, patience: Seconds = PATIENCE
+    ) -> Handout:
+        """Take what was approved, to run it now; once, and with these arguments.
+
+        `claimant`: a random text of 16 characters or more, made anew for each attempt; the same
+        one is given the same again, and more time. Raises AlreadyTaken, why it is not approved
+        (any more), NotAllowed and Unreachable.
+        """
+        said = {"claimant": claimant or new_claimant()}
+        try:
+            answer = self._wire.post(_path(request_id, "claim"), said, patience=patience)
+        except NotAllowed as refusal:
+            request = self.look(request_id)
+            trouble = trouble_of(request) or AlreadyTaken(
+                f"It is not handed out: {refusal} What was handed out once is not done again.",
+                request,
+            )
+            raise trouble from refusal
+        try:
+            return handout_of(answer)
+        except (KeyError, TypeError, ValueError):
+            raise _garbled() from None
+
+    def report(self, request_id: str, claimant: str, *, succeeded: bool, result: Any) -> Request:
+        """Say what came of it; `result` is JSON of 100 kB at most. Raises NotAllowed, Unreachable.
+
+        NotAllowed is for who has not claimed it, or where it was said otherwise before.
+        """
+        said = {"claimant": claimant, "succeeded": succeeded, "result": result}
+        return _request(self._wire.post(_path(request_id, "outcome"), said))
+
+    def cancel(self, request_id: str, *, patience: Seconds = PATIENCE) -> Request:
+        """Take it back; raises NotAllowed where it has ended, or was handed out."""
+        return _request(self._wire.post(_path(request_id, "cancel"), {}, patience=patience))
+
+    def withdraw(self, request_id: str) -> Request:
+        """Return it as it stands once nobody waits for it: cancelled, unless it was decided."""
+        try:
+            return self.cancel(request_id)
+        except NotAllowed:
+            return self.look(request_id)
+
+    def ask_person(
+        self,
+        question: str | Mapping[str, Any],
+        seconds: Seconds | None = None,
+        **circumstances: str,
+    ) -> Any:
+        """Ask somebody for information, and return what they say; it approves nothing.
+
+        `question`: words, or the arguments of the tool ask_person. Waits `seconds`, None: as long
+        as it takes. Raises Expired, Rejected for who cannot answer, NotAllowed and Unreachable.
+        """
+        around = replace(current(), **circumstances)
+        asked = {"question": question} if isinstance(question, str) else dict(question)
+        body = {"question": asked, **_said(around)}
+        key = key_of(around.run, "a question", asked)
+        request = _request(self._wire.post(QUESTIONS, body, key=key))
+        request = self._until(QUESTIONS, request.id, seconds, None, ended=True)
+        if not request.is_decided:
+            raise Expired("Nobody has answered yet.", request)
+        if trouble := trouble_of(request):
+            raise trouble
+        return request.result
+
+    def _look(self, where: str, request_id: str, wait: Seconds) -> Request:
+        wait = min(max(wait, 0.0), LONGEST_LOOK)
+        path = f"{where}/{quote(request_id, safe='')}"
+        return _request(self._wire.get(f"{path}?wait={int(wait)}", waits=wait))
+
+    def _until(
+        self,
+        where: str,
+        request_id: str,
+        seconds: Seconds | None,
+        given_up: threading.Event | None,
+        *,
+        ended: bool,
+    ) -> Request:
+        stop, asked_at = given_up or threading.Event(), float("-inf")
+        until = time.monotonic() + (float("inf") if seconds is None else seconds)
+        request = self._look(where, request_id, 0)  # what somebody else runs is not waited for
+        while not (request.has_ended if ended else request.is_decided):
+            too_soon = GLANCE - (time.monotonic() - asked_at)  # it was answered at once
+            if too_soon > 0:
+                stop.wait(min(too_soon, max(until - time.monotonic(), 0.0)))
+            if stop.is_set():
+                raise GivenUp("Nobody waits for it any more.")
+            asked_at = time.monotonic()
+            if asked_at >= until:
+                break
+            request = self._look(where, request_id, until - asked_at)
+        return request
+
+
+def new_claimant() -> str:
+    """Return a name for one attempt to run something."""
+    return uuid.uuid4().hex
+
+
+def _path(request_id: str, act: str) -> str:
+    return f"{REQUESTS}/{quote(request_id, safe='')}/{act}"
+
+
+def _said(around: Circumstances) -> dict[str, str]:
+    """In whose name and where, as the API is told; what is left out is as the key has it."""
+    found = {"requester": around.requester, "channel": around.channel}
+    return {name: text for name, text in found.items() if text}
+
+
+def _request(said: Any) -> Request:
+    try:
+        return request_of(said)
+    except (KeyError, TypeError, ValueError):
+        raise _garbled() from None
+
+
+def _garbled() -> Unreachable:
+    return Unreachable("Countersign says something that this client does not know; is it newer?")

@@ -1,0 +1,130 @@
+"""What a function takes, as a JSON Schema, and values from and to JSON; by Pydantic."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, dataclass, field, make_dataclass
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+if TYPE_CHECKING:  # loaded when a function is first called, so that importing this costs nothing
+    from pydantic import TypeAdapter
+
+MOST_RESULT = 90_000  # bytes of an outcome, as JSON
+SHOWN_OF_MORE = 20_000  # characters of one that is longer
+_UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def named_parameters(
+    function: Callable[..., Any], without: Collection[str]
+) -> dict[str, inspect.Parameter]:
+    """Return the parameters that people are shown; raises TypeError where they have no names."""
+    found = dict(inspect.signature(function).parameters)
+    for name, each in found.items():
+        if each.kind in _UNNAMED:
+            raise TypeError(
+                f"{function.__name__} takes *{name}: people must be told what each argument is"
+                " called; give them names"
+            )
+    unknown = sorted(set(without) - found.keys())
+    if unknown:
+        raise TypeError(f"{function.__name__} has no parameter {', '.join(unknown)}")
+    return {name: each for name, each in found.items() if name not in without}
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionShape:
+    """The arguments of one function and what it returns."""
+
+    schema: dict[str, Any]
+    _arguments: TypeAdapter[Any]
+    _model: type[Any]
+    _result: TypeAdapter[Any] | None
+
+    def to_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return checked arguments as JSON; raises pydantic.ValidationError."""
+        found: dict[str, Any] = self._arguments.dump_python(
+            self._arguments.validate_python(dict(values)), mode="json"
+        )
+        return found
+
+    def from_json(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the function is called with; raises pydantic.ValidationError."""
+        made = self._arguments.validate_json(json.dumps(arguments))
+        return {name: getattr(made, name) for name in self._model.__dataclass_fields__}
+
+    def result_from_json(self, result: Any) -> Any:
+        """Return an earlier result as the function's type says, or as it is where it does not."""
+        if self._result is None:
+            return result
+        try:
+            return self._result.validate_json(json.dumps(result))
+        except ValueError:
+            return result
+
+
+def shape_of(
+    function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
+) -> FunctionShape:
+    """Return what the function takes of these; raises TypeError for what cannot be JSON."""
+    from pydantic import TypeAdapter  # only now: whoever decorates need not wait for it
+    from pydantic.errors import PydanticUserError
+
+    hints = get_type_hints(function, include_extras=True)
+    fields = [(name, hints.get(name, Any), _default(each)) for name, each in parameters.items()]
+    model = make_dataclass(
+        function.__name__,
+        fields,
+        kw_only=True,
+        namespace={"__pydantic_config__": {"extra": "forbid"}},
+    )
+    try:
+        arguments: TypeAdapter[Any] = TypeAdapter(model)
+        schema = arguments.json_schema()
+        result = TypeAdapter(hints["return"]) if "return" in hints else None
+    except PydanticUserError as error:
+        why = str(error).partition("\n")[0]
+        raise TypeError(
+            f"{function.__name__} takes what cannot be written as JSON ({why}); name it in"
+            " `without`"
+        ) from None
+    return FunctionShape(schema, arguments, model, result)
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    if parameter.default is parameter.empty:
+        return field(default=MISSING)
+    if type(parameter.default).__hash__ is None:  # a list, say
+        return field(default_factory=lambda: parameter.default)
+    return field(default=parameter.default)
+
+
+def as_outcome(value: Any) -> Any:
+    """Return a result as JSON that may be reported: cut, and saying so, where it is very long."""
+    from pydantic_core import to_json
+
+    try:
+        made = json.loads(to_json(value, fallback=str, inf_nan_mode="strings"))
+    except ValueError:  # it holds itself
+        made = str(value)
+    text = json.dumps(made)
+    if len(text) <= MOST_RESULT:
+        return made
+    return f"{text[:SHOWN_OF_MORE]}… ({len(text):,} characters in all)"
+
+
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+
+
+def schema_of_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema that these arguments fit, and others of their kinds do."""
+    kinds = {name: _TYPES.get(type(each)) for name, each in arguments.items()}
+    return {
+        "type": "object",
+        "properties": {
+            name: {"type": kind} if kind is not None else {} for name, kind in kinds.items()
+        },
+        "required": sorted(kinds),
+        "additionalProperties": False,
+    }

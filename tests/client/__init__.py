@@ -1,0 +1,1 @@
+"""Programs that ask people by HTTP, against the whole bot."""

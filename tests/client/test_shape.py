@@ -1,0 +1,141 @@
+"""What people are shown of a Python function, and what cannot be shown to them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from bot.client import countersigned
+from bot.client.decorated import in_words
+from bot.client.schema import (
+    MOST_RESULT,
+    as_outcome,
+    named_parameters,
+    schema_of_values,
+    shape_of,
+)
+from tests.pages import ROOT
+
+
+class Window(BaseModel):
+    """When."""
+
+    day: date
+    hours: int = 2
+
+
+def move(
+    order: Annotated[int, Field(ge=1, title="Order")],
+    /,
+    amount: Decimal,
+    when: Window,
+    tags: list[str] = [],  # noqa: B006 # a default that a colleague may write
+    *,
+    note: str | None = None,
+) -> Window:
+    """Move an order."""
+    return when
+
+
+def test_parameters_become_a_schema() -> None:
+    """Types, bounds, titles and defaults are there; what is needed is required."""
+    schema = shape_of(move, named_parameters(move, ())).schema
+    assert schema["required"] == ["order", "amount", "when"]
+    assert schema["properties"]["order"] == {"minimum": 1, "title": "Order", "type": "integer"}
+    assert schema["additionalProperties"] is False
+    assert "day" in schema["$defs"]["Window"]["properties"]
+
+
+def test_arguments_go_and_come_back_as_what_they_are() -> None:
+    """What is sent is JSON; what comes back, edited, is of the function's types again."""
+    shape = shape_of(move, named_parameters(move, ()))
+    when = Window(day=date(2026, 11, 24))
+    sent = shape.to_json({"order": 7, "amount": Decimal("1.10"), "when": when, "note": "now"})
+    assert sent["when"] == {"day": "2026-11-24", "hours": 2}
+    back = shape.from_json({**sent, "amount": "2.20", "tags": ["late"]})
+    assert back == {
+        "order": 7,
+        "amount": Decimal("2.20"),
+        "when": when,
+        "tags": ["late"],
+        "note": "now",
+    }
+    with pytest.raises(ValidationError):
+        shape.from_json({**sent, "order": 0})
+    assert shape.result_from_json({"day": "2026-11-25"}) == Window(day=date(2026, 11, 25))
+    assert shape.result_from_json("no window") == "no window"
+
+
+def anything(*things: Any) -> None:
+    """Take anything."""
+
+
+def with_socket(line: Iterator[Any], version: str) -> None:
+    """Take what is no JSON."""
+
+
+def numbers() -> Iterator[int]:
+    """Yield some."""
+    yield 1
+
+
+def test_what_people_cannot_be_told_is_refused_at_once() -> None:
+    """Arguments without names, an effect of no parameter, generators: when it is decorated."""
+    with pytest.raises(TypeError, match="give them names"):
+        countersigned()(anything)
+    with pytest.raises(ValueError, match=r"names \{place\}"):
+        countersigned(effect="Deploy to {place}")(move)
+    with pytest.raises(TypeError, match="no parameter ctx"):
+        countersigned(without={"ctx"})(move)
+    with pytest.raises(TypeError, match="generator"):
+        countersigned()(numbers)
+    with pytest.raises(TypeError, match="chanel"):
+        countersigned(chanel="#support")
+    with pytest.raises(ValueError, match="harmless"):
+        countersigned(does="harmless")(move)
+
+
+def test_it_keeps_what_frameworks_read() -> None:
+    """Name, documentation and signature are the function's own."""
+    import inspect
+
+    gated = countersigned()(move)
+    assert (gated.__name__, gated.__doc__) == ("move", "Move an order.")
+    assert inspect.signature(gated) == inspect.signature(move)
+
+
+def test_results_that_are_no_json_are_reported_as_text() -> None:
+    """Whatever a function returns can be reported, and what is very long says how long."""
+    assert as_outcome({"at": date(2026, 11, 24), "who": {1}}) == {"at": "2026-11-24", "who": [1]}
+    assert as_outcome(float("nan")) == "NaN"
+    assert as_outcome(object).startswith("<class")
+    itself: list[Any] = []
+    itself.append(itself)
+    assert as_outcome(itself) == "[[...]]"
+    cut = as_outcome("x" * MOST_RESULT)
+    assert cut.endswith("(90,002 characters in all)")
+    assert len(cut) < MOST_RESULT
+
+
+def test_values_alone_make_a_schema() -> None:
+    """What a job or a coding agent gives is of its kinds, and nothing may be added."""
+    schema = schema_of_values({"command": "ls", "timeout": 5, "quiet": True, "other": None})
+    kinds = {name: each.get("type") for name, each in schema["properties"].items()}
+    assert kinds == {"command": "string", "timeout": "integer", "quiet": "boolean", "other": None}
+    assert in_words("deploy_app") == "Deploy app"
+
+
+def test_importing_it_loads_the_standard_library_alone() -> None:
+    """A program that imports the client loads nothing of the bot's weight."""
+    code = "import sys, bot.client; print([m for m in sys.modules if m.startswith(('pydantic'"
+    code += ", 'sqlalchemy', 'slack', 'httpx', 'bot.')) and not m.startswith('bot.client')])"
+    command = [sys.executable, "-S", "-c", code]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert said.stdout == "[]\n", said.stderr
