@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -116,7 +116,7 @@ OutcomeFunction = Callable[[A, Any], str]
 StepFunction = Callable[[A], str]
 
 
-@cache
+@lru_cache(1024)
 def _schema(model: type[BaseModel]) -> str:
     """A model's JSON schema, as text; it is made anew each time, and every turn of the model needs
     all.
@@ -124,7 +124,7 @@ def _schema(model: type[BaseModel]) -> str:
     return json.dumps(written(model))
 
 
-@cache
+@lru_cache(1024)
 def _schema_digest(name: str, does: Effect, model: type[BaseModel]) -> str:
     body = json.dumps([name, does, model.model_json_schema()], sort_keys=True)
     return hashlib.sha256(body.encode()).hexdigest()

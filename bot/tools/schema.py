@@ -17,6 +17,8 @@ _MOST_DIGITS = 15  # that a JSON number keeps exactly everywhere
 _MAPS = ("properties", "$defs", "patternProperties")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE = ("items", "additionalProperties", "not")
+# what providers refuse at the top; validation still keeps to it
+_NOT_AT_TOP = ("description", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else")
 
 Schema = dict[str, Any]
 
@@ -24,7 +26,11 @@ Schema = dict[str, Any]
 def written(model: type[BaseModel]) -> Schema:
     """The schema of an argument model in as few words as say everything."""
     schema: Schema = _plain(model.model_json_schema(schema_generator=_Bounded))
-    schema.pop("description", None)  # the tool has one of its own
+    for key in _NOT_AT_TOP:  # and the tool has a description of its own
+        schema.pop(key, None)
+    takes_more = getattr(model, "takes_more", None)  # of a model that a schema describes
+    if takes_more is not None and takes_more():
+        return schema
     return schema | {"additionalProperties": False}
 
 

@@ -7,6 +7,7 @@ deeper is one slot of JSON.
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -90,6 +91,8 @@ _FORMATS = {
     "time": Kind.TIME,
     "date-time": Kind.DATETIME,
 }
+_BY_TYPE = {str: Kind.TEXT, bool: Kind.BOOLEAN, int: Kind.INTEGER, float: Kind.FLOAT}
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")  # that can name an input
 _TYPES = {"boolean": Kind.BOOLEAN, "integer": Kind.INTEGER, "number": Kind.FLOAT}
 
 
@@ -109,15 +112,31 @@ def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
         else:
             found.append(replace(whole, editable=editable))
     known |= model.model_computed_fields.keys()
-    for key in arguments:
-        if key not in known:
-            called = (frozenset({key}),)
-            found.append(
-                Slot(
-                    (key,), (key,), humanised(key), "", Kind.JSON, True, {}, called, editable=False
-                )
-            )
+    takes_more = getattr(model, "takes_more", None)  # of a model that a schema describes
+    free = tool.editable is None and takes_more is not None and takes_more()
+    found += (
+        _beside(key, value, free and bool(_KEY.fullmatch(key)))
+        for key, value in arguments.items()
+        if key not in known
+    )
     return tuple(found)
+
+
+def _beside(key: str, value: Any, editable: bool) -> Slot:
+    """The slot of a value that the model has no field for, written as what it is."""
+    kind = next((kind for type_, kind in _BY_TYPE.items() if type(value) is type_), Kind.JSON)
+    called = (frozenset({key}),)
+    return Slot(
+        (key,),
+        (key,),
+        humanised(key),
+        "",
+        kind if editable else Kind.JSON,
+        not editable,
+        {},
+        called,
+        editable=editable,
+    )
 
 
 def lookup(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:

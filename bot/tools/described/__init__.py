@@ -1,0 +1,8 @@
+"""Arguments that a JSON Schema describes, as a model like that of any tool's: its fields, what is
+wrong with a value and where, and exactly what was given, no more.
+"""
+
+from bot.tools.described.fields import arguments_of
+from bot.tools.described.schemas import UnfitSchemaError as SchemaError
+
+__all__ = ["SchemaError", "arguments_of"]

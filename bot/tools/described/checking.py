@@ -1,0 +1,275 @@
+"""Checks values against a whole schema, in bounded time, and says what is wrong where.
+
+No sentence of it holds a value: it may be a secret.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from datetime import date, datetime, time
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from bot.tools.described.schemas import Schema, UnfitSchemaError, re2_pattern
+
+if TYPE_CHECKING:
+    import jsonschema
+
+MOST_ERRORS = 20
+MOST_STEPS = 20_000  # references and alternatives tried for one value
+Loc = tuple[int | str, ...]
+Keyword = Callable[[Any, Any, Any, Any], Any]
+TOO_MUCH = PydanticCustomError("schema_effort", "This is too large or nested to be checked")
+_left: ContextVar[list[int]] = ContextVar("steps left")
+
+
+class TooMuchError(Exception):
+    """Checking a value would take too long."""
+
+
+class Checker:
+    """One schema, to hold values to."""
+
+    def __init__(self, schema: Schema) -> None:
+        """`schema` is in normal form. Raises UnfitSchemaError where it is none."""
+        import jsonschema
+        from referencing import Registry
+
+        try:
+            jsonschema.Draft202012Validator.check_schema(schema)
+        except jsonschema.SchemaError as error:
+            where = "/".join(map(str, error.absolute_path)) or "its top"
+            raise UnfitSchemaError(f"The schema is not valid at {where[:100]}.") from error
+        except RecursionError as error:
+            raise UnfitSchemaError("The schema is nested too deep.") from error
+        kind, formats = _kind(), _formats()
+        self._validator = kind(schema, registry=Registry(), format_checker=formats)
+
+    def takes_null(self, part: Any) -> bool:
+        """Whether a part of the schema takes null.
+
+        Raises UnfitSchemaError where that takes too long to say.
+        """
+        wrong = self._wrong(self._validator.evolve(schema=part), None)
+        if any(each["type"] is TOO_MUCH for each in wrong):
+            raise UnfitSchemaError("The schema could take endless time to check.")
+        return not wrong
+
+    def check(self, title: str, value: Any) -> None:
+        """Raise pydantic.ValidationError, each error at its place, where the value does not fit."""
+        if wrong := self._wrong(self._validator, value):
+            raise ValidationError.from_exception_data(title, wrong)
+
+    def _wrong(self, validator: Any, value: Any) -> list[InitErrorDetails]:
+        token = _left.set([MOST_STEPS])
+        try:
+            errors = list(islice(validator.iter_errors(value), MOST_ERRORS))
+            found = [each for error in errors for each in _told(error)]
+        except (TooMuchError, RecursionError):
+            return [InitErrorDetails(type=TOO_MUCH, loc=(), input=value)]
+        finally:
+            _left.reset(token)
+        return list({(each["loc"], str(each["type"])): each for each in found}.values())
+
+
+@cache
+def _kind() -> Any:
+    """The validator of 2020-12, with keywords that keep to bounded time."""
+    from jsonschema import Draft202012Validator, validators
+
+    own: dict[str, Keyword] = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "uniqueItems": _unique_items,
+    }
+    for name in ("$ref", "anyOf", "oneOf", "allOf"):
+        own[name] = _counted(Draft202012Validator.VALIDATORS[name])
+    extend: Any = validators.extend  # has no types
+    return extend(Draft202012Validator, own)
+
+
+def _counted(keyword: Keyword) -> Keyword:
+    def counted(validator: Any, said: Any, value: Any, schema: Any) -> Iterator[Any]:
+        left = _left.get()
+        left[0] -= len(said) if isinstance(said, list) else 1
+        if left[0] < 0:
+            raise TooMuchError
+        yield from keyword(validator, said, value, schema) or ()
+
+    return counted
+
+
+def _pattern(_validator: Any, said: str, value: Any, _schema: Any) -> Iterator[Any]:
+    if isinstance(value, str) and not re2_pattern(said).search(value):
+        yield _refusal()
+
+
+def _pattern_properties(
+    validator: Any, said: Mapping[str, Any], value: Any, _schema: Any
+) -> Iterator[Any]:
+    for each, schema in said.items() if isinstance(value, dict) else ():
+        for name, inner in value.items():
+            if re2_pattern(each).search(name):
+                yield from validator.descend(inner, schema, path=name, schema_path=each)
+
+
+def _additional_properties(
+    validator: Any, said: Any, value: Any, schema: Mapping[str, Any]
+) -> Iterator[Any]:
+    named = schema.get("properties", {})
+    patterns = [re2_pattern(each) for each in schema.get("patternProperties", ())]
+    for name in list(value) if isinstance(value, dict) else ():
+        if name in named or any(each.search(name) for each in patterns):
+            continue
+        if said is False:
+            refused = _refusal()
+            refused.path.appendleft(name)
+            yield refused
+        else:
+            yield from validator.descend(value[name], said, path=name)
+
+
+def _unique_items(_validator: Any, said: Any, value: Any, _schema: Any) -> Iterator[Any]:
+    if said and isinstance(value, list):
+        different = {json.dumps(each, sort_keys=True) for each in value}
+        if len(different) < len(value):
+            yield _refusal()
+
+
+def _refusal() -> Any:
+    from jsonschema import ValidationError as Refusal
+
+    return Refusal("refused")
+
+
+def _told(error: jsonschema.ValidationError) -> Iterator[InitErrorDetails]:
+    """What one of the library's errors says, as pydantic's."""
+    if error.context:
+        from jsonschema.exceptions import best_match
+
+        nearest = best_match([error])
+        if nearest is not None and nearest is not error:
+            yield from _told(nearest)
+            return
+    loc = tuple(error.absolute_path)
+    value: Any = error.instance
+    said: Any = error.validator_value
+    if error.validator == "required":
+        for name in said:
+            if name not in value:
+                yield InitErrorDetails(type="missing", loc=(*loc, name), input=value)
+        return
+    if error.validator in _KNOWN:
+        kind, key = _KNOWN[error.validator]
+        context = {key: said}
+        if kind in ("too_short", "too_long"):
+            context |= {"field_type": "List", "actual_length": len(value)}
+        yield InitErrorDetails(type=kind, loc=loc, input=value, ctx=context)
+        return
+    yield _other(str(error.validator), said, loc, value)
+
+
+_KNOWN = {
+    "minLength": ("string_too_short", "min_length"),
+    "maxLength": ("string_too_long", "max_length"),
+    "pattern": ("string_pattern_mismatch", "pattern"),
+    "minimum": ("greater_than_equal", "ge"),
+    "maximum": ("less_than_equal", "le"),
+    "exclusiveMinimum": ("greater_than", "gt"),
+    "exclusiveMaximum": ("less_than", "lt"),
+    "multipleOf": ("multiple_of", "multiple_of"),
+    "minItems": ("too_short", "min_length"),
+    "maxItems": ("too_long", "max_length"),
+}
+_TYPES = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+
+
+def _other(keyword: str, said: Any, loc: Loc, value: Any) -> InitErrorDetails:
+    match keyword:
+        case "type":
+            types = [said] if isinstance(said, str) else said
+            wanted = " or ".join(_TYPES.get(each, str(each)) for each in types)
+            return _error(loc, value, "schema_type", f"Input should be {wanted}")
+        case "enum" | "const":
+            options = said if keyword == "enum" else [said]
+            words = ", ".join(json.dumps(each, ensure_ascii=False)[:60] for each in options[:20])
+            return _error(loc, value, "schema_choice", f"Input should be one of: {words}")
+        case "format":
+            return _error(loc, value, "schema_format", f"Input should have the form of {said}")
+        case "additionalProperties" | "propertyNames":
+            return InitErrorDetails(type="extra_forbidden", loc=loc, input=value)
+        case "uniqueItems":
+            return _error(loc, value, "schema_unique", "List should hold each item only once")
+        case "dependentRequired":
+            return _error(loc, value, "schema_dependent", "Something that belongs to it is missing")
+        case _:
+            sentence = "Input should be one of the forms that are allowed here"
+            return _error(loc, value, "schema_form", sentence)
+
+
+def _error(loc: Loc, value: Any, kind: str, sentence: str) -> InitErrorDetails:
+    plain = sentence.replace("{", "(").replace("}", ")")  # braces would name something to fill in
+    return InitErrorDetails(type=PydanticCustomError(kind, plain), loc=loc, input=value)
+
+
+@cache
+def _formats() -> Any:
+    """The formats that are held to; others say something to readers only."""
+    from jsonschema import FormatChecker
+
+    checker = FormatChecker(formats=())
+    for name, check in _FORMATS.items():
+        checker.checks(name, raises=ValueError)(check)
+    return checker
+
+
+def _is_date(value: Any) -> bool:
+    return not isinstance(value, str) or bool(date.fromisoformat(value))
+
+
+def _is_moment(value: Any) -> bool:
+    return not isinstance(value, str) or bool(datetime.fromisoformat(value))
+
+
+def _is_time(value: Any) -> bool:
+    return not isinstance(value, str) or time.fromisoformat(value) is not None
+
+
+def _is_email(value: Any) -> bool:
+    if not isinstance(value, str):
+        return True
+    name, _, domain = value.rpartition("@")
+    return bool(name and domain) and not any(each.isspace() for each in value)
+
+
+def _is_uri(value: Any) -> bool:
+    if not isinstance(value, str):
+        return True
+    found = urlsplit(value)
+    there = bool(found.scheme and (found.netloc or found.path))
+    return there and not any(each.isspace() for each in value)
+
+
+_FORMATS: dict[str, Callable[[Any], bool]] = {
+    "date": _is_date,
+    "date-time": _is_moment,
+    "time": _is_time,
+    "email": _is_email,
+    "uri": _is_uri,
+}

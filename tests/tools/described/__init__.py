@@ -1,0 +1,1 @@
+"""Arguments that a JSON Schema describes."""

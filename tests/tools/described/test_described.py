@@ -1,0 +1,177 @@
+"""Arguments that a JSON Schema describes: what is taken, refused, kept, and shown to the model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from bot.tools import Effect, Tool, ToolContext
+from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.described import SchemaError, arguments_of
+from tests.tools.described.samples import CREATE_ISSUE, SAMPLES
+
+TAKEN = [(name, given) for name, each in SAMPLES.items() for given in each.taken]
+REFUSED = [
+    (name, at, given) for name, each in SAMPLES.items() for at, given in each.refused.items()
+]
+
+
+def tool_of(schema: dict[str, Any], effect: str = "Act") -> Tool[Any]:
+    """A tool that takes what the schema describes, and does nothing."""
+
+    def act(args: Any, context: ToolContext) -> None:
+        return None
+
+    model = arguments_of(schema, "act")
+    return Tool("act", "Act", effect, Effect.WRITE, model, act)
+
+
+def fields(**properties: Any) -> dict[str, Any]:
+    """The schema of an object with these optional properties."""
+    return {"type": "object", "properties": properties}
+
+
+@pytest.mark.parametrize(("name", "given"), TAKEN)
+def test_what_is_given_is_kept(name: str, given: dict[str, Any]) -> None:
+    """What a schema takes comes back as it was given, before and after it was stored."""
+    tool = tool_of(SAMPLES[name].schema)
+    args = load_arguments(tool, json.dumps(given))
+    assert args.model_dump() == given
+    stored = dump_arguments(args)
+    again = load_arguments(tool, stored)
+    assert dump_arguments(again) == stored
+    assert again.model_dump(mode="json") == given
+    assert tool.arguments.model_validate(given).model_dump() == given
+
+
+@pytest.mark.parametrize(("name", "at", "given"), REFUSED)
+def test_what_does_not_fit_is_refused_where_it_stands(
+    name: str, at: str, given: dict[str, Any]
+) -> None:
+    """An error names the value that does not fit."""
+    with pytest.raises(ValidationError) as refused:
+        load_arguments(tool_of(SAMPLES[name].schema), json.dumps(given))
+    [error] = refused.value.errors()
+    assert ".".join(map(str, error["loc"])) == at
+
+
+def test_numbers_stay_what_they_are() -> None:
+    """Whole numbers and others, small and large, are the same number after a way through the
+    record; one that would not be is refused.
+    """
+    tool = tool_of(fields(n={"type": "number"}, i={"type": "integer"}, any={}))
+    for value in (0, 5, 2.5, 1e20, 1e21, 1e-7, -3, 2**60):
+        stored = dump_arguments(load_arguments(tool, json.dumps({"n": value, "any": [value]})))
+        again = load_arguments(tool, stored)
+        assert again.model_dump() == {"n": value, "any": [value]}
+        assert dump_arguments(again) == stored
+    stored = dump_arguments(load_arguments(tool, json.dumps({"i": 2**70 + 1})))
+    assert load_arguments(tool, stored).model_dump() == {"i": 2**70 + 1}
+    for wrong in ({"n": 2**53 + 1}, {"any": 2**53 + 1}, {"n": True}, {"i": True}):
+        with pytest.raises(ValidationError):
+            load_arguments(tool, json.dumps(wrong))
+    with pytest.raises(ValidationError):
+        load_arguments(tool, '{"n": 1e400}')
+
+
+def test_null_stands_for_not_given_where_it_is_none_of_the_values() -> None:
+    """A model that writes null for what it leaves out sends nothing; a null that counts is kept."""
+    tool = tool_of(CREATE_ISSUE.schema)
+    given = {"repo": "a/b", "title": "x", "priority": None, "body": None, "due date": None}
+    args = load_arguments(tool, json.dumps(given))
+    assert args.model_dump() == {"repo": "a/b", "title": "x", "body": None}
+    with pytest.raises(ValidationError):
+        load_arguments(tool, json.dumps({"repo": "a/b", "title": None}))
+
+
+def test_the_model_is_given_the_schema() -> None:
+    """The model of the agent reads the schema's own words, in a form that providers take."""
+    schema = {**CREATE_ISSUE.schema, "anyOf": [{"required": ["repo"]}]}
+    shown = tool_of(schema).schema()
+    assert shown["type"] == "object"
+    assert "anyOf" not in shown
+    assert shown["additionalProperties"] is False
+    assert shown["properties"]["priority"] == {"enum": ["low", "high"]}
+    assert shown["properties"]["labels"]["items"] == {"$ref": "#/$defs/Label"}
+    assert "due date" in shown["properties"]
+    assert shown["$defs"]["Label"]["enum"] == ["bug", "feature"]
+    assert set(shown["required"]) >= {"repo", "title"}
+    assert tool_of({"type": "object"}).schema().get("additionalProperties") is not False
+
+
+def test_another_schema_is_another_tool() -> None:
+    """The digest of a call changes with its schema, also with what no field can say."""
+    digests = {
+        tool_of(each).schema_digest()
+        for each in (
+            fields(a={"type": "string"}),
+            fields(a={"type": "string", "maxLength": 5}),
+            {**fields(a={"type": "string"}), "minProperties": 1},
+        )
+    }
+    assert len(digests) == 3
+    assert arguments_of(fields(), "act") is arguments_of(fields(), "act")
+
+
+def test_the_effect_is_told_by_fields() -> None:
+    """A sentence is filled in by the names of the fields."""
+    tool = tool_of(CREATE_ISSUE.schema, "Open {title} in {repo}")
+    args = load_arguments(tool, json.dumps({"repo": "a/b", "title": "x"}))
+    assert tool.effect_sentence(args) == "Open x in a/b"
+
+
+def test_no_error_repeats_a_value() -> None:
+    """Sentences name what is expected and not what was given, which may be a secret."""
+    schema = fields(a={"enum": ["x"]}, b={"not": {"const": "s3cret"}}, c={"format": "email"})
+    given = {"a": "s3cret", "b": "s3cret", "c": "s3cret"}
+    with pytest.raises(ValidationError) as refused:
+        load_arguments(tool_of(schema), json.dumps(given))
+    told = [each["msg"] for each in refused.value.errors(include_input=False)]
+    assert told
+    assert not [each for each in told if "s3cret" in each]
+
+
+REFUSED_SCHEMAS: dict[str, dict[str, Any]] = {
+    "another document": fields(a={"$ref": "https://schemas.example/a.json"}),
+    "which is not in it": fields(a={"$ref": "#/$defs/None"}),
+    "leads to itself": {**fields(a={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/A"}}},
+    "bounded time": fields(a={"type": "string", "pattern": "(?=(a+)+b)"}),
+    "not valid at": fields(a={"type": "text"}),
+    "not that of an object": {"type": "array"},
+    "characters": fields(a={"description": "x" * 100_000}),
+    "is not JSON": {"type": {1, 2}},
+    "endless time": {**fields(a={}), "unevaluatedProperties": False},
+}
+
+
+@pytest.mark.parametrize("why", REFUSED_SCHEMAS)
+def test_a_schema_that_cannot_be_used_is_refused(why: str) -> None:
+    """A schema that is wrong, reaches outside or cannot be checked in time is refused in words."""
+    with pytest.raises(SchemaError, match=why):
+        arguments_of(REFUSED_SCHEMAS[why], "act")
+
+
+def test_a_schema_that_grows_when_it_is_followed_is_refused() -> None:
+    """References that double at each step, and nesting without end, cost no time."""
+    doubling = {
+        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]}
+        for n in range(40)
+    }
+    ends = {"d40": {"type": "string", "const": "x"}}
+    schema = {**fields(a={"$ref": "#/$defs/d0"}), "$defs": {**doubling, **ends}}
+    with pytest.raises(SchemaError, match="endless time"):
+        arguments_of(schema, "act")
+    both = json.loads(json.dumps(schema).replace("anyOf", "allOf"))
+    with pytest.raises(SchemaError, match="too many others"):
+        arguments_of(both, "act")
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(30):
+        deep = {"type": "array", "items": deep}
+    with pytest.raises(SchemaError, match="levels deep"):
+        arguments_of(fields(a=deep), "act")
+    around = {"$defs": {"A": {"type": "array", "items": {"$ref": "#/$defs/A"}}}}
+    tool = tool_of({**fields(a={"$ref": "#/$defs/A"}), **around})
+    assert load_arguments(tool, '{"a": [[[[[[]]]]]]}').model_dump() == {"a": [[[[[[]]]]]]}
