@@ -216,9 +216,10 @@ def test_what_is_remembered_is_told(booth: Booth) -> None:
     rejected = booth.world.asked(gate)
     booth.vote(rejected, V.REJECT, ANA, "no", remember=0)
     assert booth.grants(rejected) == []
-    plain = booth.world.asked(gate)
+    plain = booth.world.asked(gate, C.PENDING, C.PENDING)
     booth.vote(plain, V.APPROVE, ANA)
-    assert (booth.grants(plain), booth.said()) == ([], "")
+    line = notices.decision_line(V.APPROVE, ANA, [FIRST])
+    assert (booth.grants(plain), booth.said()) == ([], line)
 
 
 def test_what_is_remembered_by_itself(booth: Booth) -> None:

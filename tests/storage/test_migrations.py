@@ -17,6 +17,7 @@ from bot.agent import outputs
 from storage import audit, decisions, resolutions, runs
 from storage.append_only import APPEND_ONLY
 from storage.contacts import Contact
+from storage.copies import Copied
 from storage.delegations import Delegation
 from storage.grants import Grant
 from storage.keys import ClientKey
@@ -94,7 +95,7 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         # tables beside their queries
-        beside = (ClientKey, Contact, Delegation, Grant, Replica, Lane, Pause)
+        beside = (ClientKey, Contact, Copied, Delegation, Grant, Replica, Lane, Pause)
         apart = {each.__tablename__ for each in beside}
         assert apart <= set(SQLModel.metadata.tables)
         assert compare_metadata(context, SQLModel.metadata) == []

@@ -24,10 +24,13 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", required=True, help="what is to notice")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for one change")
+    parser.add_argument("--lines", type=int, nargs="*", help="only changes on these lines")
     parser.add_argument("--most", type=int, help="so many of them, by chance")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     found = [change for each in given.modules for change in changes(ROOT / each, ROOT)]
+    if given.lines:
+        found = [change for change in found if change.line in given.lines]
     Random(given.seed).shuffle(found)
     until = time.monotonic() + 60 * given.minutes
     session = Session(ROOT, found[: given.most], until, given.seconds)

@@ -109,6 +109,7 @@ class Session:
         tests = list(self._tests_of(change))
         told = Tried(change.path, change.line, change.what, UNTESTED)
         if not tests:
+            told.end = UNTESTED if _begins(change) else NO_MUTANT  # a field of a class
             return told
         reading, writing = os.pipe()
         child = os.fork()
