@@ -12,27 +12,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import openai
 import tenacity
 
+from bot.agent.dialect import Gathered, Inquiry
+from bot.agent.responses import RESPONSES
 from bot.agent.troubles import TRANSIENT, CutStreamError, kind_of, may_pass, sentence_of
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink
 from bot.watch.passages import Lookout, Work
 
 log = logging.getLogger("countersign.planner")
-
-
-@dataclass(slots=True)
-class _Turn:
-    text: list[str] = field(default_factory=list)
-    items: list[dict[str, Any]] = field(default_factory=list)
-    tokens: int = 0  # in and out
-    written: int = 0  # out alone
-    complete: bool = False
-    cut: str = ""  # why it is complete and not whole
 
 
 class Planner:
@@ -112,60 +103,42 @@ class Planner:
         tools: Sequence[dict[str, Any]],
         instructions: str,
         sink: Sink,
-    ) -> _Turn:
-        request = request_of(self._model, self._effort, transcript, tools, instructions)
-        turn = _Turn()
+    ) -> Gathered:
+        asked = Inquiry(self._model, self._effort, list(transcript), list(tools), instructions)
+        reading = RESPONSES.reading(sink)
         with self._watch.over(Work.MODEL) as passage:
             try:
-                with self._post(request) as stream:
+                with self._post(asked) as stream:
                     while (event := _next(stream)) is not _END:
                         if isinstance(event, dict):
-                            _take(turn, event, sink)
-                if not turn.complete:
+                            reading.take(event)
+                if not reading.gathered().complete:
                     raise CutStreamError("the model's answer broke off")
             except (openai.OpenAIError, CutStreamError, PlannerError) as error:
                 passage.end = kind_of(error)
                 raise
             finally:
-                passage.amounts |= {"in": turn.tokens - turn.written, "out": turn.written}
-        return turn
+                gathered = reading.gathered()
+                passage.amounts |= {
+                    "in": gathered.tokens - gathered.written,
+                    "out": gathered.written,
+                }
+        return gathered
 
-    def _post(self, request: dict[str, Any]) -> openai.Stream[object]:
-        """Open the stream of a response, whose events come as the plain JSON they are.
+    def _post(self, asked: Inquiry) -> openai.Stream[object]:
+        """Open the stream of an answer, whose events come as the plain JSON they are.
 
         `responses.create` posts the same with the same options, but transforms each item on its
         way out and builds a typed object of each event, of which a turn needs next to nothing.
         """
         return self._client.post(
-            "/responses",
-            body={**request, "stream": True},
+            RESPONSES.path,
+            body={**RESPONSES.request_of(asked), **RESPONSES.streamed},
             options={"security": {"bearer_auth": True}},
             cast_to=object,
             stream=True,
             stream_cls=openai.Stream[object],
         )
-
-
-def request_of(
-    model: str,
-    effort: str | None,
-    transcript: Sequence[dict[str, Any]],
-    tools: Sequence[dict[str, Any]],
-    instructions: str,
-) -> dict[str, Any]:
-    """The request for one turn."""
-    request: dict[str, Any] = {
-        "model": model,
-        "instructions": instructions,
-        "input": list(transcript),
-        "tools": list(tools),
-        "store": False,
-        "include": ["reasoning.encrypted_content"],
-        "truncation": "auto",
-    }
-    if effort:
-        request["reasoning"] = {"effort": effort}
-    return request
 
 
 _END = object()
@@ -181,37 +154,8 @@ def _next(stream: openai.Stream[object]) -> object:
         raise CutStreamError(f"{type(error).__name__}: {error}") from error
 
 
-def _take(turn: _Turn, event: dict[str, Any], sink: Sink) -> None:
-    """Add to `turn` what an event says; kinds that are not known carry nothing it needs."""
-    match event.get("type"):
-        case "response.output_text.delta" | "response.refusal.delta":
-            turn.text.append(event["delta"])
-            sink.write(event["delta"])
-        case "response.output_item.done":
-            turn.items.append(event["item"])
-        case "response.completed" | "response.incomplete":
-            if details := event["response"].get("incomplete_details"):
-                turn.cut = str(details.get("reason") or "unknown")
-            usage = event["response"].get("usage")
-            turn.tokens = usage["total_tokens"] if usage else 0
-            turn.written = min(turn.tokens, (usage or {}).get("output_tokens") or 0)
-            turn.complete = True
-        case "response.failed":
-            _raise_failed(event["response"].get("error") or {})
-        case "error":
-            raise CutStreamError(event["message"])
-
-
-def _raise_failed(error: dict[str, Any]) -> NoReturn:
-    """Raise CutStreamError for a failure that may pass, else PlannerError."""
-    if error.get("code") in ("server_error", "rate_limit_exceeded"):
-        raise CutStreamError(error["message"])
-    why = error.get("message", "no reason given")
-    raise PlannerError(f"The model refused the request: {why}.")
-
-
-def _result(turn: _Turn) -> Reply | Proposal:
-    text = "".join(turn.text)
+def _result(gathered: Gathered) -> Reply | Proposal:
+    text = "".join(gathered.text)
     calls = [
         Proposed(
             str(item.get("call_id") or ""),
@@ -219,11 +163,11 @@ def _result(turn: _Turn) -> Reply | Proposal:
             str(item.get("arguments") or ""),
             index,
         )
-        for index, item in enumerate(turn.items)
+        for index, item in enumerate(gathered.items)
         if item.get("type") == "function_call"
     ]
     return (
-        Proposal(text, calls, turn.items, turn.tokens)
+        Proposal(text, calls, gathered.items, gathered.tokens)
         if calls
-        else Reply(text, turn.items, turn.tokens, turn.cut)
+        else Reply(text, gathered.items, gathered.tokens, gathered.cut)
     )

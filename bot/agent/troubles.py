@@ -4,9 +4,13 @@ are told.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any, NoReturn
 
 import openai
+
+from bot.agent.turn import PlannerError
 
 MOST_REASON = 300  # characters of what the model's service gives as its reason
 
@@ -57,6 +61,14 @@ def kind_of(error: Exception) -> Trouble:
 def may_pass(error: BaseException) -> bool:
     """A 429 for an empty account never passes by waiting."""
     return getattr(error, "code", None) != "insufficient_quota"
+
+
+def raise_failed(error: Mapping[str, Any]) -> NoReturn:
+    """Raise CutStreamError for a failure told in a stream that may pass, else PlannerError."""
+    if error.get("code") in ("server_error", "rate_limit_exceeded"):
+        raise CutStreamError(error["message"])
+    why = error.get("message", "no reason given")
+    raise PlannerError(f"The model refused the request: {why}.")
 
 
 def reason_of(error: openai.APIStatusError) -> str:

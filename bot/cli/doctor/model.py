@@ -7,8 +7,9 @@ from typing import Any
 
 from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
 
-from bot.agent.planner import request_of
+from bot.agent.dialect import Inquiry
 from bot.agent.prompt import INSTRUCTIONS, request
+from bot.agent.responses import RESPONSES
 from bot.agent.troubles import reason_of
 from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
@@ -67,10 +68,9 @@ def _request(settings: Settings, clock: Clock) -> dict[str, Any]:
         tools = []
     said = [request("U0", "Countersign", "Answer with one word.", clock.now())]
     functions = [function(each) for each in tools]
-    made = request_of(
-        settings.openai_model, settings.reasoning_effort, said, functions, INSTRUCTIONS
-    )
-    return {**made, "max_output_tokens": LEAST}
+    effort = settings.reasoning_effort
+    asked = Inquiry(settings.openai_model, effort, said, functions, INSTRUCTIONS)
+    return {**RESPONSES.request_of(asked), "max_output_tokens": LEAST}
 
 
 def _answered(name: str, answer: dict[str, Any], body: dict[str, Any]) -> Check:

@@ -1,0 +1,64 @@
+"""What a way of talking to a model's server consists of: where it is asked, how a question is
+written, how the answer is read. Plain types, without the model's library.
+
+Whatever the server speaks, a transcript is kept in one form, the items of the Responses API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bot.agent.turn import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """What one turn asks the model, in the form in which it is kept."""
+
+    model: str
+    effort: str | None  # how long it is to think; None: its own default
+    transcript: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    instructions: str
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What has come of an answer."""
+
+    text: list[str] = field(default_factory=list)
+    items: list[dict[str, Any]] = field(default_factory=list)
+    tokens: int = 0  # in and out
+    written: int = 0  # out alone
+    complete: bool = False
+    cut: str = ""  # why it is complete and not whole
+
+
+class Reading(Protocol):
+    """An answer that is being read, event by event."""
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take in what an event says; kinds that are not known carry nothing it needs.
+
+        Raises CutStreamError for a failure that may pass, else PlannerError.
+        """
+        ...
+
+    def gathered(self) -> Gathered:
+        """Return what has come of it so far."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way of talking to a model's server."""
+
+    name: str  # for people
+    path: str  # of its address, after /v1
+    request_of: Callable[
+        [Inquiry], dict[str, Any]
+    ]  # of one turn, without saying that it is streamed
+    reading: Callable[[Sink], Reading]  # of the stream of an answer, whose words go to the sink
+    streamed: dict[str, Any]  # what a request has besides for its answer to be streamed

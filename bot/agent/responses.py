@@ -1,0 +1,71 @@
+"""The Responses API: its requests, and how its answers are read. Items are kept verbatim.
+
+Requests and events are plain JSON on both ways: typed objects would cost more than a turn needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.agent.dialect import Dialect, Gathered, Inquiry
+from bot.agent.troubles import CutStreamError, raise_failed
+from bot.agent.turn import Sink
+
+
+def request_of(asked: Inquiry) -> dict[str, Any]:
+    """The request for one turn; nothing is stored at the provider."""
+    request: dict[str, Any] = {
+        "model": asked.model,
+        "instructions": asked.instructions,
+        "input": asked.transcript,
+        "tools": asked.tools,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "truncation": "auto",
+    }
+    if asked.effort:
+        request["reasoning"] = {"effort": asked.effort}
+    return request
+
+
+class ResponseReading:
+    """The stream of one response."""
+
+    def __init__(self, sink: Sink) -> None:
+        """Words go to `sink` as they come."""
+        self._sink = sink
+        self._gathered = Gathered()
+
+    def gathered(self) -> Gathered:
+        """Return what has come of it so far."""
+        return self._gathered
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take in what an event says."""
+        gathered = self._gathered
+        match event.get("type"):
+            case "response.output_text.delta" | "response.refusal.delta":
+                gathered.text.append(event["delta"])
+                self._sink.write(event["delta"])
+            case "response.output_item.done":
+                gathered.items.append(event["item"])
+            case "response.completed" | "response.incomplete":
+                if details := event["response"].get("incomplete_details"):
+                    gathered.cut = str(details.get("reason") or "unknown")
+                usage = event["response"].get("usage")
+                gathered.tokens = usage["total_tokens"] if usage else 0
+                gathered.written = min(gathered.tokens, (usage or {}).get("output_tokens") or 0)
+                gathered.complete = True
+            case "response.failed":
+                raise_failed(event["response"].get("error") or {})
+            case "error":
+                raise CutStreamError(event["message"])
+
+
+RESPONSES = Dialect(
+    name="the Responses API",
+    path="/responses",
+    request_of=request_of,
+    reading=ResponseReading,
+    streamed={"stream": True},
+)
