@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
@@ -24,16 +24,15 @@ from bot.config.environment import DotenvError, misspelt, oddities, split, varia
 from bot.config.keeping import Keeping
 from bot.config.limits import Limits
 from bot.config.mistakes import SettingsError
+from bot.config.model import SECONDS_MIN, Model
 from bot.config.watching import Watching
 from bot.tools.database.config import Database, DatabasesError, read_databases
 from storage.address import is_shared, local_path, server_address
 
-_SECONDS_MIN = 0.05  # below this a loop would spin
-
 CREDENTIALS = ("slack_bot_token", "openai_api_key")  # that a start cannot do without
 
 
-class Settings(Connection, Limits, Keeping, Watching):
+class Settings(Model, Connection, Limits, Keeping, Watching):
     """All settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.
@@ -41,33 +40,10 @@ class Settings(Connection, Limits, Keeping, Watching):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    openai_api_key: SecretStr = Field(
-        MISSING,
-        title="OPENAI_API_KEY",
-        description="The key of the model's API; any word if your server needs none. "
-        "Unset: no model, people ask with forms.",
-    )
     policy_path: Path = Field(
         title="COUNTERSIGN_POLICY",
         description="The policy file (TOML); "
         "`countersign doctor --init --approver U…` writes a first one.",
-    )
-    openai_base_url: str | None = Field(
-        None,
-        title="OPENAI_BASE_URL",
-        description="Another server that speaks the Responses API, up to /v1.",
-    )
-    openai_model: str = Field(
-        "gpt-5.1",
-        title="OPENAI_MODEL",
-        min_length=1,
-        max_length=200,
-        description="The name of the model that plans.",
-    )
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
-        None,
-        title="COUNTERSIGN_REASONING_EFFORT",
-        description="How long the model thinks; unset: its own default.",
     )
     database_url: str = Field(
         "sqlite:///countersign.db",
@@ -101,38 +77,17 @@ class Settings(Connection, Limits, Keeping, Watching):
         le=256,
         description="How many runs are worked on at once.",
     )
-    model_timeout: float = Field(
-        120.0,
-        title="COUNTERSIGN_MODEL_TIMEOUT",
-        ge=_SECONDS_MIN,
-        le=3600,
-        description="Seconds without a sign of the model before a request is given up.",
-    )
-    model_retries: int = Field(
-        4,
-        title="COUNTERSIGN_MODEL_RETRIES",
-        ge=0,
-        le=20,
-        description="How often a failed request is repeated.",
-    )
-    model_backoff: float = Field(
-        1.0,
-        title="COUNTERSIGN_MODEL_BACKOFF",
-        ge=0,
-        le=60,
-        description="Seconds before the first repetition; doubled each time.",
-    )
     lease: float = Field(
         60.0,
         title="COUNTERSIGN_LEASE",
-        ge=_SECONDS_MIN,
+        ge=SECONDS_MIN,
         le=3600,
         description="Seconds a worker holds a run without a sign of life.",
     )
     tick: float = Field(
         30.0,
         title="COUNTERSIGN_TICK",
-        ge=_SECONDS_MIN,
+        ge=SECONDS_MIN,
         le=30,
         description="Seconds between two looks at the clock when nothing happens.",
     )
@@ -203,11 +158,6 @@ class Settings(Connection, Limits, Keeping, Watching):
         return settings
 
     @property
-    def has_model(self) -> bool:
-        """Whether there is a model to read what people write."""
-        return bool(self.openai_api_key.get_secret_value())
-
-    @property
     def database_path(self) -> Path:
         """The SQLite file of `database_url`; with a server, what its sockets are named after."""
         return local_path(self.database_url)
@@ -216,13 +166,6 @@ class Settings(Connection, Limits, Keeping, Watching):
     def is_shared(self) -> bool:
         """Whether the record is on a server, where several processes may write it."""
         return is_shared(self.database_url)
-
-    @field_validator("openai_api_key")
-    @classmethod
-    def _api_key(cls, value: SecretStr) -> SecretStr:
-        if value is not MISSING and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
-            raise ValueError("it is empty, or holds characters that no key has")
-        return value
 
     @field_validator("key")
     @classmethod
