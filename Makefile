@@ -4,10 +4,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # the first of these that is 3.11 or newer
 PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 BIN := .venv/bin
-# stories that make test-long tells over signed HTTP and with the record on PostgreSQL, too; all of them are by
-# make test-http and make test-postgres
+# stories that make test-long tells over signed HTTP, with the record on PostgreSQL and with a model asked by Chat
+# Completions, too; all of them are by make test-http, make test-postgres and make test-chat
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
-.PHONY: demo test tests test-long test-cluster test-http test-postgres test-random proof run lint bench pictures clean
+.PHONY: demo test tests test-long test-cluster test-http test-chat test-postgres test-random proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -37,12 +37,16 @@ test-long: .venv/ready  ## what is left out there: the benchmark's own tests, wh
 	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster"
 	STORIES_OVER=http $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(SAMPLED)
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not long" $(SAMPLED)
+	MODEL_OVER=chat $(BIN)/pytest -n 3 --dist loadfile -m "not long" $(SAMPLED)
 
 test-cluster: .venv/ready  ## several processes on one PostgreSQL, and what may happen to them
 	$(BIN)/pytest -o faulthandler_timeout=600 tests/cluster
 
 test-http: .venv/ready  ## all stories where Slack sends signed requests instead of Socket Mode
 	STORIES_OVER=http $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder -m "not socket" tests/stories
+
+test-chat: .venv/ready  ## all stories where the model is asked by Chat Completions instead of the Responses API
+	MODEL_OVER=chat $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder tests/stories
 
 test-postgres: .venv/ready  ## all stories, and what else is not about a file, with the record on PostgreSQL
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not browser" tests/stories tests/storage/test_races.py tests/storage/test_decisions.py tests/storage/test_queues.py tests/storage/test_cancelling.py tests/storage/test_unknown_calls.py tests/approvals tests/runs/test_machine.py

@@ -17,9 +17,19 @@ from typing import Any
 import openai
 import tenacity
 
-from bot.agent.dialect import Gathered, Inquiry
+from bot.agent.dialect import Dialect, Gathered, Inquiry, Reading
 from bot.agent.responses import RESPONSES
-from bot.agent.troubles import TRANSIENT, CutStreamError, kind_of, may_pass, sentence_of
+from bot.agent.troubles import (
+    TRANSIENT,
+    CutStreamError,
+    kind_of,
+    lacks_api,
+    lacks_tools,
+    may_pass,
+    raise_failed,
+    sentence_of,
+    without_tools,
+)
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink
 from bot.watch.passages import Lookout, Work
 
@@ -27,25 +37,28 @@ log = logging.getLogger("countersign.planner")
 
 
 class Planner:
-    """One model behind the Responses API, streamed, nothing stored at the provider."""
+    """One model behind an API of OpenAI's, streamed, nothing stored at the provider."""
 
     def __init__(
         self,
         client: openai.OpenAI,
         *,
         model: str,
+        dialects: Sequence[Dialect] = (RESPONSES,),
         reasoning_effort: str | None = None,
         retries: int = 4,
         backoff: float = 1.0,
         stopping: threading.Event | None = None,
         watch: Lookout | None = None,
     ) -> None:
-        """`retries` more tries after the first.
+        """`dialects`: what the server may speak; the first that it has is kept to.
 
-        `backoff` seconds before the first of them, doubling, with jitter.
+        `retries` more tries after the first, `backoff` seconds before the first of them, doubling,
+        with jitter.
         """
         self._client = client.with_options(max_retries=0)
         self._model = model
+        self._dialects = tuple(dialects)
         self._effort = reasoning_effort
         self._retries = retries
         self._backoff = backoff
@@ -84,7 +97,9 @@ class Planner:
         try:
             return _result(retrying(self._once, transcript, tools, instructions, sink))
         except (openai.OpenAIError, CutStreamError) as error:
-            raise PlannerError(sentence_of(error)) from error
+            lacking = lacks_tools(error)
+            text = without_tools(self._model) if lacking else sentence_of(error)
+            raise PlannerError(text) from error
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -105,35 +120,50 @@ class Planner:
         sink: Sink,
     ) -> Gathered:
         asked = Inquiry(self._model, self._effort, list(transcript), list(tools), instructions)
-        reading = RESPONSES.reading(sink)
+        reading: Reading | None = None
         with self._watch.over(Work.MODEL) as passage:
             try:
-                with self._post(asked) as stream:
+                dialect, opened = self._open(asked)
+                reading = dialect.reading(sink)
+                with opened as stream:
                     while (event := _next(stream)) is not _END:
                         if isinstance(event, dict):
                             reading.take(event)
-                if not reading.gathered().complete:
+                gathered = reading.gathered()
+                if not gathered.complete:
                     raise CutStreamError("the model's answer broke off")
             except (openai.OpenAIError, CutStreamError, PlannerError) as error:
                 passage.end = kind_of(error)
                 raise
             finally:
-                gathered = reading.gathered()
-                passage.amounts |= {
-                    "in": gathered.tokens - gathered.written,
-                    "out": gathered.written,
-                }
+                had = reading.gathered() if reading else Gathered()
+                passage.amounts |= {"in": had.tokens - had.written, "out": had.written}
         return gathered
 
-    def _post(self, asked: Inquiry) -> openai.Stream[object]:
+    def _open(self, asked: Inquiry) -> tuple[Dialect, openai.Stream[object]]:
+        """Open the stream of an answer in the first dialect that the server has, and keep to it."""
+        dialects = self._dialects
+        for dialect in dialects:
+            try:
+                stream = self._post(dialect, asked)
+            except openai.APIStatusError as error:
+                if not lacks_api(error) or dialect is dialects[-1]:
+                    raise
+                log.info("the model's server has no %s: %s", dialect.path, error)
+            else:
+                self._dialects = (dialect,)
+                return dialect, stream
+        raise ValueError("a planner needs a dialect")
+
+    def _post(self, dialect: Dialect, asked: Inquiry) -> openai.Stream[object]:
         """Open the stream of an answer, whose events come as the plain JSON they are.
 
-        `responses.create` posts the same with the same options, but transforms each item on its
-        way out and builds a typed object of each event, of which a turn needs next to nothing.
+        The library's own methods post the same with the same options, but transform each item on
+        its way out and build a typed object of each event, of which a turn needs next to nothing.
         """
         return self._client.post(
-            RESPONSES.path,
-            body={**RESPONSES.request_of(asked), **RESPONSES.streamed},
+            dialect.path,
+            body={**dialect.request_of(asked), **dialect.streamed},
             options={"security": {"bearer_auth": True}},
             cast_to=object,
             stream=True,
@@ -145,9 +175,16 @@ _END = object()
 
 
 def _next(stream: openai.Stream[object]) -> object:
-    """The next event, or _END; whatever breaks on the way is a cut stream."""
+    """The next event, or _END; whatever breaks on the way is a cut stream.
+
+    A failure that the stream tells is CutStreamError where it may pass, else PlannerError.
+    """
     try:
         return next(stream, _END)
+    except openai.APIError as error:
+        if type(error) is openai.APIError:  # told in the stream, not by a status
+            raise_failed(error.body if isinstance(error.body, dict) else {"message": str(error)})
+        raise
     except openai.OpenAIError:
         raise
     except Exception as error:

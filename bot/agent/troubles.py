@@ -4,15 +4,33 @@ are told.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any, NoReturn
 
 import openai
 
 from bot.agent.turn import PlannerError
 
+SERVER_ERROR = 500  # the least status of an error that is the server's own
 MOST_REASON = 300  # characters of what the model's service gives as its reason
+NO_SUCH_API = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
+TOO_LARGE = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+# how servers say that a model, or they themselves, can do nothing with tools
+_NO_TOOLS = re.compile(
+    r"\b(?:tools?|functions?)\b\W*(?:us(?:e|age)|call(?:s|ing)|choice|param)?\W*(?:is|are)? ?"
+    r"(?:not (?:supported|available)|unsupported|requires? --)"
+    r"|(?:not|n't) support(?:ed)? (?:\w+ )?(?:tools?|functions?)\b"
+    r"|that support tool use",
+    re.IGNORECASE,
+)
+# how servers say that a request does not fit into the model's context
+_TOO_LONG = re.compile(
+    r"(?:maximum|available|model'?s) context|context (?:length|window|size)|prompt is too long",
+    re.IGNORECASE,
+)
 
 
 class CutStreamError(Exception):
@@ -59,15 +77,37 @@ def kind_of(error: Exception) -> Trouble:
 
 
 def may_pass(error: BaseException) -> bool:
-    """A 429 for an empty account never passes by waiting."""
-    return getattr(error, "code", None) != "insufficient_quota"
+    """A 429 for an empty account never passes by waiting, and no model learns to call tools."""
+    return getattr(error, "code", None) != "insufficient_quota" and not lacks_tools(error)
+
+
+def lacks_api(error: BaseException) -> bool:
+    """Whether the server says that it has no such API, rather than no such model."""
+    if not isinstance(error, openai.APIStatusError) or lacks_tools(error):
+        return False
+    return error.status_code in NO_SUCH_API and error.code != "model_not_found"
+
+
+def lacks_tools(error: BaseException) -> bool:
+    """Whether the server says that the model cannot call tools."""
+    if not isinstance(error, openai.APIStatusError):
+        return False
+    about = re.split(r"[.\[]", str(error.param or ""))[0] in ("tools", "tool_choice")
+    refused = error.code in ("unsupported_parameter", "unsupported_value")
+    return (about and refused) or bool(_NO_TOOLS.search(reason_of(error) or str(error)))
+
+
+def without_tools(model: str) -> str:
+    """What people are told of a model that cannot call tools."""
+    return f"The model {model} cannot call tools, and without them there is nothing it could do."
 
 
 def raise_failed(error: Mapping[str, Any]) -> NoReturn:
     """Raise CutStreamError for a failure told in a stream that may pass, else PlannerError."""
-    if error.get("code") in ("server_error", "rate_limit_exceeded"):
-        raise CutStreamError(error["message"])
-    why = error.get("message", "no reason given")
+    code, why = error.get("code"), error.get("message", "no reason given")
+    busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
+    if busy or code in ("server_error", "rate_limit_exceeded"):
+        raise CutStreamError(why)
     raise PlannerError(f"The model refused the request: {why}.")
 
 
@@ -77,8 +117,19 @@ def reason_of(error: openai.APIStatusError) -> str:
     return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
 
 
+def is_too_long(error: BaseException) -> bool:
+    """Whether the server says that the model cannot read as much at once."""
+    if getattr(error, "code", None) == "context_length_exceeded":
+        return True
+    if not isinstance(error, openai.APIStatusError) or error.status_code not in TOO_LARGE:
+        return False
+    return bool(_TOO_LONG.search(reason_of(error)))
+
+
 def sentence_of(error: Exception) -> str:
     """What people are told of it."""
+    if is_too_long(error):
+        return "This thread has become longer than the model can read. Ask anew in a new one."
     if getattr(error, "code", None) == "insufficient_quota":
         return "The model's account has no credit left."
     match error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
@@ -10,6 +11,14 @@ from pydantic import BaseModel, Field, SecretStr, field_validator
 from bot.config.connection import MISSING
 
 SECONDS_MIN = 0.05  # below this a loop would spin
+
+
+class ModelApi(StrEnum):
+    """What the model's server speaks."""
+
+    RESPONSES = "responses"  # OpenAI's Responses API
+    CHAT = "chat"  # Chat Completions, which most other servers speak
+    AUTO = "auto"  # the first of them that it has
 
 
 class Model(BaseModel):
@@ -24,7 +33,13 @@ class Model(BaseModel):
     openai_base_url: str | None = Field(
         None,
         title="OPENAI_BASE_URL",
-        description="Another server that speaks the Responses API, up to /v1.",
+        description="Another server that speaks the Responses API or Chat Completions, up to /v1.",
+    )
+    openai_api: ModelApi = Field(
+        ModelApi.AUTO,
+        title="OPENAI_API",
+        description="What that server speaks: responses, chat (Chat Completions), or auto: "
+        "whichever it has.",
     )
     openai_model: str = Field(
         "gpt-5.1",

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bot.agent.late_planner import NoModel
 from bot.agent.turn import ModelTurns
+from bot.config.environment import split
+from bot.config.model import ModelApi
 from bot.config.settings import Settings
 from bot.signals import Signals
+
+if TYPE_CHECKING:
+    from bot.agent.dialect import Dialect
+
+OPENAI = "https://api.openai.com/v1"  # where the model is unless a setting says otherwise
 
 
 def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
@@ -25,9 +34,26 @@ def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
     return Planner(
         client,
         model=settings.openai_model,
+        dialects=dialects(settings),
         reasoning_effort=settings.reasoning_effort,
         retries=settings.model_retries,
         backoff=settings.model_backoff,
         stopping=signals.stopping,
         watch=signals.watch,
     )
+
+
+def dialects(settings: Settings) -> tuple[Dialect, ...]:
+    """Return what the model's server may speak, in the order in which it is tried."""
+    from bot.agent.chat import CHAT, CHAT_AT_OPENAI
+    from bot.agent.responses import RESPONSES
+
+    host = split(settings.openai_base_url or OPENAI).hostname or ""
+    chat = CHAT_AT_OPENAI if host.endswith(split(OPENAI).hostname or "") else CHAT
+    match settings.openai_api:
+        case ModelApi.RESPONSES:
+            return (RESPONSES,)
+        case ModelApi.CHAT:
+            return (chat,)
+        case ModelApi.AUTO:
+            return (RESPONSES, chat)

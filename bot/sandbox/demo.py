@@ -129,6 +129,7 @@ def demo_settings(
         "OPENAI_API_KEY": "offline" if planner else environ.get("OPENAI_API_KEY", ""),
         "OPENAI_BASE_URL": planner.url if planner else environ.get("OPENAI_BASE_URL", ""),
         "OPENAI_MODEL": environ.get("OPENAI_MODEL", ""),
+        "OPENAI_API": environ.get("OPENAI_API", ""),
         "DATABASE_URL": f"sqlite:///{folder / 'countersign.db'}",
         "COUNTERSIGN_POLICY": str(POLICY),
         "COUNTERSIGN_SHOP": str(folder / "shop.db"),

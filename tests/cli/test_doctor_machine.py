@@ -17,7 +17,7 @@ from bot.cli.doctor.model import check_model
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.sandbox.openai.server import Planner
+from bot.sandbox.openai.server import Part, Planner, Turn
 from bot.toolbox import toolbox
 from storage.digest import key_path
 from storage.store import Store
@@ -144,3 +144,34 @@ def test_a_key_file_without_a_key_is_told(environ: dict[str, str], tmp_path: Pat
     told = {each.about: each for each in check_database(Settings.load(environ))}
     assert told["key"].level == "fail"
     assert "32 characters" in told["key"].text
+
+
+def test_the_model_is_looked_at_by_chat(environ: dict[str, str]) -> None:
+    """Without a Responses API it is asked by chat, with the same request, and whether it calls
+    tools where it has to: one that answers in words is told, and one that refuses them fails.
+    """
+    with Planner() as planner:
+        environ["OPENAI_BASE_URL"] = planner.url
+        planner.without = {Part.RESPONSES}
+        found = model(environ)
+        assert (found.level, "by the Chat Completions API" in found.text) == ("ok", True)
+        first, made_to_call = planner.chats
+        assert first["messages"][0] == {"role": "system", "content": INSTRUCTIONS}
+        assert made_to_call["tool_choice"] == "required"
+        planner.script(Turn(text="yes"), Turn(text="I cannot do that."))
+        good, odd = check_model(Settings.load(environ), SystemClock())
+        assert (good.level, odd.level) == ("ok", "warn")
+        assert "answered in words" in odd.text
+        planner.without = {Part.TOOLS}
+        refused = model(environ)
+        assert (refused.level, "cannot call tools" in refused.text) == ("fail", True)
+
+
+def test_an_api_that_is_not_there_is_told(environ: dict[str, str]) -> None:
+    """Where a setting names the one API that the server does not have, the look says so."""
+    with Planner() as planner:
+        environ |= {"OPENAI_BASE_URL": planner.url, "OPENAI_API": "responses"}
+        planner.without = {Part.RESPONSES}
+        refused = model(environ)
+        assert (refused.level, "HTTP 404" in refused.text) == ("fail", True)
+        assert planner.chats == []

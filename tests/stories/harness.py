@@ -1,7 +1,8 @@
 """The whole product over the real wire: a local Slack, a scripted model, the shop, the real bot.
 
 One connection is shared by all stories; each has its own threads. With STORIES_OVER=http in the
-environment Slack sends signed requests instead.
+environment Slack sends signed requests instead; with MODEL_OVER=chat the model is asked by Chat
+Completions.
 `Harness.restart` starts the bot anew on the same rows.
 """
 
@@ -18,6 +19,7 @@ from sqlmodel import col
 from bot.agent import outputs
 from bot.app import App, build
 from bot.config.connection import Transport
+from bot.config.model import ModelApi
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from bot.sandbox.openai.server import Planner
@@ -35,6 +37,7 @@ from tests.stories.over_http import asked_at
 
 POLICY = Path(__file__).with_name("rules.toml")
 OVER = Transport(os.environ.get("STORIES_OVER", Transport.SOCKET))
+ASKED_BY = ModelApi(os.environ.get("MODEL_OVER", ModelApi.AUTO))
 CALLS_IN = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -83,6 +86,7 @@ class Harness:
                 "SLACK_API_URL": self.slack.api_url,
                 "OPENAI_API_KEY": "sk-offline-offline-offline",
                 "OPENAI_BASE_URL": self.planner.url,
+                "OPENAI_API": ASKED_BY,
                 **settings_of(self.folder / "countersign.db"),
                 "COUNTERSIGN_POLICY": str(policy),
                 "COUNTERSIGN_SHOP": str(self.folder / "shop.db"),

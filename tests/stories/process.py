@@ -17,7 +17,7 @@ from bot.sandbox.server import Sandbox
 from storage.models import Call, Run
 from storage.transaction import rows
 from tests.records import settings_of, store_of
-from tests.stories.harness import OVER
+from tests.stories.harness import ASKED_BY, OVER
 from tests.stories.over_http import asked_at, free_port, is_ready
 
 # What forks the bot is a process that has imported it, and has done nothing else.
@@ -74,6 +74,7 @@ class BotProcess:
             "SLACK_API_URL": self.slack.api_url,
             "OPENAI_API_KEY": "sk-offline-offline-offline",
             "OPENAI_BASE_URL": self.planner.url,
+            "OPENAI_API": ASKED_BY,
             **settings_of(self.folder / "countersign.db"),
             "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
             "COUNTERSIGN_TOOLS": "tests.stories.crash_tools",

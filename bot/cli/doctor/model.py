@@ -2,65 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
 
-from bot.agent.dialect import Inquiry
+from bot.agent.chat import CHAT
+from bot.agent.dialect import Dialect, Inquiry
 from bot.agent.prompt import INSTRUCTIONS, request
 from bot.agent.responses import RESPONSES
-from bot.agent.troubles import reason_of
-from bot.cli.doctor.check import Check, fail, ok, warn
+from bot.agent.troubles import lacks_api, lacks_tools, reason_of, without_tools
+from bot.cli.doctor.check import Check, Level, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import Clock
 from bot.config.settings import Settings
+from bot.edges.model import dialects
 from bot.runs.children.roles import function
 from bot.toolbox import ToolsError, toolbox
 
-LEAST = 16  # tokens of an answer; the API takes no smaller limit
+LEAST = 16  # tokens of an answer; the Responses API takes no smaller limit
+READY = {
+    "name": "ready",
+    "description": "Say that you are ready.",
+    "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+}
 
 
 def check_model(settings: Settings, clock: Clock) -> Iterator[Check]:
     """Whether the model's API takes the key and a request of the size that people's requests have.
 
-    A model whose context is too small for the tools fails here, not at the first request.
+    A model whose context is too small for the tools fails here, not at the first request, and so
+    does one that cannot call any.
     """
     if not settings.has_model:
         text = "OPENAI_API_KEY is unset, so there is none: people ask with forms"
         yield warn("model", text, "Set it for an agent that reads what people write")
         return
-    key, name = settings.openai_api_key.get_secret_value(), settings.openai_model
-    body = _request(settings, clock)
+    asked = _asked(settings, clock)
     with OpenAI(
-        api_key=key,
+        api_key=settings.openai_api_key.get_secret_value(),
         base_url=settings.openai_base_url,
         timeout=settings.model_timeout,
         max_retries=0,
     ) as client:
         try:
-            # as plain JSON, since servers differ in what they leave out
-            answer = client.post(
-                "/responses",
-                body=body,
-                options={"security": {"bearer_auth": True}},
-                cast_to=object,
-            )
-        except AuthenticationError:
-            yield fail("model", "the API does not take the key", "Correct OPENAI_API_KEY")
-        except APIStatusError as error:
-            yield _refused(name, f"HTTP {error.status_code}", reason_of(error), body)
-        except APITimeoutError:
-            text = f"{name} gave no answer within {settings.model_timeout:g} s"
-            yield fail("model", text, "Give it more time with COUNTERSIGN_MODEL_TIMEOUT")
+            dialect, answer = _answer(client, dialects(settings), asked)
         except OpenAIError as error:
-            remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
-            yield fail("model", f"the API cannot be reached ({type(error).__name__})", remedy)
+            yield _failed(error, settings, asked)
         else:
-            yield _answered(name, answer if isinstance(answer, dict) else {}, body)
+            found = _answered(dialect, answer, asked)
+            yield found
+            if found.level is Level.OK and dialect.path == CHAT.path:
+                yield from _calls_none(client, asked.model)
 
 
-def _request(settings: Settings, clock: Clock) -> dict[str, Any]:
+def _asked(settings: Settings, clock: Clock) -> Inquiry:
     """What a short message would lead to; with the tools that can be used."""
     try:
         tools = list(toolbox(settings, None, NotLookedUp("the model is tried without Slack")))
@@ -69,24 +65,84 @@ def _request(settings: Settings, clock: Clock) -> dict[str, Any]:
     said = [request("U0", "Countersign", "Answer with one word.", clock.now())]
     functions = [function(each) for each in tools]
     effort = settings.reasoning_effort
-    asked = Inquiry(settings.openai_model, effort, said, functions, INSTRUCTIONS)
-    return {**RESPONSES.request_of(asked), "max_output_tokens": LEAST}
+    return Inquiry(settings.openai_model, effort, said, functions, INSTRUCTIONS)
 
 
-def _answered(name: str, answer: dict[str, Any], body: dict[str, Any]) -> Check:
+def _answer(
+    client: OpenAI, spoken: Sequence[Dialect], asked: Inquiry
+) -> tuple[Dialect, dict[str, Any]]:
+    """The answer, in the first dialect that the server has; raises OpenAIError."""
+    for dialect in spoken:
+        more = {"max_output_tokens": LEAST} if dialect is RESPONSES else {}
+        try:
+            return dialect, _post(client, dialect, {**dialect.request_of(asked), **more})
+        except APIStatusError as error:
+            if not lacks_api(error) or dialect is spoken[-1]:
+                raise
+    raise ValueError("a server speaks something")
+
+
+def _post(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> dict[str, Any]:
+    """The answer as plain JSON, since servers differ in what they leave out."""
+    options: Any = {"security": {"bearer_auth": True}}
+    answer = client.post(dialect.path, body=body, options=options, cast_to=object)
+    return answer if isinstance(answer, dict) else {}
+
+
+def _failed(error: OpenAIError, settings: Settings, asked: Inquiry) -> Check:
+    """What is wrong where there is no answer."""
+    name = asked.model
+    if lacks_tools(error):
+        return fail("model", without_tools(name).rstrip("."), "Name another in OPENAI_MODEL")
+    match error:
+        case AuthenticationError():
+            return fail("model", "the API does not take the key", "Correct OPENAI_API_KEY")
+        case APIStatusError():
+            return _refused(name, f"HTTP {error.status_code}", reason_of(error), asked)
+        case APITimeoutError():
+            text = f"{name} gave no answer within {settings.model_timeout:g} s"
+            return fail("model", text, "Give it more time with COUNTERSIGN_MODEL_TIMEOUT")
+        case _:
+            remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
+            return fail("model", f"the API cannot be reached ({type(error).__name__})", remedy)
+
+
+def _answered(dialect: Dialect, answer: dict[str, Any], asked: Inquiry) -> Check:
     """What the answer says: a failure may come as a success of HTTP."""
-    if answer.get("status") == "failed" or "output" not in answer:
+    by_chat = dialect.path == CHAT.path
+    said, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
+    if answer.get("status") == "failed" or not isinstance(answer.get(said), list):
         why = (answer.get("error") or {}).get("message") or "no response"
-        return _refused(name, "a failure", " ".join(str(why).split()).rstrip("."), body)
-    taken = (answer.get("usage") or {}).get("input_tokens")
-    size = f", to a request of {taken:,} tokens" if isinstance(taken, int) else ""
-    return ok("model", f"{name} answers{size}, {len(body['tools'])} tools included")
+        reason = " ".join(str(why).split()).rstrip(".")
+        return _refused(asked.model, "a failure", reason, asked)
+    taken = (answer.get("usage") or {}).get(size)
+    to = f" to a request of {taken:,} tokens," if isinstance(taken, int) else ""
+    how = f"{asked.model} answers by {dialect.name},{to} {len(asked.tools)} tools included"
+    return ok("model", how)
 
 
-def _refused(name: str, how: str, why: str, body: dict[str, Any]) -> Check:
+def _calls_none(client: OpenAI, name: str) -> Iterator[Check]:
+    """Warn of a model that answers in words where it has to call a tool: servers may say nothing
+    of tools that they leave out.
+    """
+    said = [{"role": "user", "content": f"Call the tool {READY['name']}."}]
+    tools = [{"type": "function", "function": READY}]
+    body = {"model": name, "messages": said, "tools": tools, "tool_choice": "required"}
+    try:
+        answer = _post(client, CHAT, body)
+    except OpenAIError:  # some servers know no such choice
+        return
+    choices = [each for each in answer.get("choices") or () if isinstance(each, dict)]
+    if not any((each.get("message") or {}).get("tool_calls") for each in choices):
+        text = f"{name} had to call a tool, and answered in words"
+        remedy = "See whether its server gives it tools, or name another in OPENAI_MODEL"
+        yield warn("model", text, remedy)
+
+
+def _refused(name: str, how: str, why: str, asked: Inquiry) -> Check:
     text = f"{name} answered {how}{f' ({why})' if why else ''} to a request of the usual size"
     remedy = (
         "See whether the key may use OPENAI_MODEL at OPENAI_BASE_URL, and whether its context"
-        f" has room for the instructions and the schemas of {len(body['tools'])} tools"
+        f" has room for the instructions and the schemas of {len(asked.tools)} tools"
     )
     return fail("model", text, remedy)

@@ -69,6 +69,8 @@ def plan(body: dict[str, Any]) -> Turn:
         turn = _told(talk, tools) if talk.made and not talk.asked else _answer(talk, tools)
     if beside:
         turn = _beside(talk, turn)
+    if body.get("tool_choice") == "required" and tools and not turn.calls:
+        turn = Turn(calls=[(next(iter(tools)), {})])
     if body.get("parallel_tool_calls") is False:
         turn = replace(turn, calls=turn.calls[:1])
     if turn.text and not talk.said and "offline stand-in" not in turn.text:

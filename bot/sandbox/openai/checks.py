@@ -44,7 +44,7 @@ def check(body: Any, *, lenient_ids: bool = False) -> None:
     parsed = parse(Body, body, "")
     _check_model(parsed)
     for index, each in enumerate(parsed.tools or []):
-        _check_tool(each, f"tools[{index}]")
+        check_tool(each, f"tools[{index}]")
     _check_choice(parsed)
     if isinstance(parsed.input, list):
         for index, item in enumerate(parsed.input):
@@ -83,7 +83,8 @@ def _check_model(body: Body) -> None:
             raise Refusal(message, name, "unsupported_parameter")
 
 
-def _check_tool(tool: dict[str, Any], path: str) -> None:
+def check_tool(tool: dict[str, Any], path: str) -> None:
+    """Raise Refusal unless this is a function tool whose schema is one; `path` names its place."""
     parsed = parse(Tool, tool, path)
     schema = parsed.parameters or {"type": "object", "properties": {}}
     if schema.get("type") != "object":

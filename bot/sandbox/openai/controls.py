@@ -9,9 +9,17 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 
 from bot.sandbox.openai.wire import Turn
+
+
+class Part(StrEnum):
+    """What a server may lack that speaks as OpenAI's does."""
+
+    RESPONSES = "responses"  # the Responses API
+    TOOLS = "tools"  # a model that can call them
 
 
 class Hold:
@@ -47,14 +55,17 @@ class Hold:
 class Controls:
     """The controls; each may be called from any thread, before and after the start of the server.
 
-    `requests` holds every body that came as JSON, oldest first; `refused` the message of every
-    refusal. `chunk_delay` is the pause after each delta in seconds; `lenient_ids` accepts call ids
-    used twice.
+    `requests` holds every body that came as JSON, oldest first, one of Chat Completions as the
+    Responses API would have it; `chats` those as they came; `refused` the message of every refusal.
+    `chunk_delay` is the pause after each delta in seconds; `lenient_ids` accepts call ids used
+    twice; `without` names what the server is to lack.
     """
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.chats: list[dict[str, Any]] = []
         self.refused: list[str] = []
+        self.without: set[Part] = set()
         self.chunk_delay = 0.0
         self.lenient_ids = False
         self._lock = threading.Lock()

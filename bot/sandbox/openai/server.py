@@ -1,4 +1,5 @@
-"""The stand-in for the model: a server that speaks OpenAI's Responses API, for demo and tests.
+"""The stand-in for the model: a server that speaks OpenAI's Responses API and Chat Completions, for
+demo and tests.
 
 It listens on 127.0.0.1 only, keeps nothing between requests, and is no language model: what it says
 comes from scripted turns or from `brain`. It knows nothing of Slack or of the bot.
@@ -10,18 +11,21 @@ import asyncio
 import json
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Self
 
 from aiohttp import web
 
 from bot.sandbox.openai.brain import plan
-from bot.sandbox.openai.checks import MODEL, REASONING_MODEL, check
-from bot.sandbox.openai.controls import Controls, Hold
+from bot.sandbox.openai.chat_checks import as_responses, check_chat
+from bot.sandbox.openai.checks import MODEL, check
+from bot.sandbox.openai.controls import Controls, Hold, Part
+from bot.sandbox.openai.exchange import Event, Exchange
 from bot.sandbox.openai.schema import Refusal
-from bot.sandbox.openai.wire import Turn, blank_response, events, final_response, output_items
+from bot.sandbox.openai.wire import Turn
 
-__all__ = ["Hold", "Planner", "Turn"]
+__all__ = ["Hold", "Part", "Planner", "Turn"]
 
 FAULTS = {
     429: (
@@ -112,6 +116,7 @@ class Planner(Controls):
         self._loop, self._quit = asyncio.get_running_loop(), asyncio.Event()
         app = web.Application(middlewares=[self._guard], client_max_size=32 * 2**20)
         app.router.add_post("/v1/responses", self._responses)
+        app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{id}", self._model)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
@@ -153,14 +158,34 @@ class Planner(Controls):
         return _answer(_model(name))
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
+        if Part.RESPONSES in self.without:
+            raise Refusal("Invalid URL (POST /v1/responses)", status=404)
+        body = await _read(request)
+        return await self._turn(request, Exchange(body, lambda: self._check(body)))
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        body = await _read(request)
+        self.chats.append(body)
         try:
-            body = json.loads(await request.read())
-        except ValueError:
-            raise Refusal("We could not parse the JSON body of your request.") from None
-        fault, hold, era = self._take_request(body)
+            check_chat(body)
+        except Refusal as refusal:
+            return await self._turn(request, Exchange(body, partial(_refuse, refusal), body))
+        exchange = Exchange(as_responses(body), lambda: self._check_tools(body), body)
+        return await self._turn(request, exchange)
+
+    def _check(self, body: Any) -> None:
+        check(body, lenient_ids=self.lenient_ids)
+        self._check_tools(body)
+
+    def _check_tools(self, body: dict[str, Any]) -> None:
+        if Part.TOOLS in self.without and body.get("tools"):
+            raise Refusal(f"{body['model']} does not support tools")
+
+    async def _turn(self, request: web.Request, exchange: Exchange) -> web.StreamResponse:
+        fault, hold, era = self._take_request(exchange.body)
         if fault:
             return _fault(*fault)
-        check(body, lenient_ids=self.lenient_ids)
+        exchange.check()
         if hold and hold.after_events == 0:
             await hold.wait()
             if request.transport is None or request.transport.is_closing():
@@ -168,27 +193,20 @@ class Planner(Controls):
         scripted, cut = self._take_turn(era)
         sent = False
         try:
-            response = await self._answer(request, body, scripted or self._mind(body), cut, hold)
+            turn = scripted or self._mind(exchange.body)
+            if exchange.body.get("stream"):
+                response = await self._stream(request, exchange.events(turn), cut, hold)
+            else:
+                response = _hang_up(request) if cut is not None else _answer(*exchange.whole(turn))
             sent = cut is None
         finally:
             if scripted and not sent:
                 self._give_back(scripted, era)
         return response
 
-    async def _answer(
-        self,
-        request: web.Request,
-        body: dict[str, Any],
-        turn: Turn,
-        cut: int | None,
-        hold: Hold | None,
+    async def _stream(
+        self, request: web.Request, sent: Iterator[Event], cut: int | None, hold: Hold | None
     ) -> web.StreamResponse:
-        wanted = "reasoning.encrypted_content" in (body.get("include") or [])
-        items = output_items(turn, reasoning=wanted and bool(REASONING_MODEL.match(body["model"])))
-        blank = blank_response(body)
-        final = final_response(blank, turn, items, body)
-        if not body.get("stream"):
-            return _hang_up(request) if cut is not None else _answer(final)
         headers = {
             "Content-Type": "text/event-stream; charset=utf-8",
             "Cache-Control": "no-store",
@@ -196,18 +214,30 @@ class Planner(Controls):
         }
         stream = web.StreamResponse(headers=headers)
         await stream.prepare(request)
-        for number, event in enumerate(events(turn, items, blank, final)):
-            if number == cut:
+        for event in sent:
+            if cut is not None and event.number >= cut:
                 return _hang_up(request, stream)
-            if hold and number == hold.after_events:
+            if hold and event.number >= hold.after_events:
                 await hold.wait()
-            await stream.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
-            if self.chunk_delay and event["type"].endswith(".delta"):
+                hold = None
+            await stream.write(event.data)
+            if self.chunk_delay and event.is_delta:
                 await asyncio.sleep(self.chunk_delay)
         if cut is not None:
             return _hang_up(request, stream)
         await stream.write_eof()
         return stream
+
+
+def _refuse(refusal: Refusal) -> None:
+    raise refusal
+
+
+async def _read(request: web.Request) -> Any:
+    try:
+        return json.loads(await request.read())
+    except ValueError:
+        raise Refusal("We could not parse the JSON body of your request.") from None
 
 
 def _hang_up(

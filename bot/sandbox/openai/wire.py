@@ -151,9 +151,9 @@ def blank_response(body: Mapping[str, Any]) -> Item:
 
 def final_response(blank: Item, turn: Turn, items: list[Item], body: Mapping[str, Any]) -> Item:
     """The Response object at its end, with its usage in (roughly counted) tokens."""
-    asked = _tokens([body.get("instructions"), body.get("input"), body.get("tools")])
+    asked = tokens([body.get("instructions"), body.get("input"), body.get("tools")])
     thought = 64 if any(each["type"] == "reasoning" for each in items) else 0
-    said = sum(_tokens(each) for each in items) + thought
+    said = sum(map(tokens, items)) + thought
     usage = {
         "input_tokens": asked,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -236,5 +236,6 @@ def pieces(text: str) -> list[str]:
     return re.findall(r"\s*\S{1,12}|\s+", text)
 
 
-def _tokens(value: Any) -> int:
+def tokens(value: Any) -> int:
+    """How many tokens that is, roughly."""
     return 1 + len(json.dumps(value)) // 4

@@ -162,7 +162,7 @@ def test_a_key_is_needed(planner: Planner) -> None:
 def test_an_unknown_path_is_not_found(client: OpenAI) -> None:
     """Other endpoints do not exist, and say so in OpenAI's error body."""
     with pytest.raises(openai.NotFoundError, match="Invalid URL"):
-        client.chat.completions.create(model="gpt-5", messages=[{"role": "user", "content": "x"}])
+        client.embeddings.create(model="gpt-5", input="x")
 
 
 def test_a_refusal_uses_up_no_script(planner: Planner, client: OpenAI) -> None:

@@ -1,0 +1,168 @@
+"""Chat Completions: a transcript as chat messages. Pure.
+
+A server of that API takes less than it gives out: the outputs of an assistant's calls follow it at
+once, roles take turns, and only the first message is the system's. What is kept of a transcript
+stays as it is; a model's sealed thoughts and items of other kinds have no place in a chat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from bot.agent.chat_stream import ChatReading
+from bot.agent.dialect import Dialect, Inquiry
+
+# the first line of what Countersign itself says between two turns: a chat has no role for it
+OURS = "(From Countersign itself, not from a person:)"
+GAP = "\n\n"
+LONGEST_ID, LONGEST_NAME = 40, 64  # characters
+
+
+def request_of(asked: Inquiry, *, at_openai: bool = False) -> dict[str, Any]:
+    """The request for one turn.
+
+    `at_openai`: it goes to OpenAI's own server, which is told to store nothing; others know no such
+    parameter, and some refuse what they do not know.
+    """
+    request: dict[str, Any] = {
+        "model": asked.model,
+        "messages": messages(asked.instructions, asked.transcript),
+    }
+    if asked.tools:
+        request["tools"] = [_tool(each) for each in asked.tools]
+    if asked.effort:
+        request["reasoning_effort"] = asked.effort
+    if at_openai:
+        request["store"] = False
+    return request
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: tool[key] for key in ("name", "description", "parameters") if key in tool}
+    return {"type": "function", "function": kept}
+
+
+def messages(instructions: str, transcript: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a transcript, in which each call has an output, as the messages of a chat.
+
+    All of it keeps its order, but for an output that came late: it stands behind its call.
+    """
+    items = list(transcript)
+    outputs = {
+        str(each["call_id"]): _text(each.get("output"))
+        for each in items
+        if each.get("type") == "function_call_output"
+    }
+    chat = _Chat(instructions, outputs)
+    for item in items:
+        match item.get("type", "message"):
+            case "message":
+                _say(chat, item)
+            case "function_call":
+                chat.call(item)
+            case "function_call_output":
+                chat.answer()
+    chat.answer()
+    return chat.messages
+
+
+def _say(chat: _Chat, item: Mapping[str, Any]) -> None:
+    role, text = str(item.get("role")), _text(item.get("content"))
+    if role in ("assistant", "user"):
+        chat.say(role, text)
+    else:  # a developer's: some models take such words at the beginning alone
+        chat.say("user", f"{OURS}\n{text}")
+
+
+class _Chat:
+    """The messages, one after the other."""
+
+    def __init__(self, instructions: str, outputs: Mapping[str, str]) -> None:
+        """`outputs`: what became of each call, by its id."""
+        self.messages: list[dict[str, Any]] = []
+        self._outputs = outputs
+        self._called: list[str] = []  # by the last message, and not answered yet
+        if instructions:
+            self.messages.append({"role": "system", "content": instructions})
+
+    def say(self, role: str, text: str) -> None:
+        """Somebody says something, in one message with what they have just said."""
+        self.answer()
+        last = self._last(role)
+        if not text.strip():
+            return
+        if last is None:
+            self.messages.append({"role": role, "content": text})
+        else:
+            last["content"] = f"{last['content']}{GAP}{text}"
+
+    def call(self, item: Mapping[str, Any]) -> None:
+        """The model proposes a call, beside those of the same turn."""
+        last = self._last("assistant")
+        if last is None:
+            last = {"role": "assistant", "content": None}
+            self.messages.append(last)
+        name, arguments = str(item.get("name")), str(item.get("arguments"))
+        function = {"name": _named(name), "arguments": _arguments(arguments)}
+        made = {"id": _id(str(item["call_id"])), "type": "function", "function": function}
+        last.setdefault("tool_calls", []).append(made)
+        self._called.append(str(item["call_id"]))
+
+    def answer(self) -> None:
+        """Tell what became of the calls that were proposed last."""
+        for each in self._called:
+            told = self._outputs.get(each, "")
+            self.messages.append({"role": "tool", "tool_call_id": _id(each), "content": told})
+        self._called = []
+
+    def _last(self, role: str) -> dict[str, Any] | None:
+        """The last message, where it is of that role."""
+        found = self.messages[-1] if self.messages else {}
+        return found if found.get("role") == role else None
+
+
+def _id(call_id: str) -> str:
+    """The id of a call, or what stands for it where it is longer than a chat takes."""
+    if len(call_id) <= LONGEST_ID:
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
+
+
+def _named(name: str) -> str:
+    """The name of a tool as a chat takes it, whatever the model had made up."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:LONGEST_NAME] or "unnamed"
+
+
+def _arguments(text: str) -> str:
+    """A call's arguments as they are, or what stands for them where a server could not read them:
+    some do, before the model sees them.
+    """
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return text if is_object else json.dumps({"unreadable": text}, ensure_ascii=False)
+
+
+def _text(content: Any) -> str:
+    """What an item's content says in words."""
+    if isinstance(content, str):
+        return content
+    parts = [each for each in content or () if isinstance(each, dict)]
+    return GAP.join(str(each.get("text") or each.get("refusal") or "") for each in parts)
+
+
+CHAT = Dialect(
+    name="the Chat Completions API",
+    path="/chat/completions",
+    request_of=request_of,
+    reading=ChatReading,
+    streamed={"stream": True, "stream_options": {"include_usage": True}},
+)
+CHAT_AT_OPENAI = replace(CHAT, request_of=partial(request_of, at_openai=True))

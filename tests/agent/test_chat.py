@@ -1,0 +1,146 @@
+"""A transcript as the messages of a chat: whatever was stored, a server of that API takes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.chat import CHAT_AT_OPENAI, OURS, messages, request_of
+from bot.agent.dialect import Inquiry
+from bot.sandbox.openai.chat_checks import check_chat
+from bot.sandbox.openai.checks import check
+from bot.sandbox.openai.wire import seal
+
+Item = dict[str, Any]
+MARK = re.compile(r"<\d+>")
+ANY = st.characters(codec="utf-8", exclude_characters="<")
+WORDS = st.text(ANY, max_size=20)
+
+
+def message(role: str, text: str) -> Item:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"role": role, "content": [{"type": kind, "text": text}]}
+
+
+def call(call_id: str, name: str = "note", arguments: str = "{}") -> Item:
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+
+
+def output(call_id: str, text: str) -> Item:
+    return {"type": "function_call_output", "call_id": call_id, "output": text}
+
+
+@st.composite
+def transcripts(draw: st.DrawFn) -> list[Item]:
+    """Any transcript in which each call has one output, somewhere after it.
+
+    Each thing that is said, called or told has a mark, <1>, <2> and so on, in order.
+    """
+    items: list[Item] = []
+    for number in range(draw(st.integers(1, 12))):
+        mark = f"<{number}>"
+        match draw(st.sampled_from(("user", "assistant", "developer", "call", "reasoning"))):
+            case "call":
+                name = draw(st.text(ANY, min_size=1, max_size=64))
+                arguments = draw(st.one_of(WORDS, st.just("{}"))) + mark
+                call_id = mark + draw(st.text(ANY, max_size=55))
+                items.append(call(call_id, name, draw(st.sampled_from((arguments, f'["{mark}"]')))))
+            case "reasoning":
+                said = f"rs_{number}"
+                items.append({"type": "reasoning", "id": said, "summary": []})
+            case role:
+                items.append(message(role, mark + draw(WORDS)))
+    for each in [each for each in items if each.get("type") == "function_call"]:
+        at = draw(st.integers(items.index(each) + 1, len(items)))
+        items.insert(at, output(each["call_id"], "told" + each["call_id"]))
+    return items
+
+
+def marks(value: Any) -> list[str]:
+    """The marks in there, each once, in order."""
+    return list(dict.fromkeys(MARK.findall(json.dumps(value, ensure_ascii=False))))
+
+
+@given(transcripts())
+def test_any_valid_transcript_is_a_valid_chat(items: list[Item]) -> None:
+    """Calls are answered at once, roles take turns, all of it is there in its order; the stored
+    items stay as they were.
+    """
+    before = json.dumps(items)
+    made = messages("Be brief.", items)
+    check_chat({"model": "gpt-5", "messages": made})
+    assert json.dumps(items) == before
+    roles = [each["role"] for each in made]
+    assert roles[0] == "system"
+    assert {one for one, other in pairwise(roles) if one == other} <= {"tool"}
+    untold = [each for each in items if each.get("type") != "function_call_output"]
+    assert marks([each for each in made if each["role"] != "tool"]) == marks(untold)
+    calls = {each["id"]: each for one in made for each in one.get("tool_calls") or ()}
+    told = {each["tool_call_id"]: each["content"] for each in made if each["role"] == "tool"}
+    assert calls.keys() == told.keys()
+    assert len(calls) == sum(each.get("type") == "function_call" for each in items)
+    for call_id, each in calls.items():
+        assert marks(each["function"]) == marks(told[call_id])
+        assert isinstance(json.loads(each["function"]["arguments"]), dict)
+
+
+def test_what_is_fine_is_kept_to_the_letter() -> None:
+    """Names, arguments, ids and words that a chat takes are those of the transcript."""
+    arguments = '{"order_id": 1042,  "reason": "ü"}'
+    items = [
+        message("user", "First."),
+        message("user", "Second."),
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": seal("rs_1", [])},
+        {**message("assistant", "I look."), "type": "message", "id": "msg_1"},
+        call("call_1", "look_up_order", arguments),
+        message("assistant", "One moment."),
+        output("call_1", "SUCCEEDED."),
+        message("developer", "What waited has been decided."),
+    ]
+    check({"model": "gpt-4.1", "input": [items[0], *items[3:]]})
+    function = {"name": "look_up_order", "arguments": arguments}
+    assert messages("Be brief.", items) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "First.\n\nSecond."},
+        {
+            "role": "assistant",
+            "content": "I look.",
+            "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "SUCCEEDED."},
+        {"role": "assistant", "content": "One moment."},
+        {"role": "user", "content": f"{OURS}\nWhat waited has been decided."},
+    ]
+
+
+def test_a_refusal_is_said_again_as_words() -> None:
+    """What the model refused comes back as what it said; what says nothing is left out."""
+    refused = {"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]}
+    made = messages("", [message("user", "Do it."), refused, message("assistant", " ")])
+    assert made == [
+        {"role": "user", "content": "Do it."},
+        {"role": "assistant", "content": "I will not."},
+    ]
+
+
+def test_without_tools_none_are_named() -> None:
+    """A request without tools has no list of them, which servers refuse; an effort is handed on."""
+    bare = request_of(Inquiry("gpt-5", None, [message("user", "hello")], [], "Be brief."))
+    assert set(bare) == {"model", "messages"}
+    inquiry = Inquiry("gpt-5", None, [message("user", "hello")], [], "Be brief.")
+    assert CHAT_AT_OPENAI.request_of(inquiry) == {**bare, "store": False}
+    tool = {"type": "function", "name": "note", "description": "Note", "strict": False}
+    full = request_of(
+        Inquiry("gpt-5", "low", [message("user", "hello")], [{**tool, "parameters": {}}], "")
+    )
+    assert full["reasoning_effort"] == "low"
+    [offered] = full["tools"]
+    assert offered == {
+        "type": "function",
+        "function": {"name": "note", "description": "Note", "parameters": {}},
+    }

@@ -1,0 +1,54 @@
+"""A bot whose model's server has no Responses API: it finds that out, and works by chat."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from bot.config.model import ModelApi
+from bot.sandbox.openai.server import Part, Turn
+from storage.states import CallStatus, RunStatus
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+
+
+def test_the_whole_path_by_chat(own_harness: Callable[..., Harness]) -> None:
+    """Asked, approved, done, answered, and asked again after a restart: all of it by chat, and the
+    transcript is one that the Responses API takes, where that is what the server has.
+    """
+    harness = own_harness(OPENAI_API=ModelApi.AUTO)
+    harness.planner.without = {Part.RESPONSES}
+    ben, ana = harness.person("ben"), harness.person("ana")
+    thread = ben.say(SUPPORT, "@bot refund 40 EUR of order 1042, it arrived broken")
+    card = harness.card(SUPPORT, thread)
+    assert harness.shop.order(1042).refunded == 0
+    ana.click(SUPPORT, card["ts"], "approve", seen=card)
+    harness.said(SUPPORT, thread, "feedback_buttons")
+    harness.settle()
+    assert harness.shop.order(1042).refunded == 40
+    [call] = harness.calls_in(thread)
+    assert call.status is CallStatus.SUCCEEDED
+    assert harness.planner.refused == ["Invalid URL (POST /v1/responses)"]
+    roles = [each["role"] for each in harness.planner.chats[-1]["messages"]]
+    assert roles == ["system", "user", "assistant", "tool"]
+
+    harness.planner.without = set()
+    harness.restart()
+    harness.planner.script(Turn(text="It was 40 EUR."))
+    ben.say(SUPPORT, "@bot how much was it?", thread)
+    harness.said(SUPPORT, thread, "It was 40 EUR.")
+    harness.settle()
+    assert len(harness.planner.chats) == 2
+    assert len(harness.planner.requests) == 3
+    assert len(harness.planner.refused) == 1
+    assert harness.run_in(thread).status is RunStatus.COMPLETED
+
+
+def test_a_model_without_tools_is_told_in_the_thread(own_harness: Callable[..., Harness]) -> None:
+    """Whoever asks reads that the model cannot call tools, at once, and may try again later."""
+    harness = own_harness()
+    harness.planner.without = {Part.TOOLS}
+    thread = harness.person("ben").say(SUPPORT, "@bot refund 40 EUR of order 1042")
+    told = harness.said(SUPPORT, thread, "cannot call tools")
+    assert "Retry" in words(told)
+    assert json.dumps(harness.planner.refused).count("does not support tools") == 1
