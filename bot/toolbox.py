@@ -25,6 +25,10 @@ class ToolsError(ValueError):
         super().__init__(f"the tools cannot be used: {why}{see}")
 
 
+class LeftOutError(Exception):
+    """The settings leave out tools that are not there; names them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kit:
     """What a family of tools is made with."""
@@ -59,13 +63,16 @@ def toolbox(
 
     Without a client in `posting` the Slack tools are there to be described, and refuse to run.
     Raises ToolsError for a module of the operator's own that cannot be imported or defines none,
-    for an entry point that cannot be used, and for tools that cannot be registered.
+    for an entry point that cannot be used, for tools that cannot be registered, and for one that is
+    to be left out and is not there.
     """
     registry = Registry()
     try:
         _fill(registry, settings, posting, directory, extra)
     except EntryPointError as error:  # it says itself where it comes from
         raise ToolsError(str(error), see="") from error
+    except LeftOutError as error:
+        raise ToolsError(f"COUNTERSIGN_WITHOUT_TOOLS: there is no tool {error}", see="") from None
     except ValueError as error:
         raise ToolsError(str(error)) from error
     return registry
@@ -88,7 +95,17 @@ def _fill(
     for each in found:
         if each.name in LAST:
             registry.add(*_made(each, kit))
+    _leave_out(registry, settings.without_tools)
     check_agents(registry)
+
+
+def _leave_out(registry: Registry, names: Iterable[str]) -> None:
+    """Take out the tools that the settings do without; raises LeftOutError for one not there."""
+    unknown = sorted(set(names) - set(registry.tools))
+    if unknown:
+        raise LeftOutError(", ".join(unknown))
+    for name in names:
+        registry.left_out[name] = registry.tools.pop(name)
 
 
 def families() -> list[Added]:

@@ -91,6 +91,8 @@ def test_what_is_given_counts(environ: dict[str, str]) -> None:
             "DATABASE_URL": "sqlite:////var/lib/countersign/c.db",
             "COUNTERSIGN_TOOLS": "shop.tools, crm,crm",
             "COUNTERSIGN_SLACK_TOOLS": "off",
+            "COUNTERSIGN_WITHOUT_TOOLS": "invite, set_topic,invite",
+            "OPENAI_API": "chat",
             "COUNTERSIGN_TICK": "0.5",
             "COUNTERSIGN_KEY": "k" * 32,
             "COUNTERSIGN_REASONING_EFFORT": "low",
@@ -100,6 +102,7 @@ def test_what_is_given_counts(environ: dict[str, str]) -> None:
     assert settings.slack_api_url == "http://127.0.0.1:8765/api/"
     assert settings.database_path == Path("/var/lib/countersign/c.db")
     assert settings.tool_modules == ("shop.tools", "crm")
+    assert (settings.without_tools, settings.openai_api) == (("invite", "set_topic"), "chat")
     assert (settings.slack_tools, settings.tick, settings.reasoning_effort) == (False, 0.5, "low")
     assert settings.openai_model == Settings.model_fields["openai_model"].default
 
@@ -152,6 +155,9 @@ def test_everything_missing_is_said() -> None:
         ("DATABASE_URL", "sqlite:///c.db?mode=ro"),
         ("COUNTERSIGN_TOOLS", "my tools"),
         ("COUNTERSIGN_TOOLS", "a,,b"),
+        ("COUNTERSIGN_WITHOUT_TOOLS", "cancel order"),
+        ("COUNTERSIGN_WITHOUT_TOOLS", "a,,b"),
+        ("OPENAI_API", "completions"),
         ("COUNTERSIGN_TICK", "31"),
         ("COUNTERSIGN_TICK", "0"),
         ("COUNTERSIGN_TICK", "nan"),

@@ -70,6 +70,11 @@ class Settings(Model, Connection, Limits, Keeping, Watching):
         title="COUNTERSIGN_TOOLS",
         description="Python modules with tools of your own, separated by commas.",
     )
+    without_tools: tuple[str, ...] = Field(
+        (),
+        title="COUNTERSIGN_WITHOUT_TOOLS",
+        description="Tools that are left out, by name, separated by commas.",
+    )
     workers: int = Field(
         8,
         title="COUNTERSIGN_WORKERS",
@@ -201,13 +206,26 @@ class Settings(Model, Connection, Limits, Keeping, Watching):
     @field_validator("tool_modules", mode="before")
     @classmethod
     def _modules(cls, value: object) -> object:
-        names = [each.strip() for each in value.split(",")] if isinstance(value, str) else value
-        if isinstance(names, list | tuple):
-            for name in names:
-                if not all(part.isidentifier() for part in str(name).split(".")):
-                    raise ValueError("it is not a list of module names")
-            return tuple(dict.fromkeys(names))
+        names = _listed(value)
+        if not all(part.isidentifier() for name in names for part in name.split(".")):
+            raise ValueError("it is not a list of module names")
         return names
+
+    @field_validator("without_tools", mode="before")
+    @classmethod
+    def _tools(cls, value: object) -> object:
+        names = _listed(value)
+        if not all(re.fullmatch(r"\w+", name, re.ASCII) for name in names):
+            raise ValueError("it is not a list of tools' names")
+        return names
+
+
+def _listed(value: object) -> tuple[str, ...]:
+    """Names that are given with commas between them, or as a list; each once."""
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, list | tuple):
+        raise ValueError("it is not a list of names")
+    return tuple(dict.fromkeys(str(each).strip() for each in given))
 
 
 def _read_databases(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str]:

@@ -56,7 +56,8 @@ def read_policy(path: Path) -> Policy:
 
 def fitted(policy: Policy, tools: Registry) -> Policy:
     """The policy for a bot with these tools. Raises PolicyError where it counts on others."""
-    fields = {each.name: frozenset(each.arguments.model_fields) for each in tools}
+    known = (*tools, *tools.left_out.values())
+    fields = {each.name: frozenset(each.arguments.model_fields) for each in known}
     return policy.beside(fields, frozenset(each.name for each in tools if each.asks))
 
 

@@ -265,6 +265,7 @@ class Registry:
     """The tools of this process, by name."""
 
     tools: dict[str, Tool[Any]] = field(default_factory=dict)
+    left_out: dict[str, Tool[Any]] = field(default_factory=dict)  # policies may still name them
 
     def add(self, *tools: Tool[Any]) -> None:
         """Register tools; ValueError when a name is taken or not [a-z0-9_]{1,64}."""

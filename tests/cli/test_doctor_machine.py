@@ -134,7 +134,9 @@ def test_tools_are_put_together_as_at_a_start(environ: dict[str, str]) -> None:
         (found,) = check_tools(Settings.load(environ | {"COUNTERSIGN_TOOLS": modules}))
         assert found.level == "fail"
         assert told in found.text
-    (found,) = check_tools(Settings.load(environ))
+    (found,) = check_tools(Settings.load(environ | {"COUNTERSIGN_WITHOUT_TOOLS": "invite,sudo"}))
+    assert (found.level, "WITHOUT_TOOLS: there is no tool sudo" in found.text) == ("fail", True)
+    (found,) = check_tools(Settings.load(environ | {"COUNTERSIGN_WITHOUT_TOOLS": "invite"}))
     assert found.level == "ok"
 
 

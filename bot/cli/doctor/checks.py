@@ -39,7 +39,7 @@ def check_tools(settings: Settings) -> Iterator[Check]:
     try:
         tools = toolbox(settings, None, NotLookedUp("tools are looked at without Slack"))
     except ToolsError as error:
-        remedy = "Correct COUNTERSIGN_TOOLS, or install the module where Countersign runs"
+        remedy = "Correct that setting, or install the module where Countersign runs"
         yield fail("tools", str(error), remedy)
     else:
         added = [f"{each.name} of {each.source}" for each in families() if each.source != OURS]

@@ -1,0 +1,49 @@
+"""How much of a model's context is taken before anybody has said a word."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from slack_sdk import WebClient
+
+from bot.agent.prompt import INSTRUCTIONS
+from bot.clock import SystemClock
+from bot.runs.children.roles import function
+from bot.slack.lookups.directory import SlackDirectory
+from bot.tools.database.child.tools import database_tools
+from bot.tools.database.config import parse_databases
+from bot.tools.people.question import ASK_PERSON
+from bot.tools.shop.shop import Shop
+from bot.tools.shop.tools import order_tools
+from bot.tools.slack.tools import slack_tools
+
+CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
+DATABASES = '[[database]]\nname = "shop"\nabout = "Orders."\nurl = "sqlite:////never-made.db"\n'
+# bytes; a model takes some four of them as one token
+MOST = {
+    "instructions": 1_420,
+    "the shop's": 3_800,
+    "databases'": 1_830,
+    "Slack's": 4_100,
+    "questions": 2_110,
+}
+
+
+def test_instructions_and_tools_stay_short() -> None:
+    """Each part of what begins every request stays within the bytes that it has now.
+
+    More words there are paid for with every turn: they need a reason.
+    """
+    families = {
+        "the shop's": order_tools(Shop(Path("never-made.db"))),
+        "databases'": database_tools(parse_databases(DATABASES, {}), None),
+        "Slack's": slack_tools(CLIENT, SlackDirectory(CLIENT, SystemClock())),
+        "questions": [ASK_PERSON],
+    }
+    sizes = {
+        name: sum(len(json.dumps(function(each))) for each in tools)
+        for name, tools in families.items()
+    }
+    sizes["instructions"] = len(INSTRUCTIONS)
+    assert {name: size for name, size in sizes.items() if size > MOST[name]} == {}
