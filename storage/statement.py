@@ -7,6 +7,7 @@ each time, so here it is decided once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -26,6 +27,9 @@ KEPT = 1000  # compiled statements; those built on the spot push out others buil
 
 known: dict[tuple[Executable, str, tuple[str, ...]], Compiled] = {}  # by database and columns
 REQUIRED: Any = object()
+_NAMED = re.compile(
+    r"%\((\w+)\)s|%%"
+)  # a place with a name, and a percent sign, as drivers have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +46,13 @@ class Compiled:
     """The text of a statement for one kind of database, and how values go in and come out."""
 
     sql: str
-    names: tuple[str, ...]  # of the places that take a value
     read: Read  # the value of each place; KeyError for one that is missing
     ingoing: tuple[tuple[int, Convert], ...]  # of those places that need one
-    positional: bool
     columns: tuple[str, ...]  # of the result; none where the statement does not say
     outgoing: tuple[tuple[int, Convert], ...]  # of those columns that need one
 
-    def bind(self, given: Parameters) -> Sequence[Any] | dict[str, Any]:
-        """`given` as the driver takes it; StatementError for what is missing or cannot be."""
+    def bind(self, given: Parameters) -> list[Any]:
+        """`given` in the order of the places; StatementError for what is missing or cannot be."""
         try:
             values = [*self.read(given)]
             for index, convert in self.ingoing:
@@ -59,7 +61,7 @@ class Compiled:
             missing = isinstance(error, KeyError)
             why = f"a value is required for {error}" if missing else str(error)
             raise StatementError(why, self.sql, dict(given), error, hide_parameters=True) from error
-        return values if self.positional else dict(zip(self.names, values, strict=True))
+        return values
 
     def convert(self, rows: list[Row]) -> list[Row]:
         """Rows from the driver with their values as Python's. Raises what a converter raises."""
@@ -107,11 +109,9 @@ def _compile(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -> Compile
     columns = made._result_columns or []
     outgoing = ((index, _outgoing(each.type, dialect)) for index, each in enumerate(columns))
     return Compiled(
-        sql,
-        tuple(each.name for each in parameters),
+        sql if made.positional else _numbered(sql, [each.name for each in parameters]),
         _reading(parameters),
         tuple((n, each.convert) for n, each in enumerate(parameters) if each.convert is not None),
-        bool(made.positional),
         tuple(each.keyname for each in columns),
         tuple((index, convert) for index, convert in outgoing if convert is not None),
     )
@@ -136,6 +136,12 @@ def _expanded(sql: str, name: str, each: list[Parameter], dialect: Dialect) -> s
     """`sql` with places for the values of an IN list, of which SQLAlchemy leaves a mark."""
     places = ", ".join("?" if dialect.positional else f"%({one.name})s" for one in each)
     return sql.replace(f"__[POSTCOMPILE_{name}]", places or "NULL", 1)
+
+
+def _numbered(sql: str, names: list[str]) -> str:
+    """`sql` with places that have numbers ($1), as PostgreSQL's own protocol takes it."""
+    numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
+    return _NAMED.sub(lambda found: numbers[found[1]] if found[1] else "%", sql)
 
 
 def _outgoing(kind: TypeEngine[Any], dialect: Dialect) -> Convert | None:

@@ -21,6 +21,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.schema import SchemaManager
 from procrastinate.types import JSONValue
 from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
 
 from storage.postgres.session import SCHEMA
 from storage.statement import driver_error
@@ -92,11 +93,17 @@ class Jobs:
 
     def _app(self) -> procrastinate.App:
         async def configure(connection: AsyncConnection[Any]) -> None:
+            # it asks one statement at a time: BEGIN and COMMIT would be two ways to the server more
+            await connection.set_autocommit(True)
             await connection.execute(f"SET search_path TO {SCHEMA}")
-            await connection.commit()
 
         connector = procrastinate.PsycopgConnector(
-            kwargs=self._address, min_size=1, max_size=4, configure=configure, timeout=5.0
+            pool_factory=_unchecked,
+            kwargs=self._address,
+            min_size=1,
+            max_size=4,
+            configure=configure,
+            timeout=5.0,
         )
         app = procrastinate.App(connector=connector)
 
@@ -137,6 +144,11 @@ class Jobs:
                     await worker
             finally:
                 sweeping.cancel()
+
+
+def _unchecked(**given: Any) -> AsyncConnectionPool[Any]:
+    """A pool that tries no connection before each use; a lost one has `_serve` begin anew."""
+    return AsyncConnectionPool(**given | {"check": None})
 
 
 def _quietly(loop: asyncio.AbstractEventLoop, worker: asyncio.Task[None]) -> None:

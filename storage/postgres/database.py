@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
 from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -62,7 +61,7 @@ class PostgresDatabase:
         Raises SchemaError where it will not.
         """
         with self._session() as session:
-            found = session.ask(
+            found, _ = session.ask(
                 "SELECT current_setting('server_version_num'), getdatabaseencoding()"
             )
             version, encoding = int(found[0][0]) // 10_000, found[0][1]
@@ -82,7 +81,7 @@ class PostgresDatabase:
     def prepare(self) -> None:
         """Make the schema, unless there is one."""
         with self._session() as session:
-            if not session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,)):
+            if not session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,))[0]:
                 with self.migrating():
                     session.do(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
 
@@ -170,7 +169,7 @@ class PostgresDatabase:
 
     def _give_back(self, session: ServerSession) -> None:
         """Keep a session for the next transaction, unless it stopped amid one."""
-        if session.status is TransactionStatus.IDLE:
+        if session.is_free:
             self._idle.append(session)
         else:
             session.close()
@@ -184,7 +183,7 @@ class PostgresDatabase:
         until = time.monotonic() + DOUBT
         while True:
             with suppress(DBAPIError), self._session() as session:
-                found = session.ask("SELECT pg_xact_status(%s::xid8)", (number,))[0][0]
+                [[found]], _ = session.ask("SELECT pg_xact_status(%s::xid8)", (number,))
                 if found != "in progress":
                     return bool(found == "committed")
             if time.monotonic() > until:

@@ -6,7 +6,10 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGresult
 
 from storage.statement import Row
 
@@ -17,6 +20,9 @@ IDLE = 10  # seconds after which the server ends a session that stopped amid a t
 WAIT = 20  # seconds for a lock
 LONGEST = 60  # seconds for a statement
 REACHING = 5  # seconds for a connection
+PREPARED = 256  # statements that the server keeps ready for one session
+MET = 2000  # of which one remembers that they ran
+_AS_TEXT = [PyFormat.TEXT]
 ON_THE_LINE = {  # libpq's names; a line that was cut is noticed in fifteen seconds
     "application_name": "countersign",
     "connect_timeout": REACHING,
@@ -41,20 +47,33 @@ READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class ServerSession:
-    """One connection to the server and its cursor, used by one thread at a time."""
+    """One connection to the server, used by one thread at a time.
 
-    __slots__ = ("_cursor", "number", "raw")
+    Statements go to libpq by psycopg's own wrapper of it, and values by its adapters: a cursor,
+    which could also be asked for what we never ask, takes three times as long.
+    """
+
+    __slots__ = ("_adapter", "_ending", "_libpq", "_met", "_prepared", "number", "raw")
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
         """`raw`: outside a transaction, which only begins where it is told."""
         self.raw = raw
-        self._cursor = raw.cursor()
+        self._libpq = raw.pgconn
+        self._adapter = Transformer(raw)
+        self._met: set[str] = set()  # statements that ran once
+        self._prepared: dict[str, bytes] = {}  # the names of those that ran again
+        self._ending = False  # the last transaction's end is sent, and not waited for
         self.number = ""  # of the transaction that writes
 
     @property
-    def status(self) -> TransactionStatus:
-        """Where it stands."""
-        return self.raw.info.transaction_status
+    def is_free(self) -> bool:
+        """Whether the next transaction may begin on it."""
+        return self._ending or self.status == TransactionStatus.IDLE
+
+    @property
+    def status(self) -> int:
+        """Where it stands: one of psycopg's TransactionStatus."""
+        return self._libpq.transaction_status
 
     @property
     def is_broken(self) -> bool:
@@ -63,28 +82,62 @@ class ServerSession:
 
     def begin(self, sql: str) -> None:
         """Begin a transaction; of one that writes the number is known then."""
-        self._cursor.execute(sql, prepare=False)
-        if self._cursor.nextset():
-            (_, self.number) = self._cursor.fetchone()  # type: ignore[misc]  # it has a row
+        self._ending = False
+        found = self._rows(self._libpq.exec_(sql.encode()))[0]  # libpq reads the last end first
+        if found:
+            (_, self.number) = found[0]
 
-    def run(self, sql: str, values: Any) -> tuple[list[Row], int]:
-        """The rows that a statement returns, and how many it changed."""
-        cursor = self._cursor
-        cursor.execute(sql, values)
+    def end_reading(self) -> None:
+        """Commit what has only read; nobody waits until the server has heard."""
+        self._libpq.send_query(b"COMMIT")
+        self._ending = True
+
+    def run(self, sql: str, values: list[Any]) -> tuple[list[Row], int]:
+        """The rows that one statement with places ($1) returns, and how many it changed."""
+        given: Any = self._adapter.dump_sequence(values, _AS_TEXT * len(values)) if values else ()
+        name = self._prepared.get(sql)
+        if name is None and sql in self._met and len(self._prepared) < PREPARED:
+            name = f"own{len(self._prepared)}".encode()
+            self._rows(self._libpq.prepare(name, sql.encode()))
+            self._prepared[sql] = name
+        if name is not None:
+            return self._rows(self._libpq.exec_prepared(name, given))
+        if len(self._met) < MET:
+            self._met.add(sql)
+        return self._rows(self._libpq.exec_params(sql.encode(), given))
+
+    def ask(self, sql: str, values: Any = None) -> tuple[list[Row], int]:
+        """The same of a text in the driver's own words (%s)."""
+        cursor = self.raw.execute(sql, values, prepare=False)
         return (cursor.fetchall() if cursor.description else []), cursor.rowcount
 
-    def ask(self, sql: str, values: Any = None) -> list[Row]:
-        """The rows that a statement returns."""
-        return self.run(sql, values)[0]
+    def end(self, sql: str) -> None:
+        """Run COMMIT or ROLLBACK."""
+        self._rows(self._libpq.exec_(sql.encode()))
 
     def do(self, sql: str) -> None:
-        """Run statements without values."""
-        self._cursor.execute(sql, prepare=False)
+        """Run statements without values, which may take long: an interrupt ends the wait."""
+        self.raw.execute(sql, prepare=False)
 
     def close(self) -> None:
         """End it; what it had begun is rolled back."""
         with suppress(psycopg.Error):
             self.raw.close()
+
+    def _rows(self, result: PGresult) -> tuple[list[Row], int]:
+        """What came of a statement: its rows, and how many it changed; raises psycopg.Error."""
+        status = result.status
+        if status == ExecStatus.TUPLES_OK:
+            many = result.ntuples
+            if not many:
+                return [], 0
+            self._adapter.set_pgresult(result)
+            return self._adapter.load_rows(0, many, tuple), many
+        if status == ExecStatus.COMMAND_OK:
+            return [], result.command_tuples or 0
+        if self.is_broken and not result.error_field(DiagnosticField.SQLSTATE):
+            raise psycopg.OperationalError(result.get_error_message())
+        raise error_from_result(result)
 
 
 def connect(**given: Any) -> ServerSession:

@@ -51,7 +51,10 @@ class PostgresTransaction(Transaction):
     def command(self, sql: str) -> None:
         """Run COMMIT or ROLLBACK."""
         try:
-            self._session.do(sql)
+            if sql == "COMMIT" and not self.writes:
+                self._session.end_reading()
+            else:
+                self._session.end(sql)
         except psycopg.Error as error:
             raise driver_error(error, self.dialect, sql, ()) from error
 
@@ -62,19 +65,21 @@ class PostgresTransaction(Transaction):
         self._return(self._session)
 
     def _fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
-        given = None if values == () else values
-        try:
-            found, many = self._session.run(sql, given)
-        except psycopg.DataError:
-            cleaned = _without_nul(given)
-            if cleaned == given:
-                raise
-            found, many = self._session.run(sql, cleaned)
+        if type(values) is not list:  # somebody's own words
+            found, many = self._session.ask(sql, values or None)
+        else:
+            try:
+                found, many = self._session.run(sql, values)
+            except psycopg.DataError:
+                cleaned = _without_nul(values)
+                if cleaned == values:
+                    raise
+                found, many = self._session.run(sql, cleaned)
         self._changed = self._changed or (self.writes and many > 0)
         return found, many
 
     def _commit(self) -> None:
-        if self._session.status is TransactionStatus.INERROR:  # COMMIT would roll back, silently
+        if self._session.status == TransactionStatus.INERROR:  # COMMIT would roll back, silently
             self._undo()
             raise RuntimeError("a statement of this transaction had failed, and it went on")
         try:
@@ -90,11 +95,9 @@ class PostgresTransaction(Transaction):
         return self._was_committed(self._session.number)
 
 
-def _without_nul(given: Any) -> Any:
+def _without_nul(values: list[Any]) -> list[Any]:
     """Values as PostgreSQL takes them: it keeps no text with a NUL in it."""
-    if not isinstance(given, dict):
-        return given
-    return {
-        name: value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
-        for name, value in given.items()
-    }
+    return [
+        each.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(each, str) else each
+        for each in values
+    ]

@@ -6,6 +6,7 @@ Two stores on one database stand for two processes: nothing but the server is be
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,13 +15,15 @@ from functools import partial
 
 import psycopg
 import pytest
+from sqlalchemy import bindparam, select
 from sqlalchemy.exc import DBAPIError
+from sqlmodel import col
 
 from bot.agent import outputs
 from storage import audit, decisions, grants, inbox
 from storage.digest import KeyFileError
 from storage.grants import Grant
-from storage.models import Call
+from storage.models import Call, Delivery
 from storage.outcomes import Applied
 from storage.patience import passes
 from storage.postgres import session
@@ -231,6 +234,42 @@ def test_a_nul_in_a_text_loses_nothing(two: tuple[Store, Store]) -> None:
         assert inbox.store(tx, odd)
     with two[0].read() as tx:
         assert [each.note for each in inbox.new(tx)] == ["a\N{REPLACEMENT CHARACTER}b"]
+
+
+def test_who_has_read_holds_nothing(server: Server, two: tuple[Store, Store]) -> None:
+    """The end of reading is sent at once, though nobody waits for it: no session keeps its view."""
+    with two[0].read() as tx:
+        assert not inbox.new(tx)
+    begun = "SELECT 1 FROM pg_stat_activity WHERE datname = 'two' AND state ~ 'transaction'"
+    until = time.monotonic() + 10
+    with server.connect() as owner:
+        while owner.execute(begun).fetchone():
+            assert time.monotonic() < until
+
+
+def test_what_runs_again_is_kept_ready_up_to_a_number(
+    two: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server keeps them ready for a session, and no more than so many."""
+    monkeypatch.setattr(session, "PREPARED", 5)
+    with two[0].read() as tx:
+        for number in range(20):
+            wanted = select(col(Call.id)).where(col(Call.id).in_([f"c{n}" for n in range(number)]))
+            for _ in range(3):
+                assert tx.scalars(wanted) == []
+        ready = tx.exec_driver_sql("SELECT name FROM pg_prepared_statements WHERE name ~ '^own'")
+        assert len(ready) == 5
+
+
+def test_percent_signs_and_repeated_values_arrive(two: tuple[Store, Store]) -> None:
+    """A value that stands twice in a statement, and a percent sign in its text, are as written."""
+    with two[0].write() as tx:
+        inbox.store(tx, delivery("100%"))
+    key, name = col(Delivery.key), bindparam("key_")
+    twice = select(key).where(key == name, key.endswith("0%", autoescape=True), name != "")
+    with two[0].read() as tx:
+        assert tx.scalars(twice, {"key_": "100%"}) == ["100%"]
+        assert tx.scalars(twice, {"key_": "100"}) == []
 
 
 @pytest.mark.long
