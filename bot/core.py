@@ -44,6 +44,7 @@ from bot.policy.directory import Directory
 from bot.runs import ports
 from bot.runs.crew.others import Others
 from bot.runs.crew.workers import Workers
+from bot.runs.direct.handovers import Handovers
 from bot.runs.direct.programs import Programs
 from bot.runs.direct.turns import DirectTurns
 from bot.runs.executor import CallExecutor
@@ -276,6 +277,7 @@ class Core:
             expiry=Expiry(self.store, self.clock, self.tools),
             reminders=Reminders(self.store, self.clock, self.tools, self.authority),
             handover=Handover(self.store, self.clock, self.tools, self.authority),
+            handovers=Handovers(self.store, self.clock, self.signals, self.tools),
             reload=PolicyReload(
                 self.settings.policy_path,
                 self.policy,

@@ -13,6 +13,7 @@ from bot.config.entry_points import OURS, Added, EntryPointError, added
 from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.agents import check_agents
+from bot.tools.handed_over import described
 from bot.tools.people.question import ASK_PERSON
 from bot.tools.slack.lookup import Names
 from bot.tools.slack.tools import slack_tools
@@ -66,7 +67,7 @@ def toolbox(
     for an entry point that cannot be used, for tools that cannot be registered, and for one that is
     to be left out and is not there.
     """
-    registry = Registry()
+    registry = Registry(described=described)
     try:
         _fill(registry, settings, posting, directory, extra)
     except EntryPointError as error:  # it says itself where it comes from

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, func, or_, select, update
+from sqlalchemy import BindParameter, bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage.columns import values
@@ -22,22 +21,15 @@ from storage.transaction import Transaction, first, insert_into, rows
 _ID: BindParameter[Any] = bindparam("id_")
 _NUMBER: BindParameter[Any] = bindparam("number_")
 UNFINISHED = (*RUN_OPEN, RunStatus.FAILED)  # runs that may have pending calls
-
-
-def lately(also: ColumnElement[bool]) -> ColumnElement[bool]:
-    """The requester's runs that have moved since then, or are so `also`.
-
-    Each side says whose, so that each has an index; else SQLite would look through all they asked.
-    """
-    own = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
-    return or_(and_(*own, col(Run.updated_at) > bindparam("since_")), and_(*own, also))
-
-
 WAITS = or_(  # as `waits` has it
     col(Call.status) == CallStatus.PENDING,
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
 )
-HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED)  # as `holds_up` has it
+_ELSEWHERE = (col(Call.action) != "") & or_(  # as `is_elsewhere` has it
+    col(Call.status) == CallStatus.RUNNING,
+    (col(Call.status) == CallStatus.APPROVED) & (col(Call.claimant) == ""),
+)
+HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED, _ELSEWHERE)  # as `holds_up` has it
 _IN_OPEN_PLAN = (col(Plan.run_id) == _ID, col(Plan.answered).is_(False))
 HELD_UP = (  # a run, by a call of an open plan
     select(col(Call.id))
@@ -65,25 +57,6 @@ _VOTES = (
     .order_by(col(Vote.seq))
 )
 _ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
-# A filter: for a condition SQLite would look through every pending call of everybody
-_PENDING_OF = (
-    select(func.count().filter(col(Call.status) == CallStatus.PENDING))
-    .select_from(Run)
-    .join(Call, col(Run.id) == col(Call.run_id))
-    .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
-    .where(col(Run.status).in_(UNFINISHED))
-)
-# Runs that have not moved since then hold nothing that was asked since.
-_ASKED_SINCE = (
-    select(col(Call.asked_at))
-    .select_from(Run)
-    .join(Call, col(Run.id) == col(Call.run_id))
-    .where(lately(col(Run.status).in_(UNFINISHED)))
-    .where(col(Call.asked_at) > bindparam("since_"))
-    .order_by(col(Call.asked_at).desc())
-    .limit(1)
-    .offset(bindparam("earlier_"))
-)
 _ALL = select(Call).join(Plan, col(Plan.id) == col(Call.plan_id))
 _IN_ORDER = _ALL.where(col(Call.run_id) == _ID).order_by(col(Plan.turn), col(Call.position))
 _OF_REQUEST = _ALL.where(IN_REQUEST).order_by(
@@ -230,9 +203,23 @@ def waits(call: Call) -> bool:
     )
 
 
+def is_elsewhere(call: Call) -> bool:
+    """Whether it is for the program that asked: to be claimed, or claimed and not reported yet."""
+    if not call.action:
+        return False
+    return call.status is CallStatus.RUNNING or (
+        call.status is CallStatus.APPROVED and not call.claimant
+    )
+
+
 def holds_up(call: Call) -> bool:
-    """Whether its run has to wait for it: for people, or for a sub-agent."""
-    return waits(call) or call.status is CallStatus.ENTRUSTED
+    """Whether its run has to wait for it: for people, for a sub-agent, or for a program."""
+    return waits(call) or call.status is CallStatus.ENTRUSTED or is_elsewhere(call)
+
+
+def may_run(call: Call) -> bool:
+    """Whether it has been approved, and is not for a program that has not claimed it yet."""
+    return call.status is CallStatus.APPROVED and not is_elsewhere(call)
 
 
 def run_waits(tx: Transaction, run_id: str) -> bool:
@@ -246,22 +233,6 @@ def settled(call: Call) -> bool:
     return call.status in CALL_FINAL or (
         call.status is CallStatus.UNKNOWN and call.deadline is None
     )
-
-
-def pending_of(tx: Transaction, team: str, requester: str) -> int:
-    """How many calls of this requester wait for people."""
-    return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
-
-
-def last_asked(
-    tx: Transaction, team: str, requester: str, number: int, since: datetime
-) -> datetime | None:
-    """When people were asked about the last but `number` of this requester's calls; None if not
-    after `since`.
-    """
-    values_ = {"team_": team, "requester_": requester, "since_": since, "earlier_": number}
-    found: datetime | None = tx.scalar(_ASKED_SINCE, values_)
-    return found
 
 
 def after(tx: Transaction, call: Call) -> list[Call]:

@@ -77,6 +77,7 @@ class Run(Row, table=True):
     thread_ts: str  # "" until the message stands that it begins with; nobody works on it before
     requester: str
     source: RunSource = columns.status(RunSource, RunSource.MESSAGE, index=False)
+    client: str = ""  # the name of the key by which a program asked; "" without one
     root_id: str = Field(default="", index=True)  # the request's first run, or this one
     parent_call: str = ""  # the call that entrusted it to a sub-agent
     status: RunStatus = columns.status(RunStatus, RunStatus.READY)
@@ -150,6 +151,10 @@ class Call(Row, table=True):
     reason: str = columns.text("")  # the agent's words, for the approver
     preview: str = columns.text("")  # for those who may decide
     names: str = columns.text("{}")  # of the ids in its arguments, as JSON
+    # how a program describes what it executes itself, as JSON; "" for a tool of the bot's
+    action: str = columns.text("")
+    claimant: str = ""  # SHA-256 of who has claimed such a call; "" for nobody
+    held_until: datetime | None = columns.time(nullable=True)  # its lease, while it is RUNNING
     preview_in_thread: str | None = columns.text(nullable=True)  # for onlookers; None: the same
     # all rows of which the preview shows a part, for those who may decide, as JSON; "" for none
     preview_rows: str = columns.text("")

@@ -116,6 +116,8 @@ def call(
     """Move a call from the status `row` was read with to `target`; cards are drawn again."""
     check(CALL_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
+    if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
+        columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
     swap = _swap(Call, tuple(held), ("status", *columns))
     if tx.execute(swap, {**held, "status": target, **columns}).rowcount != 1:
         return False
@@ -238,9 +240,7 @@ def touch(tx: Transaction, plan_id: str) -> None:
 
 
 def redraw(tx: Transaction, plan_id: str) -> None:
-    """Every card of this plan and its request's mark want drawing again, also one that could not be
-    updated before.
-    """
+    """Have all cards of this plan and its request's mark drawn again, also what failed before."""
     tx.execute(_REDRAW, {"plan_id_": plan_id})
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Update, bindparam, func, select, update
 from sqlmodel import col
 
-from storage import calls, moves
+from storage import asked, calls, moves
 from storage.columns import values
 from storage.models import PURGED, Call, Delivery, Item, Run
 from storage.states import MODELLED, RUN_OPEN, RunStatus
@@ -60,7 +60,7 @@ _BEGUN_IN = (
 )
 _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
     col(Run.parent_call) == "",  # what a sub-agent uses is counted with its request
-    calls.lately(col(Run.status) == RunStatus.RUNNING),
+    asked.lately(col(Run.status) == RunStatus.RUNNING),
 )
 _TRANSCRIPT = (
     select(col(Item.body))

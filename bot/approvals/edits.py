@@ -137,7 +137,7 @@ class Edits:
             found = decisions.look(tx, call_id, revision, at)
             shown = calls.shown(tx, call_id) if isinstance(found, Open) else None
             run = runs.get(tx, shown.call.run_id) if shown else None
-        tool = self._tools.get(shown.call.tool) if shown else None
+        tool = self._tools.of(shown.call) if shown else None
         if shown is None or run is None or tool is None:
             return Forbidden(self._permissions.lost(found, person))
         verdict = self._permissions.verdict(Verb.EDIT, shown.call, run, person, at=at)
@@ -271,15 +271,15 @@ class Edits:
     def _revision(self, edit: Edit, at: datetime) -> dict[str, Any]:
         """Return what the new revision stands on."""
         call, gate = edit.shown.call, dump_gate(edit.gate)
-        seen = edit.preview
+        tool, seen = self._tools.known(call), edit.preview
         deadline = edit.gate.after(at, edit.gate.deadline)
         return {
             "arguments": edit.arguments,
-            "secret": self._tools.tools[call.tool].secret,
+            "secret": tool.secret,
             "digest": fingerprint(
                 self._key,
                 edit.run,
-                self._tools.tools[call.tool],
+                tool,
                 edit.arguments,
                 gate=gate,
                 revision=call.revision + 1,

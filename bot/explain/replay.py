@@ -114,7 +114,7 @@ class Replay:
 
     def _otherwise(self, call: Call) -> Iterator[Otherwise]:
         """The difference that the policy makes for one call, if any; raises NotToldError."""
-        tool = self._tools.get(call.tool)
+        tool = self._tools.of(call)
         if tool is None:
             raise NotToldError(f"there is no tool {call.tool} any more")
         with self._sources.store.read() as tx:

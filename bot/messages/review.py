@@ -94,6 +94,7 @@ def _review_blocks(call: CallView) -> list[Json]:
     if call.does == "destructive":
         blocks.append(section("final", mrkdwn(f"⚠️ *{FINAL}*")))
     blocks += [context(f"errand{n}", [plain_text(said)]) for n, said in enumerate(call.chain)]
+    blocks += [context("program", [plain_text(call.program)])] if call.program else []
     if effect_of(call) != headline(call):
         blocks += _rich(
             "effect", [line(words(chunk, bold=True)) for chunk in chunks(effect_of(call))]

@@ -75,6 +75,7 @@ class CallView:
     by_agent: bool = True  # the agent proposed it, and would make another plan
     agent: str = "The agent"  # which one; a sub-agent by its title
     chain: tuple[str, ...] = ()  # who asked whom for what on the way to it, a line each
+    program: str = ""  # plain words about the program that asks and does it itself; "" for none
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom

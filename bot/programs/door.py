@@ -29,7 +29,7 @@ from bot.programs.wire import (
     socket_path,
     write_line,
 )
-from bot.runs.direct.programs import GLANCE, AskedFor, NotAskedError
+from bot.runs.direct.programs import GLANCE, NotAskedError
 from bot.surfaces.port import Host
 from bot.surfaces.private_socket import GarbledError, PrivateSocket, line_of
 
@@ -102,8 +102,8 @@ class ProgramsDoor:
         return Told(asked.run_id)
 
     def _look(self, look: Look) -> Told:
-        asked = AskedFor(self._host.store, look.run)
-        if not asked.is_known():
+        asked = self._host.programs.asked(look.run)
+        if asked is None:
             return Told(problem=f"there is no request {look.run!r}")
         until = time.monotonic() + look.seconds
         while (ended := asked.ended()) is None:

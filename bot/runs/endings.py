@@ -88,6 +88,15 @@ class Endings:
         if shown := calls.approved(tx, call):
             self._say(tx, run, shown)
 
+    def reported(self, tx: Transaction, run: Run, shown: calls.Approved, outcome: Any) -> None:
+        """Write down what the program that executed the call itself says of how it ended."""
+        going_on = run.status is not RunStatus.CANCELLED
+        self._write(tx, run, shown, outcome, going_on=going_on)
+        if going_on:
+            runs.free(tx, run.id, at=self._clock.now(), actor="worker")
+        else:
+            endings.close_cancelled(tx, run, at=self._clock.now())
+
     def _not_known(self, tx: Transaction, call: Call, why: str) -> None:
         gate = load_gate(call.gate)
         now = self._clock.now()
@@ -178,7 +187,7 @@ class Endings:
         return plan
 
     def _is_sub_agent(self, call: Call) -> bool:
-        tool = self._tools.get(call.tool)
+        tool = self._tools.of(call)
         return tool is not None and tool.agent is not None
 
     def _watch(self, run: Run, call: Call, future: Future[Any]) -> None:

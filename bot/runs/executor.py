@@ -41,7 +41,7 @@ from bot.tools.preview import Previews
 from bot.tools.runner import Changed, run_tool
 from bot.tools.step import StepTeller, step_end
 from bot.watch.passages import Work
-from storage import calls, leases, moves, runs
+from storage import calls, handovers, leases, moves, runs
 from storage.models import Call, Run
 from storage.patience import until_stored
 from storage.states import Balance, CallStatus, RunStatus, Verb
@@ -103,6 +103,8 @@ class CallExecutor:
             self._restart(run, call)
         elif self._is_asked_anew(run, call, tool, args) or not self._start(run, shown, tool, args):
             return None
+        if tool.action:  # who has claimed it goes on
+            return None
         context = context_of(run, call, self._clock.now(), expects=call.expects)
         step = StepTeller(self._signals.live, run, call, tool, args)
         step.began()
@@ -147,12 +149,12 @@ class CallExecutor:
 
     def _renewed(self, tx: Transaction, run: Run, call: Call, renewal: Renewal) -> bool:
         """Return whether the call is asked again."""
-        tool, now = self._tools.tools[call.tool], self._clock.now()
+        tool, now = self._tools.known(call), self._clock.now()
         return reapproval.ask(tx, run, call, renewal, tool, self._key, now)
 
     def _check(self, run: Run, shown: calls.Approved) -> tuple[Tool[Any], BaseModel]:
         call = shown.call
-        tool = self._tools.get(call.tool)
+        tool = self._tools.of(call)
         if tool is None:
             raise MismatchError("the tool is no longer there")
         if tool.schema_digest() != call.schema_digest:
@@ -221,9 +223,9 @@ class CallExecutor:
                     why = no_longer_remembered if call.grant_id else stricter
                     self._renewed(tx, run, call, why(call, gate))
                     return False
-            return moves.call(
-                tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest}
-            )
+            until: dict[str, Any] = {"held_until": now + handovers.LEASE} if tool.action else {}
+            data = {"digest": call.digest}
+            return moves.call(tx, call, C.RUNNING, at=now, actor="worker", data=data, **until)
 
     def _is_asked_anew(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
         """Return whether people are asked again, for what they approved has waited too long."""
@@ -286,7 +288,7 @@ class CallExecutor:
 
     def recover(self, run: Run, call: Call) -> None:
         """Deal with a call that a dead worker left RUNNING: nobody knows how it ended."""
-        tool = self._tools.get(call.tool)
+        tool = self._tools.of(call)
         if tool is not None and tool.idempotent:
             self.execute(run, call)
             return

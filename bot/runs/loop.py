@@ -27,7 +27,7 @@ from bot.runs.crew.workers import Workers
 from bot.runs.intake import Intake
 from bot.signals import Signals, Waiting
 from bot.watch.passages import Work, watched
-from storage import endings, inbox, leases, moves, outbox, runs, schedule
+from storage import endings, handovers, inbox, leases, moves, outbox, runs, schedule
 from storage.models import Delivery
 from storage.patience import passes, pause_after, reason
 from storage.states import RunStatus
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bot.approvals.answers.plain_replies import PlainReplies
     from bot.approvals.clicks import Clicks
     from bot.config.policy_reload import PolicyReload
+    from bot.runs.direct.handovers import Handovers
     from bot.runs.hearing.typed import TypedWords
 
 log = logging.getLogger("countersign.loop")
@@ -57,6 +58,7 @@ class Acts:
     expiry: Expiry
     reminders: Reminders
     handover: Handover
+    handovers: Handovers
     reload: PolicyReload
 
 
@@ -228,7 +230,7 @@ class Loop:
         self._alarm.after(wait, f"retry:{delivery.seq}")
 
     def _expire(self) -> None:
-        if self._acts.expiry.expire():
+        if self._acts.expiry.expire() | self._acts.handovers.lapse():
             self._post.give()
 
     def _reclaim(self) -> None:
@@ -273,7 +275,11 @@ class Loop:
     def _look_again_at_the_next_deadline(self) -> None:
         now = self._clock.now()
         with self._store.read() as tx:
-            moments = (schedule.next_deadline(tx), schedule.next_telling(tx))
+            moments = (
+                schedule.next_deadline(tx),
+                schedule.next_telling(tx),
+                handovers.next_lapse(tx),
+            )
         nearest = min((each for each in moments if each is not None), default=None)
         if nearest is not None:
             self._alarm.after(nearest - now if nearest > now else OVERDUE, "deadline")

@@ -116,7 +116,7 @@ class Restored:
 
     def _ask(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
         """Have people asked about a call that is open; without a gate they cannot be."""
-        gate, tool = load_gate(call.gate), self.tools.get(call.tool)
+        gate, tool = load_gate(call.gate), self.tools.of(call)
         match call.status:
             case C.PENDING | C.APPROVED if isinstance(gate, Ask) and tool is not None:
                 again = as_it_was(call, gate, WHY)

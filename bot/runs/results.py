@@ -71,7 +71,7 @@ def say_outcome(
         return
     if not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
         return
-    tool, people = tools.get(call.tool), _people(tx, run, ended)
+    tool, people = tools.of(call), _people(tx, run, ended)
     effect, done = effect_at(tools, call, ended.revision), call.status is CallStatus.SUCCEEDED
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
     text = notices.outcome_line(
@@ -156,5 +156,5 @@ def _counts(call: Call, later: list[Call]) -> bool:
 def _effect(tx: Transaction, tools: Registry, call: Call) -> str:
     if revision := calls.revision(tx, call.id, call.revision):
         return effect_at(tools, call, revision)
-    tool = tools.get(call.tool)
+    tool = tools.of(call)
     return tool.title if tool else call.tool

@@ -197,7 +197,7 @@ class Turns:
             show(tx, held, row.id, prepared)
             for each in prepared:
                 if each.tell_requester:
-                    tool = self._tools.get(each.call.tool)
+                    tool = self._tools.of(each.call)
                     transcript.tell(tx, run, each, tool.title if tool else each.call.tool)
             if waits and not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)

@@ -158,18 +158,16 @@ class Worker:
         if not found:
             return self._turns[run.source](run, ())
         for call in found:
-            if call.status is C.RUNNING:
+            if call.status is C.RUNNING and not call.action:
                 self._executor.recover(run, call)
                 return True
-        if at_once := next(
-            (c for c in found if c.status is C.APPROVED and c.does == Effect.READ), None
-        ):
+        if at_once := next((c for c in found if calls.may_run(c) and c.does == Effect.READ), None):
             self._presence.working(run)
             return self._executor.execute(run, at_once) or True
         if any(calls.holds_up(call) for call in found):
             spoken_to = self._is_spoken_to(run)
             return self._turns[run.source](run, found) if spoken_to else self._wait(run, found)
-        if approved := next((c for c in found if c.status is C.APPROVED), None):
+        if approved := next((c for c in found if calls.may_run(c)), None):
             self._presence.working(run)
             return self._in_order(run, found, approved)
         with self._store.write() as tx:

@@ -149,7 +149,7 @@ class OperatorActs:
         found = self._about(asking.target)
         if isinstance(found, InTheWay):
             return found
-        tool, gate = self._host.tools.get(found.call.tool), stored_gate(found.call)
+        tool, gate = self._host.tools.of(found.call), stored_gate(found.call)
         if tool is None or not isinstance(gate, Ask) or is_question(found.call):
             return InTheWay(sentences.nothing_to_edit())
         with self._host.store.read() as tx:

@@ -105,7 +105,7 @@ class Seen:
         self, tx: Transaction, call: Call, question: AskedQuestion | None
     ) -> tuple[FieldShown, ...]:
         found = calls.shown(tx, call.id)
-        tool = self._host.tools.get(call.tool)
+        tool = self._host.tools.of(call)
         if call.status is not C.PENDING or found is None:
             return ()
         if question is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -35,6 +36,7 @@ from bot.tools.schema import written
 
 if TYPE_CHECKING:
     from bot.tools.agents import Agent
+    from storage.models import Call
 
 REASON_SCHEMA = {"type": "string", "maxLength": 500, "description": "Why, for the approver."}
 
@@ -155,6 +157,7 @@ class Tool(Generic[A]):
     asks: bool = False
     risk: Risk = "medium"  # for the rules of the policy
     agent: Agent | None = None  # whoever works on it; its function then says what that is asked
+    action: str = ""  # as a program describes what it executes itself, see bot.tools.handed_over
 
     @property
     def takes_reason(self) -> bool:
@@ -173,12 +176,14 @@ class Tool(Generic[A]):
 
     def schema_digest(self) -> str:
         """SHA-256 over name, effect class and argument schema: changes when the tool is another one
-        (hex). A sub-agent is another one with another prompt or other tools.
+        (hex). A sub-agent is another one with another prompt or other tools, and what a program
+        executes itself in other words.
         """
         digest = _schema_digest(self.name, self.does, self.arguments)
-        if self.agent is None:
+        if self.agent is None and not self.action:
             return digest
-        body = json.dumps([digest, self.agent.prompt, self.agent.tools])
+        agent = [self.agent.prompt, self.agent.tools] if self.agent else [self.action]
+        body = json.dumps([digest, *agent])
         return hashlib.sha256(body.encode()).hexdigest()
 
     def masked(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,23 +271,31 @@ class Registry:
 
     tools: dict[str, Tool[Any]] = field(default_factory=dict)
     left_out: dict[str, Tool[Any]] = field(default_factory=dict)  # policies may still name them
+    described: Callable[[str], Tool[Any] | None] = lambda _: None  # of an action: its tool
 
     def add(self, *tools: Tool[Any]) -> None:
         """Register tools; ValueError when a name is taken or not [a-z0-9_]{1,64}."""
         for each in tools:
             if each.name in self.tools:
                 raise ValueError(f"two tools are named {each.name}")
-            if not (
-                0 < len(each.name) <= 64
-                and each.name.replace("_", "a").isalnum()
-                and each.name.isascii()
-            ):
+            if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", each.name):
                 raise ValueError(f"tool name {each.name!r} is not [A-Za-z0-9_]{{1,64}}")
             self.tools[each.name] = each
 
     def get(self, name: str) -> Tool[Any] | None:
         """The tool of that name, or None."""
         return self.tools.get(name)
+
+    def of(self, call: Call) -> Tool[Any] | None:
+        """The tool of a stored call, or None: of that name, or what a program described."""
+        return self.described(call.action) if call.action else self.get(call.tool)
+
+    def known(self, call: Call) -> Tool[Any]:
+        """The same of a call whose tool was there a moment ago; KeyError otherwise."""
+        found = self.of(call)
+        if found is None:
+            raise KeyError(call.tool)
+        return found
 
     def __iter__(self) -> Any:
         return iter(self.tools.values())

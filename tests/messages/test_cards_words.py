@@ -54,6 +54,7 @@ SAID = {
     "goes_on_in_private": ("UBEN00001",),
     "outsiders_read_along": (),
     "errand_line": (EVIL, EVIL, EVIL),
+    "program_line": (EVIL,),
     "votes_void": (["UANA00001", "UDAN00001"], "UBEN00001", [EVIL]),
     "unanswered_beside": (EVIL,),
     "sent_back_line": ("UANA00001", EVIL),

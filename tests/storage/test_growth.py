@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from storage import calls, inbox, outbox, overview, runs
+from storage import asked, inbox, outbox, overview, runs
 from storage.backlog import backlog
 from storage.store import Store
 from storage.transaction import Trace, Transaction
@@ -161,9 +161,9 @@ def test_pending_calls_are_counted_by_requester(store: Store) -> None:
     """Only the requester's own calls that still wait are counted."""
     mine = seed(store, C.PENDING, C.PENDING, C.APPROVED)
     with store.read() as tx:
-        assert calls.pending_of(tx, TEAM, BEN) == 2
-        assert calls.pending_of(tx, TEAM, ANA) == 0
-        assert calls.pending_of(tx, "T0OTHERCO", BEN) == 0
+        assert asked.pending_of(tx, TEAM, BEN) == 2
+        assert asked.pending_of(tx, TEAM, ANA) == 0
+        assert asked.pending_of(tx, "T0OTHERCO", BEN) == 0
     assert mine.run().requester == BEN
 
 
@@ -175,7 +175,7 @@ def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
     mine = seed(store, C.PENDING, C.PENDING)
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET status = 'nonsense' WHERE id = ?", (mine.ids[0],))
-        assert calls.pending_of(tx, TEAM, BEN) == 1
+        assert asked.pending_of(tx, TEAM, BEN) == 1
 
 
 def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:

@@ -121,7 +121,8 @@ def test_it_outlives_a_restart(harness: Harness, fakes: FakeTools) -> None:
     card = harness.card(SUPPORT, thread)
     harness.restart()
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    again = AskedFor(harness.app.core.store, found.run_id)
+    again = programs(harness).asked(found.run_id)
+    assert again is not None
     assert again.wait(10).status is C.SUCCEEDED
     assert fakes.did("note", "after a restart") == 1
 

@@ -22,6 +22,8 @@ from bot.messages.cards.card import approved_on
 from bot.messages.cards.origin import errand_lines
 from bot.messages.forms.values import values
 from bot.messages.onlookers import covered, for_onlookers
+from bot.messages.sentences.agents import program_line
+from bot.messages.text import unescape
 from bot.messages.views import CallView, CardView, Missing, Progress, Value
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
@@ -71,7 +73,7 @@ def call_in_full(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
 
 
 def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
-    call, tool = shown.call, tools.get(shown.call.tool)
+    call, tool = shown.call, tools.of(shown.call)
     before = calls.revision(tx, call.id, call.revision - 1) if call.revision > 1 else None
     changed = before is not None and before.arguments != shown.revision.arguments
     votes = calls.votes(tx, call.id, call.revision)
@@ -108,7 +110,8 @@ def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
     run = runs.get(tx, call.run_id)
     errands = errands_of(tools, tx, run) if run else ()
     agent = {"agent": errands[-1].agent, "chain": tuple(errand_lines(errands))} if errands else {}
-    return {"by_agent": run is None or run.source in MODELLED, **agent}
+    program = unescape(program_line(run.client)) if run and call.action else ""
+    return {"by_agent": run is None or run.source in MODELLED, "program": program, **agent}
 
 
 def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[
 def _values(
     tools: Registry, call: Call, now: Revision, before: Revision | None
 ) -> tuple[Value, ...]:
-    tool = tools.get(call.tool)
+    tool = tools.of(call)
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
         return tuple(Value(name, "••••••••") for name in json.loads(now.arguments))
     names: dict[str, str] = json.loads(call.names)

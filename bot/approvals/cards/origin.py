@@ -32,7 +32,7 @@ def errands_of(tools: Registry, tx: Transaction, run: Run) -> tuple[Errand, ...]
     """Return who asked whom for what between the requester's agent and this run, in order."""
     found: list[Errand] = []
     for call in children.chain(tx, run):
-        tool = tools.get(call.tool)
+        tool = tools.of(call)
         by = found[-1].agent if found else ""
         found.append(Errand(tool.title if tool else call.tool, by, effect_of(tools, tx, call)))
     return tuple(found)

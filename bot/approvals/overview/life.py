@@ -147,7 +147,7 @@ class Lives:
     def _values(self, call: Call, revision: Revision) -> dict[str, str]:
         """Return the arguments that are set, by what people call them; secrets are masked."""
         stored: dict[str, Any] = json.loads(revision.arguments)
-        tool = self.lister.tools.get(call.tool)
+        tool = self.lister.tools.of(call)
         if tool is None:  # which of them were secret went with the tool
             return dict.fromkeys(stored, HIDDEN)
         try:

@@ -27,7 +27,7 @@ def effect_at(tools: Registry, call: Call, revision: Revision) -> str:
 
 def effect_in_full(tools: Registry, call: Call, revision: Revision) -> str:
     """Return the same for those who decide: only fields declared secret are masked."""
-    tool = tools.get(call.tool)
+    tool = tools.of(call)
     if tool is None:
         return f"{call.tool} (this tool is no longer there)"
     if revision.arguments == PURGED and tool.arguments.model_fields:

@@ -30,7 +30,7 @@ def fingerprint(
 
 def as_asked_again(tx: Transaction, key: bytes, run: Run, call: Call, tools: Registry) -> str:
     """Return the digest of the call's next revision, of the same arguments; "" for no tool."""
-    tool, current = tools.get(call.tool), calls.revision(tx, call.id, call.revision)
+    tool, current = tools.of(call), calls.revision(tx, call.id, call.revision)
     if tool is None or current is None:
         return ""
     return fingerprint(

@@ -12,7 +12,7 @@ from datetime import timedelta
 from bot.agent import outputs
 from bot.clock import Clock
 from bot.config.settings import Settings
-from storage import calls, children, runs
+from storage import asked, calls, children, runs
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction
@@ -54,7 +54,7 @@ class Allowance:
                 outputs.cards_used_up(settings.max_cards),
                 "this request has asked people as often as one may",
             )
-        waiting = calls.pending_of(tx, run.team, run.requester) + beside
+        waiting = asked.pending_of(tx, run.team, run.requester) + beside
         if waiting >= settings.max_pending:
             return Reached(
                 outputs.too_many_wait(waiting),
@@ -78,7 +78,7 @@ class Allowance:
         now = self.clock.now()
         if most <= 0:
             return HOUR // MINUTE
-        first = calls.last_asked(tx, run.team, run.requester, most - 1, now - HOUR)
+        first = asked.last_asked(tx, run.team, run.requester, most - 1, now - HOUR)
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
 
     def on_going_on(self, tx: Transaction, run: Run) -> str:

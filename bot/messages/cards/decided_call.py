@@ -79,6 +79,7 @@ BEGAN = {
 }
 # what may be asked for once more
 OVER = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED)
+WAITS_FOR_PROGRAM = "the program that asked has not begun yet"
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
@@ -153,7 +154,8 @@ def _status(call: CallView, undecided: int) -> list[Json]:
         case S.INVALIDATED if not call.note.strip():
             leaves.append(words(": what was shown is no longer what would run"))
     if call.status is S.APPROVED:
-        leaves.append(words(f" — {_waits_for(undecided)}", italic=True))
+        waits = WAITS_FOR_PROGRAM if call.program else _waits_for(undecided)
+        leaves.append(words(f" — {waits}", italic=True))
         if undecided and call.good_until:
             leaves += [words("; asked again if that is after ", italic=True)]
             leaves += [moment(call.good_until)]

@@ -37,6 +37,9 @@ def origin_blocks(view: CardView) -> list[Json]:
         says = line(words("✏️ "), person(view.requester), words(EDITED_SINCE, bold=True))
         now = [quote(plain(visible(text), QUOTED) or "(nothing)") for text in view.reworded]
         blocks.append(rich(block_id(Block.REWORDED, view.plan_id), [says, *now]))
+    programs = dict.fromkeys(each.program for each in view.calls if each.program)
+    for number, said in enumerate(programs):
+        blocks.append(context(block_id(Block.PROGRAM, view.plan_id, number), [plain_text(said)]))
     return [*blocks, *errand_blocks(view.plan_id, view.errands)]
 
 

@@ -34,7 +34,9 @@ from bot.policy.conditions.values import (
 
 MOST_BYTES = 1_024
 SPACES = ("groups", "channels", "people")  # of names that are looked up
-NAMES = frozenset({"args", "requester", "channel", "tool", "effect", "risk", "now", *SPACES})
+NAMES = frozenset(
+    {"args", "requester", "channel", "tool", "effect", "risk", "client", "now", *SPACES}
+)
 FUNCTIONS = frozenset({"has", "size", "spent", "count"})
 _EXAMPLES = {
     "groups": 'groups.finance or groups["shop-leads"]',

@@ -38,6 +38,7 @@ class Facts:
     args: Mapping[str, Any]
     channel: str = ""
     risk: str = "medium"
+    client: str = ""  # the name of the key by which a program asks
     now: datetime | None = None
     groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
     channels: Mapping[str, str | None] | None = None  # #name -> id

@@ -21,7 +21,7 @@ MOST = 20_000  # characters of an answer, where its tool is no longer there to s
 def hand_in(tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime) -> str:
     """Give a sub-agent's answer to the run that asked; returns its call's id, "" if over."""
     call, done = calls.get(tx, child.parent_call), children.did(tx, child)
-    tool = tools.get(call.tool) if call else None
+    tool = tools.of(call) if call else None
     output = sub_agents.answered(text, done, tool.max_output if tool else MOST)
     line = " ".join(text.split()) or sub_agents.NOTHING_SAID
     note = line if len(line) <= SUMMARY else f"{line[: SUMMARY - 1]}…"

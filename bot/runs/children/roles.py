@@ -45,7 +45,7 @@ class Roles:
             return self._first
         with self._store.read() as tx:
             call, depth = calls.get(tx, run.parent_call), children.depth(tx, run)
-        tool = self._tools.get(call.tool) if call else None
+        tool = self._tools.of(call) if call else None
         if tool is None or tool.agent is None:
             raise PlannerError(GONE)
         allowed = tools_of(tool.agent, self._tools, sub_agents=depth < self._max_depth)

@@ -11,13 +11,18 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
 from bot.approvals.modes.narrowing import strictest
 from bot.messages.requests.root import root_message
+from bot.messages.sentences import notices
+from bot.runs.direct.handovers import Claimed, Handovers
+from bot.runs.direct.standing import HowItStands, standing
 from bot.signals import Signals
-from storage import calls, inbox, modes, moves, outbox, runs
+from bot.tools.handed_over import HandedOver, described, stored
+from storage import calls, endings, inbox, modes, moves, outbox, runs
 from storage.masking import masked
 from storage.models import Delivery, Run, new_id
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
@@ -25,6 +30,8 @@ from storage.store import Store
 
 if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.approvals.forms.parts import FormParts
+    from bot.clock import Clock
+    from bot.tools import Registry
 
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
 
@@ -53,15 +60,11 @@ class HowItEnded:
 class AskedFor:
     """A call that a program has put before people."""
 
-    def __init__(self, store: Store, run_id: str) -> None:
+    def __init__(self, store: Store, run_id: str, at_work: AtWork) -> None:
         """`run_id`: the request; it can be looked at in any later life of the process."""
         self.run_id = run_id
         self._store = store
-
-    def is_known(self) -> bool:
-        """Return whether there is such a request."""
-        with self._store.read() as tx:
-            return runs.get(tx, self.run_id) is not None
+        self._at_work = at_work
 
     def ended(self) -> HowItEnded | None:
         """Return how it ended; None while it waits or runs, or nobody knows what became of it."""
@@ -78,6 +81,11 @@ class AskedFor:
         is_done = call.status is CallStatus.SUCCEEDED
         return HowItEnded(call.status, gave if is_done else call.output, arguments)
 
+    def stands(self) -> HowItStands:
+        """Return how it stands: what was asked, who decided, what came of it."""
+        with self._store.read() as tx:
+            return standing(tx, self._at_work.tools, self._at_work.workspace, self.run_id)
+
     def wait(self, seconds: float) -> HowItEnded:
         """Return how it ended, waiting so long at most; raises TimeoutError, and it goes on."""
         until, pause = time.monotonic() + seconds, threading.Event()
@@ -86,6 +94,44 @@ class AskedFor:
                 raise TimeoutError("nobody has decided yet")
             pause.wait(GLANCE)
         return found
+
+    def claim(self, claimant: str) -> Claimed | None:
+        """Claim the call to execute it, for whoever gives this text, made anew for each attempt.
+
+        None while it is still being checked: ask again. Raises NotClaimedError.
+        """
+        return self._at_work.handovers.claim(self.run_id, claimant)
+
+    def report(self, claimant: str, succeeded: bool, result: Any) -> None:
+        """Say how the claimed call ended, in text or JSON; raises NotClaimedError."""
+        self._at_work.handovers.report(self.run_id, claimant, succeeded, result)
+
+    def cancel(self) -> bool:
+        """Take the request back; False where it has ended, or its call runs."""
+        with self._store.write() as tx:
+            run = runs.get(tx, self.run_id)
+            under_way = [each.status for each in calls.of_run(tx, self.run_id)]
+            if run is None or CallStatus.RUNNING in under_way:
+                return False
+            at, actor = self._at_work.clock.now(), run.requester
+            if not endings.cancel(tx, run, at=at, actor=actor, words=outputs):
+                return False
+            text = notices.cancelled_line(run.requester)
+            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": text})
+        self._at_work.signals.post.give()
+        self._at_work.signals.work.give()
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """What requests of programs are looked at, claimed and ended with."""
+
+    clock: Clock
+    signals: Signals
+    tools: Registry
+    workspace: str  # its address in Slack; "" where it is not known
+    handovers: Handovers
 
 
 class Programs:
@@ -99,40 +145,62 @@ class Programs:
         self._authority = parts.authority
         self._places = parts.places()
         self._signals = signals
+        handovers = Handovers(self._store, self._clock, signals, self._tools)
+        url = parts.identity.workspace
+        self._at_work = AtWork(self._clock, signals, self._tools, url, handovers)
 
     def ask(
         self,
-        tool: str,
+        tool: str | HandedOver,
         arguments: Mapping[str, Any],
         *,
         requester: str,
         channel: str = "",
         why: str = "",
         key: str = "",
+        client: str = "",
+        deadline: timedelta | None = None,
     ) -> AskedFor:
         """Put a call before people, and return at once; nothing has been decided by then.
 
-        `requester`: the Slack user id of whoever answers for it, and does not approve it.
-        `channel`: the id of the channel where it is asked, "" for the requester's direct messages;
-        there it begins as well where a form would: where the two of you are not both in the
-        channel, or another company reads along. `why` is for the approver. `key`: what was asked
-        with it before is returned and not asked again, as long as the record has it. Looks people
-        up.
+        `tool`: the name of one of the bot's, or what the program does itself once it may: then it
+        claims the call, and reports. `requester`: the Slack user id of whoever answers for it, and
+        does not approve it. `channel`: the id of the channel where it is asked, "" for the
+        requester's direct messages; there it begins as well where a form would: where the two of
+        you are not both in the channel, or another company reads along. `why` is for the approver.
+        `key`: what was asked with it before is returned and not asked again, as long as the record
+        has it. `client`: the name of the key by which a program asks. `deadline`: in which it has
+        to be decided, where the policy gives longer. Looks people up.
 
-        Raises KeyError for a tool that is not there, pydantic.ValidationError for arguments that
-        it does not take, StrangerError for a requester who is no colleague, KeyUsedError where
-        something else was asked with the key, and LookupFailedError where Slack cannot be asked.
+        Raises KeyError for a tool that is not there, ActionError for what nobody can be asked,
+        pydantic.ValidationError for arguments that it does not take, StrangerError for a requester
+        who is no colleague, KeyUsedError where something else was asked with the key, and
+        LookupFailedError where Slack cannot be asked.
         """
-        known = self._tools.get(tool)
+        action = "" if isinstance(tool, str) else stored(tool, self._tools, client)
+        known = self._tools.get(tool) if isinstance(tool, str) else described(action)
         if known is None:
             raise KeyError(tool)
         args = known.arguments.model_validate(dict(arguments))
-        asked = {"tool": tool, "arguments": args.model_dump(mode="json"), "why": why}
+        asked: dict[str, Any] = {"tool": known.name, "why": why}
+        asked["arguments"] = args.model_dump(mode="json")
+        asked |= {"action": action} if action else {}
+        asked |= {"within": deadline.total_seconds()} if deadline else {}
         effect = masked(known.effect_sentence(args))
         if not requester or not self._authority.colleague(requester):
             raise StrangerError(f"{requester!r} is not a full member of this workspace")
-        delivery = Delivery(
-            key=f"program:{key or new_id()}",
+        name = f"program@{client}:{key or new_id()}" if client else f"program:{key or new_id()}"
+        delivery = self._delivery(name, requester, channel, asked)
+        run_id = self._begin(delivery, effect, self._places.of(channel, requester), client)
+        self._signals.post.give()
+        self._signals.work.give()
+        return AskedFor(self._store, run_id, self._at_work)
+
+    def _delivery(
+        self, key: str, requester: str, channel: str, asked: Mapping[str, Any]
+    ) -> Delivery:
+        return Delivery(
+            key=key,
             kind=DeliveryKind.PROGRAM,
             team=self._authority.team,
             user=requester,
@@ -140,12 +208,15 @@ class Programs:
             body=json.dumps(asked),
             received_at=self._clock.now(),
         )
-        run_id = self._begin(delivery, effect, self._places.of(channel, requester))
-        self._signals.post.give()
-        self._signals.work.give()
-        return AskedFor(self._store, run_id)
 
-    def _begin(self, asked: Delivery, effect: str, place: str) -> str:
+    def asked(self, run_id: str, client: str = "") -> AskedFor | None:
+        """Return a request that a program made before; None for others, and for other clients'."""
+        with self._store.read() as tx:
+            run = runs.get(tx, run_id)
+        is_theirs = run is not None and (run.source, run.client) == (RunSource.PROGRAM, client)
+        return AskedFor(self._store, run_id, self._at_work) if is_theirs else None
+
+    def _begin(self, asked: Delivery, effect: str, place: str, client: str) -> str:
         """Store what is asked, its request, and the message that this begins with.
 
         It keeps to the mode of the channel where it was to be asked, and is in `place`. Returns the
@@ -158,6 +229,7 @@ class Programs:
             thread_ts="",
             requester=asked.user,
             source=RunSource.PROGRAM,
+            client=client,
             created_at=now,
             updated_at=now,
         )
@@ -179,6 +251,6 @@ def _same(stored: Delivery, asked: Delivery) -> str:
     """Return the request of what was asked before; raises KeyUsedError where it was another."""
     once, now = ((each.user, each.channel, each.body) for each in (stored, asked))
     if once != now or not stored.run_id:
-        key = asked.key.removeprefix("program:")
+        key = asked.key.partition(":")[2]
         raise KeyUsedError(f"the key {key!r} was used for something else")
     return stored.run_id

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from bot.agent import prompt
@@ -48,6 +49,8 @@ class Wanted:
     why: str  # for the approver
     birth: dict[str, Any]  # for the audit
     quoted: str = ""  # the message that it is about
+    action: str = ""  # how a program describes what it executes itself
+    within: float | None = None  # seconds in which it has to be decided, where fewer than usual
 
 
 class DirectTurns:
@@ -96,7 +99,16 @@ class DirectTurns:
     def _read(self, run: Run, delivery: Delivery) -> Wanted | FieldErrors | Declined:
         if delivery.kind is DeliveryKind.PROGRAM:
             asked = json.loads(delivery.body)
-            return Wanted(asked["tool"], asked["arguments"], asked["why"], {"program": True})
+            birth: dict[str, Any] = {"program": True}
+            birth |= {"client": run.client} if run.client else {}
+            return Wanted(
+                asked["tool"],
+                asked["arguments"],
+                asked["why"],
+                birth,
+                action=asked.get("action", ""),
+                within=asked.get("within"),
+            )
         match self._filled(run, delivery):
             case FilledForm() as entry:
                 return Wanted(
@@ -124,9 +136,11 @@ class DirectTurns:
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
         asked = Proposed("", wanted.tool, json.dumps(wanted.values), 0)
-        prepared = self._proposals.prepare(run, row.id, [asked], frozenset())
+        prepared = self._proposals.prepare(run, row.id, [asked], frozenset(), wanted.action)
         for each in prepared:
-            each.call.reason = wanted.why
+            call, each.call.reason = each.call, wanted.why
+            if call.deadline is not None and wanted.within is not None:
+                call.deadline = min(call.deadline, now + timedelta(seconds=wanted.within))
             each.birth |= wanted.birth
         waits = only_waits(prepared)
         with self._store.write(durable=False) as tx:

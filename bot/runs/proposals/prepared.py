@@ -70,7 +70,7 @@ def show(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[Prepared]) 
 
 def _evidence(tx: Transaction, tools: Registry, proposed: Prepared) -> dict[str, Any]:
     """Return what the audit keeps of the arguments; fields of unknown tools may be secret."""
-    tool = tools.get(proposed.call.tool)
+    tool = tools.of(proposed.call)
     known = [tool] if tool else list(tools)
     secret = frozenset(name for each in known for name in each.secret)
     if proposed.revision is not None:
@@ -81,7 +81,7 @@ def _evidence(tx: Transaction, tools: Registry, proposed: Prepared) -> dict[str,
 def only_reads(prepared: Sequence[Prepared], tools: Registry) -> None:
     """Refuse what may not stand beside calls that wait: all but reads that run and end at once."""
     for each in prepared:
-        call, tool = each.call, tools.get(each.call.tool)
+        call, tool = each.call, tools.of(each.call)
         entrusts = tool is not None and tool.agent is not None
         if call.status is CallStatus.REFUSED or (
             call.status is CallStatus.APPROVED and call.does == Effect.READ and not entrusts

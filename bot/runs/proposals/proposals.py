@@ -63,11 +63,17 @@ class Proposals:
         self._previews = previews
 
     def prepare(
-        self, run: Run, plan_id: str, proposed: Sequence[Proposed], taken: frozenset[str]
+        self,
+        run: Run,
+        plan_id: str,
+        proposed: Sequence[Proposed],
+        taken: frozenset[str],
+        action: str = "",
     ) -> list[Prepared]:
         """Give every proposed call a verdict.
 
-        `taken`: provider call ids already in the thread's transcript.
+        `taken`: provider call ids already in the thread's transcript. `action`: what a program
+        describes that executes it itself.
         """
         result: list[Prepared] = []
         seen, most, tools = set(taken), self._limits.settings.max_calls, self.roles.of(run).tools
@@ -80,6 +86,7 @@ class Proposals:
                 position=position,
                 provider_id=provider_id,
                 tool=each.name[:200],
+                action=action,
                 status=CallStatus.REFUSED,
                 created_at=self._sources.clock.now(),
             )
@@ -119,7 +126,7 @@ class Proposals:
         `tools`: those that whoever proposes it may use.
         """
         call = prepared.call
-        tool = _meant(tools, proposed.name)
+        tool = _meant(tools, call)
         names = Naming(self._sources.directory, run.requester)
         args, call.reason = parse(tool, proposed.arguments, names)
         call.names = json.dumps(names.found)
@@ -253,11 +260,11 @@ class Proposals:
         )
 
 
-def _meant(tools: Registry, name: str) -> Tool[Any]:
-    """Return the tool of that name among these; raises RefusedError."""
-    tool = tools.get(name)
+def _meant(tools: Registry, call: Call) -> Tool[Any]:
+    """Return the tool of that call among these; raises RefusedError."""
+    tool = tools.of(call)
     if tool is None:
-        why = outputs.no_such_tool(name, (each.name for each in tools))
+        why = outputs.no_such_tool(call.tool, (each.name for each in tools))
         raise RefusedError(why, "there is no such tool")
     return tool
 

@@ -145,7 +145,7 @@ class Dialogs:
                     made = Opening(self._reject_all(tx, target, admitted.calls))
                 case CallTarget():
                     shown = calls.shown(tx, target.call)
-                    tool = self._tools.get(shown.call.tool) if shown else None
+                    tool = self._tools.of(shown.call) if shown else None
                     if shown is None or shown.revision.number != target.revision:
                         return TurnedAway(refusals.stale_card())
                     if action is Action.EDIT and tool is None:
@@ -184,7 +184,7 @@ class Dialogs:
 
     def _edit_form(self, tx: Transaction, shown: Shown, covered: Sequence[str]) -> Json:
         call, gate = shown.call, load_gate(shown.call.gate)
-        tool, counts = self._tools.tools[call.tool], isinstance(gate, Ask) and gate.editor_counts
+        tool, counts = self._tools.known(call), isinstance(gate, Ask) and gate.editor_counts
         here = counts and approved_on_its_card(self._tools, tx, call, self._clock.now())
         return edit_modal(
             as_editable(tool, gate),
