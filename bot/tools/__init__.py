@@ -292,10 +292,9 @@ class Registry:
 
     def known(self, call: Call) -> Tool[Any]:
         """The same of a call whose tool was there a moment ago; KeyError otherwise."""
-        found = self.of(call)
-        if found is None:
-            raise KeyError(call.tool)
-        return found
+        if found := self.of(call):
+            return found
+        raise KeyError(call.tool)
 
     def __iter__(self) -> Any:
         return iter(self.tools.values())
