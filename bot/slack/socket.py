@@ -166,7 +166,8 @@ class SocketMode(SocketModeHandler):
         own = 2 if self._is_greeted.is_set() else 1
         self.others = max(0, connections - own)
         if self.others:
-            log.error(
+            log.log(
+                logging.INFO if self._allowed else logging.ERROR,
                 "Slack counts %d connections of this app: each delivery goes to one of them",
                 connections,
             )

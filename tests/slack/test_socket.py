@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from pathlib import Path
@@ -194,7 +195,8 @@ def test_closing_waits_for_what_is_being_stored(arriving: Arriving) -> None:
 def test_a_second_process_with_the_same_token(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, allowed: bool
 ) -> None:
-    """It is refused unless a setting allows it; in either case the log says so."""
+    """It is refused unless a setting allows it; the log says so, as an error where it is one."""
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(module, "LINGERING", (0.01,))
     with Sandbox() as sandbox:
         app = App(
@@ -219,4 +221,7 @@ def test_a_second_process_with_the_same_token(
             with pytest.raises(StartupError, match="another process is connected"):
                 connect_alone(app, settings, Arrivals(), threading.Event())
         first.close()
-    assert "Slack counts 2 connections" in caplog.text
+    said = [each for each in caplog.records if "Slack counts 2 connections" in each.message]
+    level = logging.INFO if allowed else logging.ERROR
+    assert said
+    assert {each.levelno for each in said} == {level}
