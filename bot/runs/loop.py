@@ -26,7 +26,7 @@ from bot.runs.crew.others import NoOthers, Others
 from bot.runs.crew.workers import Workers
 from bot.runs.intake import Intake
 from bot.signals import Signals, Waiting
-from bot.watch.passages import Work, watched
+from bot.watch.passages import Incident, Work, watched
 from storage import endings, handovers, inbox, leases, moves, outbox, runs, schedule
 from storage.models import Delivery
 from storage.patience import passes, pause_after, reason
@@ -270,7 +270,15 @@ class Loop:
         before = None if left is None else self._clock.now() - left
         with self._store.read() as tx:
             ready = runs.ready(tx, before)
+        if left is not None:
+            self._tell_late(set(ready) - self._workers.active(), left)
         self._workers.hand_out(ready)
+
+    def _tell_late(self, found: set[str], left: timedelta) -> None:
+        """No job came for these runs, or nobody was free for it."""
+        for run_id in found:
+            log.warning("no job had run %s taken up within %g s", run_id, left.total_seconds())
+            self.watch.happened(Incident.LATE)
 
     def _look_again_at_the_next_deadline(self) -> None:
         now = self._clock.now()

@@ -149,6 +149,11 @@ POLICIES = Measure(
     ("result",),
     (TAKEN, REFUSED_POLICY),
 )
+LATE = Measure(
+    "countersign_late_runs_total",
+    COUNTER,
+    "requests that no job had taken up within five seconds, with several processes: the loop did",
+)
 PENDING = Measure(
     "countersign_pending_calls", GAUGE, "calls that wait for people", extent=_INSTALLATION
 )
@@ -194,7 +199,7 @@ BUILD = Measure("countersign_build_info", GAUGE, "1, with the version", ("versio
 RECORDED = (
     *(DECISIONS, DECISION_TIME, CALLS, REFUSALS, RUNS, ACKNOWLEDGED, TICKS, LOOK_UPS),
     *(LOOK_UP_FAILURES, TURNS, MODEL_ERRORS, TOKENS, TOOLS, TOOL_TIME, SLACK_TIME, SLACK_ERRORS),
-    *(PAUSES, POLICIES, BUILD),
+    *(PAUSES, POLICIES, LATE, BUILD),
 )
 READ = (PENDING, OLDEST, OPEN_RUNS, UNSENT, OUTBOX_LAG, UNREAD, INBOX_LAG, READABLE)
 MEASURES = (*RECORDED, *READ)

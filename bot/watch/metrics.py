@@ -82,6 +82,8 @@ class Metrics:
                 self._add(measures.PAUSES, about)
             case Incident.POLICY_REFUSED:
                 self._add(measures.POLICIES, measures.REFUSED_POLICY)
+            case Incident.LATE:
+                self._of[measures.LATE.name].inc()
 
     def _make(self, measure: Measure) -> Any:
         given: dict[str, Any] = {"labelnames": measure.labels, "registry": self._registry}

@@ -79,6 +79,7 @@ def test_work_is_counted_by_how_it_ended(scraped: Scrapes) -> None:
         passage.amounts, passage.end = {"in": 70, "out": 7}, "limit"
     scraped.watch.happened(Incident.PAUSE, "chat.update")
     scraped.watch.happened(Incident.POLICY_REFUSED)
+    scraped.watch.happened(Incident.LATE)
     assert scraped("countersign_tool_runs_total", tool="note", outcome="failed") == 1
     assert scraped("countersign_tool_seconds_count", tool="note") == 1
     errors = "countersign_slack_errors_total"
@@ -90,6 +91,7 @@ def test_work_is_counted_by_how_it_ended(scraped: Scrapes) -> None:
     assert scraped("countersign_model_errors_total", kind="limit") == 1
     assert scraped("countersign_slack_pauses_total", method="chat.update") == 1
     assert scraped("countersign_policy_reloads_total", result="refused") == 1
+    assert scraped("countersign_late_runs_total") == 1
 
 
 def test_what_waits_is_read_from_the_record(scraped: Scrapes, store: Store) -> None:

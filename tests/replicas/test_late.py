@@ -1,0 +1,68 @@
+"""A request for which no job comes is taken up all the same, and that is told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.runs.crew.others import NoOthers
+from bot.runs.crew.workers import Workers
+from bot.watch.passages import Incident, Lookout, Passage
+from tests.runs.harness import LoopHarness
+
+
+class Jobs(NoOthers):
+    """Requests are left to those who hear of them by a job."""
+
+    patience = timedelta(seconds=5)
+
+
+class Heard:
+    """A watcher that keeps what happened."""
+
+    def __init__(self) -> None:
+        self.incidents: list[Incident] = []
+
+    def happened(self, what: Incident, about: str) -> None:
+        """Keep it."""
+        self.incidents.append(what)
+
+    def ended(self, passage: Passage) -> None:
+        """Not looked at."""
+
+    heard = opened = ended
+
+    def page(self) -> None:
+        """Show nothing."""
+
+    close = page
+
+
+def test_a_request_without_a_job_is_taken_up_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is left to a job for five seconds; then the loop hands it out, logs and counts it."""
+    harness, heard = LoopHarness(tmp_path / "countersign.db"), Heard()
+    taken: list[str] = []
+    workers = Workers(taken.append, 1, harness.core.signals)
+    loop = harness.core.loop(
+        harness.core.intake(harness.directory, lambda _: None),
+        workers,
+        lambda _: None,
+        others=Jobs(),
+    )
+    loop.watch = Lookout([heard])
+    harness.say("please")
+    loop.tick()
+    loop.tick()
+    assert (taken, heard.incidents) == ([], [])
+    [run] = harness.all()[0]
+    harness.clock.at += timedelta(seconds=6)
+    loop.tick()
+    workers.pool.shutdown()
+    assert taken == [run.id]
+    assert heard.incidents == [Incident.LATE]
+    assert f"no job had run {run.id} taken up within 5 s" in caplog.text
+    harness.stop()
