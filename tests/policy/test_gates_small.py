@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 import rfc8785
+from pydantic import ValidationError
 
 from bot.policy.conditions.hours import BusinessHours
-from bot.policy.gates import Allow, Approvers, Ask, Escalation, Offer, Stage, dump_gate, load_gate
+from bot.policy.gates import (
+    Addition,
+    Allow,
+    Approvers,
+    Ask,
+    Escalation,
+    Offer,
+    Stage,
+    dump_gate,
+    load_gate,
+)
 
 ONE, TWO = Approvers(users=("U1",)), Approvers(groups=("ops",), channel=True)
 GATE = Ask(rule="Größe", stages=(Stage(approvers=ONE), Stage(approvers=TWO, quorum=2)))
@@ -69,3 +81,29 @@ def test_the_text_of_a_gate() -> None:
         assert text == rfc8785.dumps(gate.model_dump(mode="json")).decode()
         assert load_gate(text) == gate
         assert load_gate(text) is load_gate(text)
+
+
+def test_what_a_gate_is_unless_it_is_said() -> None:
+    """One person within an hour, by nobody's own word, and a no of one ends it."""
+    given = Ask(rule="r", stages=(Stage(approvers=ONE),))
+    assert (given.people, given.veto, given.any_order, given.would_allow) == (1, 1, False, False)
+    assert (given.deadline, given.good_for) == (3600, 1800)
+    assert (given.self_approval, given.editor_counts) == (False, False)
+    assert (Offer().lasts, Offer().uses) == (86_400, 10)
+    assert (Approvers().channel, Approvers().requester) == (False, False)
+    with pytest.raises(ValidationError):
+        given.rule = "another"
+
+
+@pytest.mark.parametrize("name", ["deadline", "good_for", "veto"])
+def test_there_is_no_time_and_no_veto_of_nothing(name: str) -> None:
+    """One second and one person are the least, of a gate and of what adds to it."""
+    stages = (Stage(approvers=ONE, quorum=1),)
+    for least, good in ((1, True), (0, False)):
+        for make in (Ask, Addition):
+            given = {"rule": "r", "stages": stages, name: least}
+            if good:
+                assert getattr(make.model_validate(given), name) == 1
+                continue
+            with pytest.raises(ValidationError):
+                make.model_validate(given)

@@ -32,11 +32,15 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
     """Begins a request whose calls wait, under a policy with these lines for notes."""
     made: list[LoopHarness] = []
 
-    def begun(lines: str = "", texts: Sequence[str] = ("as shown",)) -> LoopHarness:
+    def begun(
+        lines: str = "", texts: Sequence[str] = ("as shown",), first: str = "note"
+    ) -> LoopHarness:
         harness = LoopHarness(tmp_path / f"{len(made)}.db")
         made.append(harness)
         policy(harness, lines)
-        harness.model.script = [[("note", text) for text in texts]]
+        harness.model.script = [
+            [("note" if number else first, text) for number, text in enumerate(texts)]
+        ]
         harness.say("please")
         harness.loop.tick()
         harness.work()
@@ -73,10 +77,33 @@ def test_an_approval_that_had_to_wait(begin: Begin, waited: int, status: CallSta
     press(harness, "approve", ANA)
     harness.clock.at += timedelta(seconds=waited)
     press(harness, "approve", ANA, 1)
+    harness.clock.at += MINUTE  # until a worker comes to it, which does not count
     call = worked(harness)
     assert call.status is status
     assert ("had to wait" in call.note) is (status is C.PENDING)
     assert harness.effects[call.id] == (status is C.SUCCEEDED)
+
+
+def test_what_nobody_approved_grows_no_older(begin: Begin) -> None:
+    """What policy allows, or was remembered, waits for the rest of its plan as long as it takes."""
+    allowed = begin(texts=("one", "two"), first="free")
+    granted = begin(EVERYWHERE, texts=("one", "two"))
+    on_grant(granted)
+    for each in (allowed, granted):
+        each.clock.at += 45 * MINUTE
+        press(each, "approve", ANA, 1)
+        each.clock.at += MINUTE
+        assert runs_on_it(each).status is C.SUCCEEDED
+
+
+def test_what_was_allowed_and_is_asked_by_now(begin: Begin) -> None:
+    """Nobody has approved it, so it waits for people."""
+    harness = begin(texts=("one", "two"), first="free")
+    strict = POLICY.replace('verdict = "allow"', 'verdict = "ask"')
+    harness.core.policy.policy = parse(strict)
+    press(harness, "approve", ANA, 1)
+    call = runs_on_it(harness)
+    assert (call.tool, call.status, harness.effects[call.id]) == ("free", C.PENDING, 0)
 
 
 def test_an_approval_waits_for_no_worker_in_vain(begin: Begin) -> None:

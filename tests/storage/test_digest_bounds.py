@@ -22,6 +22,11 @@ def test_where_whole_numbers_become_text() -> None:
     ]
 
 
+def test_the_order_of_keys_is_that_of_their_letters() -> None:
+    """Whatever order they were given in, at the top and deep inside."""
+    assert canonical({"b": {"d": 1, "c": 2}, "a": 3}) == '{"a":3,"b":{"c":2,"d":1}}'
+
+
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_how_long_an_amount_may_be(sign: str) -> None:
     """Four thousand digits before or after its point, and not one more."""
@@ -41,6 +46,8 @@ def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
     keep_key(path, b"x" * 32)
     assert load_key(path) == key
     assert list(tmp_path.iterdir()) == [path]
+    path.write_text("k" * 32)
+    assert load_key(path) == b"k" * 32
     path.write_text("k" * 31)
     with pytest.raises(KeyFileError):
         load_key(path)

@@ -126,6 +126,7 @@ def test_a_claim_is_told(store: Store) -> None:
     seeded = seed(store, run=R.READY)
     with store.write() as tx:
         assert moves.claim(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is not None
+        assert [each.event for each in tx.appended] == ["run.running"]
         assert moves.claim(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is None
     assert (seeded.events(), data_of(seeded)) == (
         ["run.running"],

@@ -93,6 +93,9 @@ def test_a_line_everywhere(store: Store) -> None:
         found_ = [outbox.by_key(tx, each) for each in keys]
     assert [each and each.thread_ts for each in found_] == ["1.0", "5.0", None]
     assert outbox.body(row(store, keys[1])) == {"text": "words", "mrkdwn": True}
+    with store.write() as tx:
+        outbox.everywhere(tx, made.run(), [], "alone", "words")
+    assert row(store, "alone:C0SUPPORT:1.0").thread_ts == "1.0"
 
 
 def test_which_channels_have_something_to_do(store: Store) -> None:

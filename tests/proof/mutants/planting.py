@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from pydantic import BaseModel
+
 from tests.proof.mutants.changes import Change
 
 
@@ -23,12 +25,14 @@ def plant(change: Change, functions: Sequence[FunctionType] = ()) -> bool:
     module = sys.modules[change.path.removesuffix(".py").replace("/", ".")]
     statement = change.tree.body[change.top]
     whole = compile(change.tree, str(module.__file__), "exec")
-    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-        known = functions or functions_in({str(module.__file__)})
-        return _functions(known, str(module.__file__), whole)
     if isinstance(statement, ast.Assign | ast.AnnAssign):
-        return _constants(module, change.tree, change.top)
-    return False
+        return _constants(module, made_of(change.tree, change.top))
+    if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return False
+    known = functions or functions_in({str(module.__file__)})
+    if _functions(known, str(module.__file__), whole):
+        return True
+    return isinstance(statement, ast.ClassDef) and _fields(module, change.tree, change.top)
 
 
 def functions_in(files: Collection[str]) -> list[FunctionType]:
@@ -49,11 +53,12 @@ def named(tree: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
 
 
-def made_of(tree: ast.Module, top: int) -> list[ast.Assign | ast.AnnAssign]:
-    """A constant's statement, and those below it of constants that are made of it."""
-    begun = tree.body[top]
-    assert isinstance(begun, ast.Assign | ast.AnnAssign)
-    found, names = [begun], stored(begun)
+def made_of(tree: ast.Module, top: int) -> list[ast.stmt]:
+    """The statements of the constants that are made of this constant, itself first, or class."""
+    begun, found = tree.body[top], list[ast.stmt]()
+    names = {begun.name} if isinstance(begun, ast.ClassDef) else stored(begun)
+    if not isinstance(begun, ast.ClassDef):
+        found.append(begun)
     for each in tree.body[top + 1 :]:
         if isinstance(each, ast.Assign | ast.AnnAssign) and names & named(each):
             found.append(each)
@@ -82,8 +87,26 @@ def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
             yield from _codes(each)
 
 
-def _constants(module: ModuleType, tree: ast.Module, top: int) -> bool:
-    statements = made_of(tree, top)
+def _fields(module: ModuleType, tree: ast.Module, top: int) -> bool:
+    """Give a model of Pydantic's the fields that it has now, and remake what it is a part of."""
+    statement, space = tree.body[top], dict(vars(module))
+    assert isinstance(statement, ast.ClassDef)
+    old = space[statement.name]
+    if not issubclass(old, BaseModel) or hasattr(old, "__table__"):
+        return False
+    exec(compile(ast.Module([statement], []), str(module.__file__), "exec"), space)
+    new, known = space[statement.name].model_fields, old.model_fields
+    changed = {name: field for name, field in new.items() if repr(field) != repr(known[name])}
+    known.update(changed)
+    for each in vars(module).values() if changed else ():
+        if isinstance(each, type) and issubclass(each, BaseModel) and each is not BaseModel:
+            each.model_rebuild(force=True)
+    if changed and (made := made_of(tree, top)):
+        _constants(module, made)
+    return bool(changed)
+
+
+def _constants(module: ModuleType, statements: Sequence[ast.stmt]) -> bool:
     names = set().union(*(stored(each) for each in statements)) & set(vars(module))
     before = {name: vars(module)[name] for name in names}
     exec(compile(ast.Module(list(statements), []), str(module.__file__), "exec"), vars(module))

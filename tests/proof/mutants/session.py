@@ -109,7 +109,6 @@ class Session:
         tests = list(self._tests_of(change))
         told = Tried(change.path, change.line, change.what, UNTESTED)
         if not tests:
-            told.end = UNTESTED if _begins(change) else NO_MUTANT  # a field of a class
             return told
         reading, writing = os.pipe()
         child = os.fork()
@@ -134,7 +133,7 @@ class Session:
         path, seconds = str(self._root / change.path), self.learnt.seconds
         begins = _begins(change)
         found = {test for first in begins for test in self.learnt.through.get((path, first), ())}
-        if not begins and isinstance(change.tree.body[change.top], ast.Assign | ast.AnnAssign):
+        if not begins:
             found = set(seconds)
         left, taken = self._most, defaultdict[str, list[str]](list)
         for test in sorted(found, key=lambda each: seconds[each]):
