@@ -118,6 +118,27 @@ def test_what_is_fine_is_kept_to_the_letter() -> None:
     ]
 
 
+def test_what_a_chat_refuses_is_replaced() -> None:
+    """A long id, a name that no tool can have and arguments that are no JSON object get others; a
+    call that was proposed on the output of another stays behind it.
+    """
+    long = "call_" + "x" * 60
+    items = [
+        message("user", "Do it."),
+        call(long, "look up!", "{broken"),
+        output(long, "INVALID ARGUMENTS"),
+        call("call_2"),
+        output("call_2", "SUCCEEDED."),
+    ]
+    made = messages("", items)
+    check_chat({"model": "gpt-5", "messages": made})
+    assert [each["role"] for each in made] == ["user", *["assistant", "tool"] * 2]
+    [replaced] = made[1]["tool_calls"]
+    assert replaced["function"] == {"name": "look_up_", "arguments": '{"unreadable": "{broken"}'}
+    assert (replaced["id"], made[2]["content"]) == (made[2]["tool_call_id"], "INVALID ARGUMENTS")
+    assert made == messages("", items)
+
+
 def test_a_refusal_is_said_again_as_words() -> None:
     """What the model refused comes back as what it said; what says nothing is left out."""
     refused = {"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]}
