@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bot.approvals.terms.renewal import Renewal
+from bot.runs.direct.refusals import NotClaimedError as NotClaimedError
 from bot.runs.endings import Endings
 from bot.tools.runner import Raised, Ran
 from storage import calls, handovers, runs
@@ -31,10 +32,6 @@ MOST_RESULT = 20_000  # characters that are kept of what a program reports
 MOST_SUMMARY = 200
 NOT_HEARD_OF = "nothing was heard of the program that runs it"
 ENDED = (C.SUCCEEDED, C.FAILED)
-
-
-class NotClaimedError(ValueError):
-    """The call is not this program's to run or to report; says why in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

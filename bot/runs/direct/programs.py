@@ -19,6 +19,9 @@ from bot.approvals.modes.narrowing import strictest
 from bot.messages.requests.root import root_message
 from bot.messages.sentences import notices
 from bot.runs.direct.handovers import Claimed, Handovers
+from bot.runs.direct.refusals import KeyUsedError as KeyUsedError
+from bot.runs.direct.refusals import NotAskedError as NotAskedError
+from bot.runs.direct.refusals import StrangerError as StrangerError
 from bot.runs.direct.standing import HowItStands, standing
 from bot.signals import Signals
 from bot.tools.handed_over import HandedOver, described, stored
@@ -34,18 +37,6 @@ if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.tools import Registry
 
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
-
-
-class NotAskedError(ValueError):
-    """Nobody was asked; says why in a sentence."""
-
-
-class StrangerError(NotAskedError):
-    """Nobody asks in the name of somebody who may not ask."""
-
-
-class KeyUsedError(NotAskedError):
-    """Something else was asked with this key before."""
 
 
 @dataclass(frozen=True, slots=True)
