@@ -70,6 +70,7 @@ class Run(Row, table=True):
         Index("ix_run_thread", "team", "channel", "thread_ts"),
         Index("ix_run_requester", "team", "requester", "status"),
         Index("ix_run_lately", "team", "requester", "updated_at"),
+        Index("ix_run_client", "client", "created_at"),
     )
     id: str = Field(default_factory=new_id, primary_key=True)
     team: str

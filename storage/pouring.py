@@ -19,6 +19,7 @@ from storage.keys import ClientKey as ClientKey
 from storage.replicas import Lane, Pause, Replica
 from storage.statement import driver_error
 from storage.transaction import Transaction
+from storage.webhooks import Webhook as Webhook
 
 SOME = 5000  # rows that are read at once
 PATIENCE = "10min"  # until a server ends a transaction in which nothing happens

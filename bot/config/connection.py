@@ -58,7 +58,7 @@ class Connection(BaseModel):
         None,
         title="COUNTERSIGN_HTTP",
         description="Where requests are listened to, as host:port: for machines that ask how the "
-        "bot is, and with `countersign serve` for Slack's.",
+        "bot is, for programs, and with `countersign serve` for Slack's.",
     )
     transport: Transport = Field(
         Transport.SOCKET, description="How Slack's deliveries come; the command says it."

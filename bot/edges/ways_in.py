@@ -12,6 +12,7 @@ from slack_bolt import App as BoltApp
 
 from bot.config.connection import USUAL, Transport
 from bot.config.startup import StartupError
+from bot.runs.direct.programs import Programs
 from bot.slack.client import SlackClient
 from bot.slack.socket import ACKNOWLEDGED, SocketMode, connect_alone
 
@@ -58,7 +59,9 @@ class WaysIn:
         except ModuleNotFoundError as error:
             raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
         try:
-            return Web(self._core, self._slack, self._core.settings.http or USUAL)
+            core = self._core
+            programs = Programs(core.forms(), core.signals)
+            return Web(core, self._slack, core.settings.http or USUAL, programs)
         except NotListeningError as error:
             remedy = "name another address, or stop who has it"
             raise StartupError([f"COUNTERSIGN_HTTP: {error}; {remedy}"], ()) from None

@@ -8,21 +8,27 @@ from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp
 
 from bot.web.door import SlackDoor
 from bot.web.pages import Page
 
 SLACK = "/slack/events"  # all that Slack sends: events, interactions and commands
+API = "/v1"  # what programs ask
 ASKING = 4  # machines that are answered at once; others wait for their turn
 
 
-def web_app(pages: Iterable[Page], door: SlackDoor | None) -> Starlette:
-    """Make the app: these pages, and Slack's door where its deliveries come by HTTP."""
+def web_app(pages: Iterable[Page], door: SlackDoor | None, api: ASGIApp | None = None) -> Starlette:
+    """Make the app: these pages, Slack's door where its deliveries come by HTTP, and the API."""
     turns = CapacityLimiter(ASKING)
-    routes = [Route(each.path, _answers(each, turns), methods=["GET"]) for each in pages]
+    routes: list[BaseRoute] = [
+        Route(each.path, _answers(each, turns), methods=["GET"]) for each in pages
+    ]
     if door is not None:
         routes.append(Route(SLACK, door.take, methods=["POST"]))
+    if api is not None:
+        routes.append(Mount(API, api))
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # one path leads there, no other
     return app

@@ -1,4 +1,4 @@
-"""The HTTP side of one process, put together: its pages, Slack's door, the server."""
+"""The HTTP side of one process, put together: its pages, Slack's door, the API, the server."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from slack_bolt import App as BoltApp
 from slack_sdk.errors import SlackApiError
 
 from bot.config.connection import Endpoint
+from bot.signals import Signal
 from bot.slack.client import SlackClient
 from bot.slack.errors import REFUSED
+from bot.web.api.api import make_api
+from bot.web.api.asking import Asker
 from bot.web.app import web_app
 from bot.web.door import SlackDoor
 from bot.web.health import ASK_AGAIN, GOOD_FOR, OK, Health, Looked
@@ -18,17 +21,21 @@ from bot.web.metrics import metrics_page
 from bot.web.pages import Page
 from bot.web.server import WebServer
 from bot.web.signatures import Signatures
+from bot.web.webhooks.teller import Teller
 from storage.probe import commit_something
 
 if TYPE_CHECKING:
     from bot.core import Core
+    from bot.runs.direct.programs import Programs
 
 
 class Web:
     """One per process; listens from the moment it is made, and answers from `start` on."""
 
-    def __init__(self, core: Core, slack: SlackClient, address: Endpoint) -> None:
-        """`slack` is asked whether the bot's token is still good.
+    def __init__(
+        self, core: Core, slack: SlackClient, address: Endpoint, programs: Programs
+    ) -> None:
+        """`slack` is asked whether the bot's token is still good; `programs` what programs want.
 
         Raises NotListeningError where the address cannot be listened to.
         """
@@ -42,6 +49,9 @@ class Web:
             Looked(TokenLook(slack), ASK_AGAIN, OK),  # a start has just signed in
             self.is_stopping,
         )
+        expected = Signal()  # a request was asked whose program is to be told of it
+        self._asking = Asker(core, programs, expected.give)
+        self._teller = Teller(core.store, core.clock, programs, expected)
         self._server = WebServer(address)
 
     @property
@@ -61,7 +71,9 @@ class Web:
 
     def start(self) -> None:
         """Begin to answer."""
-        self._server.start(web_app(self.pages(), self._door))
+        api = make_api(self._core, self._asking, self.is_stopping)
+        self._server.start(web_app(self.pages(), self._door, api))
+        self._teller.start()
 
     def pages(self) -> list[Page]:
         """Return what machines may ask."""
@@ -80,6 +92,7 @@ class Web:
     def close(self) -> None:
         """Answer nothing any more."""
         self._server.close()
+        self._teller.stop()
         self.health.close()
 
 

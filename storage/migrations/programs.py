@@ -25,3 +25,25 @@ def client_key() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_client_key_name", "client_key", ["team", "name"], unique=False)
+
+
+def webhook() -> None:
+    """What is told to programs' addresses."""
+    op.create_table(
+        "webhook",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("about", sa.String(), nullable=False),
+        sa.Column("key_id", sa.String(), nullable=False),
+        sa.Column("made_at", sa.BigInteger(), nullable=False),
+        sa.Column("waits", sa.Boolean(), nullable=False),
+        sa.Column("due_at", sa.BigInteger(), nullable=True),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("told_at", sa.BigInteger(), nullable=True),
+        sa.Column("error", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("run_id", "kind", "about"),
+    )
+    op.create_index("ix_webhook_due_at", "webhook", ["due_at"], unique=False)
+    op.create_index("ix_webhook_waits", "webhook", ["waits"], unique=False)

@@ -12,7 +12,7 @@ from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.config.connection import USUAL, Endpoint, Transport, reason
 from bot.config.settings import Settings
 
-PACKAGES = ("starlette", "uvicorn")
+PACKAGES = ("starlette", "uvicorn", "fastapi", "standardwebhooks")
 PATIENCE = 5.0  # seconds for a bot to answer
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to ask what listens everywhere
 LISTENING = "http address"

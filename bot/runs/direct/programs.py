@@ -25,7 +25,7 @@ from bot.runs.direct.refusals import StrangerError as StrangerError
 from bot.runs.direct.standing import HowItStands, standing
 from bot.signals import Signals
 from bot.tools.handed_over import HandedOver, described, stored
-from storage import calls, endings, inbox, modes, moves, outbox, runs
+from storage import calls, endings, inbox, modes, moves, outbox, programs, runs
 from storage.masking import masked
 from storage.models import Delivery, Run, new_id
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
@@ -180,7 +180,7 @@ class Programs:
         effect = masked(known.effect_sentence(args))
         if not requester or not self._authority.colleague(requester):
             raise StrangerError(f"{requester!r} is not a full member of this workspace")
-        name = f"program@{client}:{key or new_id()}" if client else f"program:{key or new_id()}"
+        name = programs.delivery_key(client, key or new_id())
         delivery = self._delivery(name, requester, channel, asked)
         run_id = self._begin(delivery, effect, self._places.of(channel, requester), client)
         self._signals.post.give()

@@ -32,6 +32,7 @@ def upgrade() -> None:
         lasting.delegation,
         lasting.copied,
         programs.client_key,
+        programs.webhook,
         shared.replica,
         shared.lane,
         shared.pause,
@@ -67,6 +68,7 @@ def _run() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_run_requester", "run", ["team", "requester", "status"], unique=False)
+    op.create_index("ix_run_client", "run", ["client", "created_at"], unique=False)
     op.create_index("ix_run_lately", "run", ["team", "requester", "updated_at"], unique=False)
     op.create_index("ix_run_root_id", "run", ["root_id"], unique=False)
     op.create_index("ix_run_status", "run", ["status"], unique=False)

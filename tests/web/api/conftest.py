@@ -28,6 +28,11 @@ verdict = "ask"
 quorum = 2
 
 [[rule]]
+tool = "put"
+when = 'client == "trusted"'
+verdict = "allow"
+
+[[rule]]
 tool = "explode"
 verdict = "deny"
 reason = "nothing explodes here"

@@ -1,0 +1,207 @@
+"""What programs want over HTTP, handed to the bot: each call here may wait, on a thread.
+
+It decides nothing. What cannot be done is told as a problem.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from bot.policy.directory import LookupFailedError
+from bot.runs.direct.refusals import KeyUsedError, NotClaimedError, StrangerError
+from bot.tools import Effect
+from bot.tools.handed_over import ActionError, HandedOver
+from bot.tools.names import Named, Naming
+from bot.tools.people.question import ASK_PERSON
+from bot.web.api.bodies import (
+    ActionWanted,
+    ClaimSent,
+    OutcomeSent,
+    QuestionWanted,
+    RequestShown,
+    ToolWanted,
+)
+from bot.web.api.problems import FieldError, ProblemError, invalid, later, not_taken
+from bot.web.api.shown import shown
+from storage import webhooks
+
+if TYPE_CHECKING:
+    from bot.core import Core
+    from bot.runs.direct.handovers import Claimed
+    from bot.runs.direct.programs import AskedFor, Programs
+    from storage.keys import ClientKey
+
+MOST_RESULT = 100_000  # bytes of what a program reports
+ASK_SLACK_AGAIN = 10  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCall:
+    """A call as a program wants it."""
+
+    tool: str | HandedOver
+    arguments: Mapping[str, Any]
+    field: str  # of the body, where the arguments stand
+    reason: str = ""
+    deadline: timedelta | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the tool or the action."""
+        return self.tool if isinstance(self.tool, str) else self.tool.name
+
+
+class Asker:
+    """One per process; any thread."""
+
+    def __init__(self, core: Core, programs: Programs, expect: Callable[[], None]) -> None:
+        """`core` knows people and channels; `programs` is asked.
+
+        `expect` is called when an address is to be told of a new request.
+        """
+        self._store, self._clock = core.store, core.clock
+        self._directory = core.directory
+        self._programs = programs
+        self._expect = expect
+
+    def ask(
+        self, key: ClientKey, wanted: ToolWanted | ActionWanted | QuestionWanted, idempotency: str
+    ) -> tuple[RequestShown, bool]:
+        """Put a call before people; returns how it stands, and whether it is new.
+
+        Raises ProblemError.
+        """
+        call, now = _call(wanted), self._clock.now()
+        if not key.may_ask_for(call.name):
+            why = f"The key of {key.name} is not for {call.name}."
+            raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
+        try:
+            requester = self._requester(key, wanted.requester)
+            channel = self._channel(wanted.channel, requester)
+            asked = self._ask(key, call, requester, channel, idempotency)
+        except LookupFailedError as error:
+            raise later(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"Slack could not be asked ({error}).",
+                ASK_SLACK_AGAIN,
+            ) from error
+        if key.webhook:
+            with self._store.write() as tx:
+                webhooks.expect(tx, key.id, asked.run_id, at=self._clock.now())
+            self._expect()
+        found = shown(asked.stands())
+        return found, found.created_at >= now
+
+    def find(self, key: ClientKey, run_id: str) -> AskedFor:
+        """Return what this key asked; raises ProblemError for anything else."""
+        found = self._programs.asked(run_id, key.name)
+        if found is None:
+            raise ProblemError(HTTPStatus.NOT_FOUND, f"This key has no request {run_id}.")
+        return found
+
+    def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> Claimed | None:
+        """Claim a call; None while it is being checked. Raises ProblemError."""
+        try:
+            return self.find(key, run_id).claim(sent.claimant)
+        except NotClaimedError as error:
+            raise _conflict(error) from error
+
+    def report(self, key: ClientKey, run_id: str, sent: OutcomeSent) -> RequestShown:
+        """Write down what came of a claimed call. Raises ProblemError."""
+        if len(json.dumps(sent.result, ensure_ascii=False).encode()) > MOST_RESULT:
+            raise not_taken("result", f"It has more than {MOST_RESULT:,} bytes.")
+        asked = self.find(key, run_id)
+        try:
+            asked.report(sent.claimant, sent.succeeded, sent.result)
+        except NotClaimedError as error:
+            raise _conflict(error) from error
+        return shown(asked.stands())
+
+    def cancel(self, key: ClientKey, run_id: str) -> RequestShown:
+        """Take a request back. Raises ProblemError."""
+        asked = self.find(key, run_id)
+        if not asked.cancel():
+            why = "It has ended, or is being executed: there is nothing to take back."
+            raise ProblemError(HTTPStatus.CONFLICT, why, about="statuses")
+        return shown(asked.stands())
+
+    def _requester(self, key: ClientKey, named: str) -> str:
+        """The id of whoever is said to ask; ProblemError where the key may not ask for them."""
+        if not named:
+            return key.person
+        try:
+            found = Naming(self._directory, None).id_of(Named.PERSON, named)
+        except ValueError as error:
+            raise not_taken("requester", str(error)) from None
+        if found != key.person and not key.is_service:
+            why = f"The key of {key.name} asks in the name of {key.person} alone."
+            raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
+        return found
+
+    def _channel(self, named: str, requester: str) -> str:
+        """The id of the channel; ProblemError for one that the requester does not see."""
+        if not named:
+            return ""
+        try:
+            return Naming(self._directory, requester).id_of(Named.CHANNEL, named)
+        except ValueError as error:
+            raise not_taken("channel", str(error)) from None
+
+    def _ask(
+        self, key: ClientKey, call: WantedCall, requester: str, channel: str, idempotency: str
+    ) -> AskedFor:
+        try:
+            return self._programs.ask(
+                call.tool,
+                call.arguments,
+                requester=requester,
+                channel=channel,
+                why=call.reason,
+                key=idempotency,
+                client=key.name,
+                deadline=call.deadline,
+            )
+        except KeyError:
+            raise not_taken("tool", f"There is no tool {call.name}.") from None
+        except ValidationError as error:
+            raise invalid(_errors(error, call.field)) from None
+        except ActionError as error:
+            raise not_taken("action", str(error)) from None
+        except StrangerError as error:
+            raise not_taken("requester", str(error)) from None
+        except KeyUsedError as error:
+            raise ProblemError(HTTPStatus.CONFLICT, str(error), about="asking-twice") from None
+
+
+def _call(wanted: ToolWanted | ActionWanted | QuestionWanted) -> WantedCall:
+    if isinstance(wanted, QuestionWanted):
+        return WantedCall(ASK_PERSON.name, wanted.question, "question")
+    seconds = wanted.deadline_seconds
+    deadline = timedelta(seconds=seconds) if seconds is not None else None
+    if isinstance(wanted, ToolWanted):
+        return WantedCall(wanted.tool, wanted.arguments, "arguments", wanted.reason, deadline)
+    sent = wanted.action
+    # any object, where the program says nothing
+    schema = {"type": "object"} if sent.argument_schema is None else sent.argument_schema
+    action = HandedOver(sent.name, sent.title, sent.effect, Effect(sent.does), schema)
+    return WantedCall(action, wanted.arguments, "arguments", wanted.reason, deadline)
+
+
+def _errors(error: ValidationError, field: str) -> list[FieldError]:
+    return [
+        FieldError(field=".".join([field, *map(str, each["loc"])]), message=each["msg"])
+        for each in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+
+
+def _conflict(error: NotClaimedError) -> ProblemError:
+    text = str(error)
+    sentence = f"{text[0].upper()}{text[1:]}."
+    return ProblemError(HTTPStatus.CONFLICT, sentence, about="handed-over-calls")

@@ -1,0 +1,195 @@
+"""What programs send and are told, as JSON: one model each, from which the description is made."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+JsonObject = dict[str, Any]
+
+
+class ShownStatus(StrEnum):
+    """Where a request stands, as programs are told it."""
+
+    PREPARING = "preparing"  # nobody has been asked yet
+    PENDING = "pending"  # people are asked
+    APPROVED = "approved"  # it may run; a handed-over call may be claimed
+    REJECTED = "rejected"  # a person said no
+    EXPIRED = "expired"  # nobody decided in time
+    CANCELLED = "cancelled"  # it was taken back
+    REFUSED = "refused"  # the policy forbids it, or it could not be asked
+    INVALIDATED = "invalidated"  # the tool is no longer what was shown
+    SUPERSEDED = "superseded"  # something else is asked in its place
+    RUNNING = "running"  # it is being executed; a handed-over call has been claimed
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    UNKNOWN = "unknown"  # it began, and nobody knows how it ended; people may say
+    ANSWERED = "answered"  # a question: somebody answered
+
+
+Line = Annotated[str, Field(max_length=200)]
+Words = Annotated[str, Field(max_length=3_000)]
+MOST_SECONDS = 30 * 24 * 3600
+
+
+class _Sent(BaseModel):
+    """What is sent: nothing is guessed, and nothing that is not known is passed over."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Wanted(_Sent):
+    """What all that is asked has in common."""
+
+    requester: Line = Field(
+        "",
+        description="In whose name, as U… or @handle; left out: who answers for the key.",
+        examples=["@ben"],
+    )
+    channel: Line = Field(
+        "",
+        description="Where, as C… or #name; left out: in the requester's direct messages.",
+        examples=["#deploys"],
+    )
+
+
+class _CallWanted(_Wanted):
+    """What both kinds of calls have in common."""
+
+    arguments: JsonObject = Field(default={}, examples=[{"version": "1.4.2", "env": "prod"}])
+    reason: Words = Field("", description="Why, for the approver.", examples=["Friday's release"])
+    deadline_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_SECONDS,
+        description="Until it counts as refused, where the policy does not say less.",
+    )
+
+
+class ToolWanted(_CallWanted):
+    """A call of a tool that the bot has; the bot runs it once it is approved."""
+
+    tool: Annotated[str, Field(min_length=1, max_length=64, examples=["refund_order"])]
+
+
+class ActionSent(_Sent):
+    """How a program describes what it will execute itself."""
+
+    name: Annotated[
+        str, Field(pattern="^[A-Za-z0-9_]{1,64}$", description="For the policy, as a tool's.")
+    ]
+    title: Annotated[str, Field(min_length=1, max_length=80)]
+    effect: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=300,
+            description="What it does, in a sentence; {name} stands for an argument.",
+        ),
+    ]
+    does: Literal["read", "write", "destructive"] = "destructive"
+    argument_schema: JsonObject | None = Field(
+        None, alias="schema", description="JSON Schema of its arguments; left out: any object."
+    )
+
+
+class ActionWanted(_CallWanted):
+    """A handed-over call: the program claims it once it is approved, and executes it itself."""
+
+    action: ActionSent = Field(
+        examples=[
+            {
+                "name": "deploy",
+                "title": "Deploy",
+                "effect": "Deploy {version} to {env}",
+                "does": "write",
+            }
+        ]
+    )
+
+
+def _kind(sent: Any) -> str:
+    return "action" if isinstance(sent, dict) and "action" in sent else "tool"
+
+
+RequestWanted = Annotated[
+    Annotated[ToolWanted, Tag("tool")] | Annotated[ActionWanted, Tag("action")],
+    Discriminator(_kind),
+]
+
+
+class QuestionWanted(_Wanted):
+    """A question to a person; its answer is the result, and approves nothing."""
+
+    question: JsonObject = Field(
+        description="The arguments of the tool ask_person.",
+        examples=[{"question": "Which of the two orders?", "why": "Both are open."}],
+    )
+
+
+Claimant = Annotated[
+    str,
+    Field(
+        min_length=16,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="A random text, made anew for each attempt to run it.",
+        examples=["6f1c0f0e6d7b4e0e9f7c1a2b3c4d5e6f"],
+    ),
+]
+
+
+class ClaimSent(_Sent):
+    """Who executes it."""
+
+    claimant: Claimant
+
+
+class OutcomeSent(_Sent):
+    """What came of it."""
+
+    claimant: Claimant
+    succeeded: bool
+    result: Any = Field(None, description="Any JSON of 100 kB at most; people see it.")
+
+
+class RequestShown(BaseModel):
+    """A request, as it stands."""
+
+    model_config = ConfigDict(title="Request")
+
+    id: str
+    status: ShownStatus
+    tool: str = Field(description="The tool, or the action's name.")
+    title: str
+    effect: str = Field(description="What it does, in a sentence, with the arguments as they are.")
+    arguments: JsonObject = Field(description="As they are now: people may have edited them.")
+    revision: int
+    digest: str = Field(description="The fingerprint of exactly what would run.")
+    reason: str
+    requester: str
+    channel: str
+    link: str = Field(description='To its message in Slack; "" until that stands.')
+    created_at: datetime
+    deadline: datetime | None
+    handed_over: bool = Field(description="Whether the program is to claim and execute it.")
+    decided_by: list[str]
+    edited_by: list[str]
+    result: Any = Field(description="Text or JSON; null until it has ended.")
+    note: str = Field(description="Why it was refused, rejected, …")
+
+
+class ClaimedShown(BaseModel):
+    """What its claimant is to execute, exactly so."""
+
+    model_config = ConfigDict(title="Claimed")
+
+    arguments: JsonObject
+    revision: int
+    digest: str
+    lease_seconds: int = Field(
+        description="Report within it, or claim again with the same claimant to go on."
+    )

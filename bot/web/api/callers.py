@@ -1,0 +1,70 @@
+"""Which program asks: its key is looked at before anything else of a request is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from bot.programs.key_text import read_key_text
+from bot.web.api.problems import ProblemError, later
+from storage import keys, programs
+from storage.keys import ClientKey
+
+if TYPE_CHECKING:
+    from bot.clock import Clock
+    from storage.store import Store
+
+HOUR = timedelta(hours=1)
+SCHEME = "Bearer"
+_UNKNOWN = "The request has no key that is good: it takes Authorization: Bearer csk_…"
+
+
+class Callers:
+    """Knows the keys of one workspace; any thread."""
+
+    def __init__(self, store: Store, clock: Clock, team: str) -> None:
+        """`team`: whose keys are good here."""
+        self._store = store
+        self._clock = clock
+        self._team = team
+
+    def of(self, headers: Sequence[str]) -> ClientKey:
+        """Return the key in these Authorization headers; raises ProblemError for none that is good.
+
+        A key that was revoked is none from that moment on.
+        """
+        scheme, _, given = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
+        text = read_key_text(given.strip()) if scheme.lower() == SCHEME.lower() else None
+        if text is not None:
+            with self._store.read() as tx:
+                key = keys.get(tx, text.id)
+            is_good = key is not None and text.fits(key.hash) and not key.revoked_at
+            if key is not None and is_good and key.team == self._team:
+                return key
+        raise ProblemError(
+            HTTPStatus.UNAUTHORIZED,
+            _UNKNOWN,
+            about="keys",
+            headers={"WWW-Authenticate": f'{SCHEME} realm="countersign"'},
+        )
+
+    def spend(self, key: ClientKey, idempotency: str) -> None:
+        """Raise ProblemError where the key has asked as often as it may within an hour.
+
+        What was asked with this `idempotency` before is not asked again, and counts once.
+        """
+        now = self._clock.now()
+        with self._store.read() as tx:
+            if idempotency and programs.has_asked(tx, key.name, idempotency):
+                return
+            since = programs.asked_before(tx, key.name, key.per_hour, now - HOUR)
+        if since is not None:
+            wait = since + HOUR - now
+            raise later(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"{key.name} may make {key.per_hour} requests an hour, and has made them.",
+                int(wait.total_seconds()) + 1,
+                "limits",
+            )

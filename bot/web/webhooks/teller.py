@@ -1,0 +1,128 @@
+"""Tells programs' addresses how their requests stand, from the rows: what has happened is written
+down as due, what is due is tried until somebody there takes it, for a day.
+
+It decides nothing and holds no request up. Any number of processes may do it on one database.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from bot.signals import Signal
+from bot.web.api.shown import shown
+from bot.web.webhooks.posting import Envelope, Poster
+from storage import keys, webhooks
+from storage.webhooks import Webhook
+
+if TYPE_CHECKING:
+    from bot.clock import Clock
+    from bot.runs.direct.programs import Programs
+    from storage.store import Store
+
+log = logging.getLogger("countersign.webhooks")
+GLANCE = 1.0  # seconds between two looks while something is expected
+IDLE = 30.0  # and while nothing is
+SIDE_BY_SIDE = 4  # addresses that are told at once
+NO_MORE = "its key is revoked"
+
+
+class Teller:
+    """One per process, with a thread of its own; `start` once, `stop` once."""
+
+    def __init__(self, store: Store, clock: Clock, programs: Programs, asked: Signal) -> None:
+        """`programs` knows how requests stand; `asked` is given when one is to be told of."""
+        self._store = store
+        self._clock = clock
+        self._programs = programs
+        self._asked = asked
+        self._poster = Poster()
+        self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="webhook")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to tell, with what an earlier life has left."""
+        getattr(self._clock, "on_shift", []).append(self._asked.give)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell nothing more; what is under way is tried again in the next life."""
+        self._stopping.set()
+        self._asked.give()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._poster.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._asked.clear()
+            try:
+                pause = self._look()
+            except Exception:
+                log.exception("webhooks could not be looked after")
+                pause = IDLE
+            self._asked.wait(pause)
+
+    def _look(self) -> float:
+        """Write down what has happened and tell what is due; returns the seconds until a look."""
+        now = self._clock.now()
+        with self._store.read() as tx:
+            found = webhooks.happened(tx)
+        if found:
+            with self._store.write(durable=False) as tx:
+                for each in found:
+                    webhooks.put(tx, each, at=now)
+        with self._store.read() as tx:
+            due = webhooks.due(tx, now, SIDE_BY_SIDE)
+        # of one request what was decided is told before the end, as long as both are taken
+        first = {each.run_id: each for each in reversed(due)}
+        under_way = [self._pool.submit(self._tell, each) for each in first.values()]
+        went_well = [_is_well(each) for each in under_way]
+        if not all(went_well):
+            return GLANCE
+        with self._store.read() as tx:
+            next_at, expected = webhooks.next_due(tx), webhooks.expected(tx)
+        longest = timedelta(seconds=GLANCE if expected else IDLE)
+        pause = min(longest, next_at - self._clock.now()) if next_at else longest
+        return max(pause.total_seconds(), 0.0)
+
+    def _tell(self, row: Webhook) -> None:
+        """One attempt."""
+        now = self._clock.now()
+        with self._store.write(durable=False) as tx:
+            key = keys.get(tx, row.key_id)
+            if key is None or key.revoked_at or not key.webhook:
+                webhooks.give_up(tx, row, NO_MORE)
+                return
+            if not webhooks.begin(tx, row, at=now):
+                return
+        asked = self._programs.asked(row.run_id, key.name)
+        if asked is None:
+            return
+        data = shown(asked.stands()).model_dump(mode="json")
+        envelope = Envelope(row.id, row.kind.value, key.webhook_secret, now, row.made_at, data)
+        came = self._poster.post(key.webhook, envelope)
+        with self._store.write(durable=False) as tx:
+            if came.is_taken:
+                webhooks.told(tx, row, at=self._clock.now())
+            elif came.is_last:
+                webhooks.give_up(tx, row, came.why)
+            else:
+                webhooks.failed(tx, row, came.why)
+        if not came.is_taken:
+            log.warning("the address of %s was not told: %s", key.name, came.why)
+
+
+def _is_well(attempt: Future[None]) -> bool:
+    """Whether an attempt came to its end, taken or not; what went wrong here is told to the log."""
+    try:
+        attempt.result()
+    except Exception:
+        log.exception("an address could not be told")  # it is tried again
+        return False
+    return True

@@ -1,0 +1,209 @@
+"""What programs' addresses are to be told of their requests, until somebody there has taken it.
+
+Each row is one thing to tell, as soon as it has happened; it holds nothing of the request itself.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    String,
+    UniqueConstraint,
+    bindparam,
+    cast,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.orm import aliased
+from sqlmodel import Field, col
+
+from storage import columns
+from storage.columns import Row, values
+from storage.models import Call, Run, new_id
+from storage.states import CALL_FINAL, CallStatus, RunStatus
+from storage.transaction import Transaction, insert_once, rows
+
+
+class WebhookKind(StrEnum):
+    """What is told."""
+
+    DECIDED = "request.decided"  # nobody is asked any more
+    ENDED = "request.ended"  # nothing more comes of it, or nobody knows what came of it
+
+
+class Webhook(Row, table=True):
+    """One thing to tell."""
+
+    __tablename__ = "webhook"
+    __table_args__ = (UniqueConstraint("run_id", "kind", "about"),)
+    id: str = Field(default_factory=new_id, primary_key=True)  # by it a repetition is known
+    run_id: str
+    kind: WebhookKind = columns.status(WebhookKind, index=False)
+    about: str  # which of several: a call's revision, UNSURE or AFTER_ALL
+    key_id: str  # of the key that asked
+    made_at: datetime = columns.time()  # when it happened; before that, when it was asked
+    waits: bool = Field(default=False, index=True)  # it has not happened yet
+    # when it is tried next; None before it has happened, and when it is told or given up
+    due_at: datetime | None = columns.time(nullable=True, index=True)
+    attempts: int = 0
+    told_at: datetime | None = columns.time(nullable=True)
+    error: str = ""  # of the last attempt
+
+
+class Happened(NamedTuple):
+    """Something that is to be told, and is not yet written down as that."""
+
+    run_id: str
+    key_id: str
+    kind: WebhookKind
+    about: str
+
+
+# that it has ended; that nobody knows what came of it
+AFTER_ALL, UNSURE = "end", "unknown"
+# tried again after these; a day in all
+PAUSES = tuple(
+    timedelta(seconds=each) for each in (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 28_800)
+)
+_SAME = ("run_id", "kind", "about")
+_OTHER: Any = aliased(Webhook)
+_REVISION = cast(func.coalesce(col(Call.revision), 0), String)
+_OF_OTHERS = (
+    select(col(Webhook.run_id), col(Webhook.key_id), _REVISION)
+    .join(Run, col(Run.id) == col(Webhook.run_id))
+    .join(Call, col(Call.run_id) == col(Run.id), isouter=True)
+    .where(col(Webhook.waits).is_(True))
+)
+_TAKEN_BACK = (col(Call.id).is_(None)) & (col(Run.status) == RunStatus.CANCELLED)
+
+
+def _unwritten(kind: WebhookKind, about: Any) -> ColumnElement[bool]:
+    return ~exists().where(
+        _OTHER.run_id == col(Webhook.run_id), _OTHER.kind == kind, _OTHER.about == about
+    )
+
+
+_DECIDED = _OF_OTHERS.where(
+    or_(col(Call.status) != CallStatus.PENDING, _TAKEN_BACK),
+    _unwritten(WebhookKind.DECIDED, _REVISION),
+)
+_UNSURE = _OF_OTHERS.where(
+    col(Call.status) == CallStatus.UNKNOWN, _unwritten(WebhookKind.ENDED, UNSURE)
+)
+_ENDED = _OF_OTHERS.where(or_(col(Call.status).in_(CALL_FINAL), _TAKEN_BACK))
+_WAITING = select(func.count()).select_from(Webhook).where(col(Webhook.waits).is_(True))
+_DUE = (
+    select(Webhook)
+    .where(col(Webhook.due_at) <= bindparam("now_"))
+    .order_by(col(Webhook.due_at), col(Webhook.kind))
+    .limit(bindparam("most_"))
+)
+_NEXT = select(func.min(col(Webhook.due_at)))
+_BEGUN = (
+    update(Webhook)
+    .where(
+        col(Webhook.id) == bindparam("id_"),
+        col(Webhook.attempts) == bindparam("before_"),
+        col(Webhook.due_at).is_not(None),
+    )
+    .values(attempts=bindparam("attempts"), due_at=bindparam("due_at"))
+)
+_TOLD = (
+    update(Webhook)
+    .where(col(Webhook.id) == bindparam("id_"))
+    .values(told_at=bindparam("told_at"), due_at=None, error="")
+)
+_FAILED = (
+    update(Webhook).where(col(Webhook.id) == bindparam("id_")).values(error=bindparam("error"))
+)
+_GIVEN_UP = (
+    update(Webhook)
+    .where(col(Webhook.id) == bindparam("id_"))
+    .values(due_at=None, error=bindparam("error"))
+)
+
+
+def expect(tx: Transaction, key_id: str, run_id: str, *, at: datetime) -> None:
+    """Have the key's address told of this request; once, however often it is said."""
+    row = Webhook(
+        run_id=run_id,
+        kind=WebhookKind.ENDED,
+        about=AFTER_ALL,
+        key_id=key_id,
+        made_at=at,
+        waits=True,
+    )
+    tx.execute(insert_once(Webhook, tx.dialect.name, _SAME), values(row))
+
+
+def expected(tx: Transaction) -> int:
+    """Of how many requests something will be told."""
+    return tx.scalar(_WAITING) or 0
+
+
+def happened(tx: Transaction) -> list[Happened]:
+    """What is to be told and was not written down yet; decisions first."""
+    kinds = (
+        (_DECIDED, WebhookKind.DECIDED, ""),
+        (_UNSURE, WebhookKind.ENDED, UNSURE),
+        (_ENDED, WebhookKind.ENDED, AFTER_ALL),
+    )
+    return [
+        Happened(run_id, key_id, kind, about or revision)
+        for statement, kind, about in kinds
+        for run_id, key_id, revision in tx.execute(statement)
+    ]
+
+
+def put(tx: Transaction, found: Happened, *, at: datetime) -> None:
+    """Write down that it is to be told from now on; once, whoever else does."""
+    if found.about == AFTER_ALL:
+        mine = (col(Webhook.run_id) == found.run_id, col(Webhook.waits).is_(True))
+        tx.execute(update(Webhook).where(*mine).values(waits=False, made_at=at, due_at=at))
+        return
+    row = Webhook(**found._asdict(), made_at=at, due_at=at)
+    tx.execute(insert_once(Webhook, tx.dialect.name, _SAME), values(row))
+
+
+def due(tx: Transaction, now: datetime, most: int) -> list[Webhook]:
+    """What is to be tried now, the longest due first."""
+    return rows(tx, Webhook, _DUE, now_=now, most_=most)
+
+
+def next_due(tx: Transaction) -> datetime | None:
+    """When something is to be tried next; None for nothing."""
+    found: datetime | None = tx.scalar(_NEXT)
+    return found
+
+
+def begin(tx: Transaction, row: Webhook, *, at: datetime) -> bool:
+    """Begin an attempt, and say when the next would be; False where another process has begun it.
+
+    After the last pause there is no next one.
+    """
+    pause = PAUSES[row.attempts] if row.attempts < len(PAUSES) else None
+    due_at = at + pause if pause is not None else None
+    attempt = {"attempts": row.attempts + 1, "due_at": due_at}
+    return tx.execute(_BEGUN, {"id_": row.id, "before_": row.attempts, **attempt}).rowcount == 1
+
+
+def told(tx: Transaction, row: Webhook, *, at: datetime) -> None:
+    """Somebody there has taken it."""
+    tx.execute(_TOLD, {"id_": row.id, "told_at": at})
+
+
+def failed(tx: Transaction, row: Webhook, why: str) -> None:
+    """Nobody has taken it this time; it is tried again when it is due."""
+    tx.execute(_FAILED, {"id_": row.id, "error": why[:200]})
+
+
+def give_up(tx: Transaction, row: Webhook, why: str) -> None:
+    """It is not tried any more."""
+    tx.execute(_GIVEN_UP, {"id_": row.id, "error": why[:200]})

@@ -1,0 +1,84 @@
+"""The API does what its own description says, whatever is sent to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from tests.web.api.conftest import Asks
+from tests.web.api.program import Program
+
+METHODS = {"get", "post"}
+
+
+@pytest.fixture
+def program(asks: Asks) -> Program:
+    """One that may ask for little, as often as it likes."""
+    return asks(tools=("note", "ask_person", "deploy"), per_hour=100_000)
+
+
+@pytest.fixture
+def described(program: Program) -> Any:
+    """The description as it is served, for a client that has a key."""
+    web = program.harness.app.ways_in.web
+    assert web is not None
+    headers = {"Authorization": f"Bearer {program.key}"}
+    schema = schemathesis.openapi.from_url(f"{web.url}/v1/openapi.json", headers=headers)
+
+    @schema.auth()
+    class Key:
+        def get(self, case: Any, context: Any) -> str:
+            return program.key
+
+        def set(self, case: Any, data: str, context: Any) -> None:
+            case.headers["Authorization"] = f"Bearer {data}"
+
+    return schema
+
+
+def test_it_describes_every_answer(program: Program) -> None:
+    """OpenAPI 3.1 with the key as its security, every problem in one form, and examples."""
+    _, said = program.ask("GET", "/v1/openapi.json")
+    assert said["openapi"].startswith("3.1.")
+    assert said["servers"] == [{"url": "/v1"}]
+    assert said["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+    problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
+    shown = {"$ref": "#/components/schemas/RequestShown"}
+    seen = set()
+    for path, ways in said["paths"].items():
+        for method in METHODS & ways.keys():
+            seen.add((method, path))
+            way = ways[method]
+            assert way["security"] == [{"key": []}]
+            for status, answer in way["responses"].items():
+                [(kind, found)] = answer["content"].items()
+                if int(status) >= 400:
+                    assert (kind, found) == ("application/problem+json", problem)
+                elif not path.endswith("claim"):
+                    assert found["schema"] == shown
+            assert {"401", "422", "500"} <= way["responses"].keys()
+    assert len(seen) == 7
+    assert "HTTPValidationError" not in said["components"]["schemas"]
+    assert said["components"]["schemas"]["ToolWanted"]["properties"]["tool"]["examples"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", GenerationMode)
+def test_whatever_is_sent_is_answered_as_described(described: Any, mode: GenerationMode) -> None:
+    """Right and wrong requests, made from the description: each answer is one that it names."""
+    operations = [each.ok() for each in described.get_all_operations()]
+    assert len(operations) == 7
+    for operation in operations:
+
+        @given(case=operation.as_strategy(generation_mode=mode))
+        @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+        def answered(case: Any) -> None:
+            # what arguments a tool takes, or who is there, no description can say
+            case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+        answered()

@@ -1,0 +1,96 @@
+"""Handed-over calls: approved by people, claimed once, executed and reported by the program."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from storage.handovers import LEASE
+from tests.stories.harness import Harness
+from tests.stories.messages import words
+from tests.stories.steps import open_modal, typed, vote
+from tests.web.api.conftest import Asks
+from tests.web.api.program import ME, SUPPORT
+
+
+def test_claimed_with_what_people_made_of_it(bot: Harness, asks: Asks) -> None:
+    """The claim gives the arguments as edited and approved; what came of it is on the card."""
+    program = asks()
+    asked = program.deploy("1.4.2-edited")
+    assert program.claim(asked)[0] == 409
+    open_modal(bot, "ana", SUPPORT, program.card("1.4.2-edited"), "edit")
+    bot.person("ana").submit(typed(version="1.4.3-edited"))
+    vote(bot, "cleo", card := program.card("1.4.3-edited", "cleo"))
+    stands = program.look(asked, 30)
+    assert (stands["status"], stands["handed_over"], stands["tool"]) == ("approved", True, "deploy")
+    status, claimed = program.claim(asked)
+    assert status == 200, claimed
+    assert claimed["arguments"] == {"version": "1.4.3-edited", "env": "prod"}
+    assert (claimed["revision"], claimed["digest"]) == (2, stands["digest"])
+    assert claimed["lease_seconds"] == LEASE.total_seconds()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(program.look, asked, 30)
+        status, said = program.report(asked, {"took": "40 s"})
+        assert (status, said["status"]) == (200, "succeeded")
+        assert waiting.result(30)["result"] == {"took": "40 s"}
+    assert program.report(asked, {"took": "40 s"})[0] == 200
+    bot.settle()
+    assert "40 s" in words(
+        next(m for m in bot.person("ana").everything(SUPPORT) if m["ts"] == card["ts"])
+    )
+
+
+def test_two_claim_at_once_and_one_has_it(bot: Harness, asks: Asks) -> None:
+    """Of many claimants one is given the call, again and again; the others never."""
+    program = asks()
+    asked = program.deploy("2.0-raced")
+    vote(bot, "ana", program.card("2.0-raced"))
+    assert program.look(asked, 30)["status"] == "approved"
+    names = [f"claimant-number-{each:04}" for each in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        claimed = list(pool.map(lambda each: program.claim(asked, each), names))
+    found = dict(zip(names, claimed, strict=True))
+    [mine] = [name for name, (status, _) in found.items() if status == 200]
+    assert sorted(status for status, _ in found.values()) == [200, 409, 409, 409]
+    assert program.claim(asked, mine)[1]["arguments"] == {"version": "2.0-raced", "env": "prod"}
+    other = next(each for each in names if each != mine)
+    assert program.report(asked, "mine!", other)[0] == 409
+    assert program.ask("POST", f"/v1/requests/{asked['id']}/cancel")[0] == 409
+    status, said = program.report(asked, "the disk is full", mine, succeeded=False)
+    assert (status, said["status"], said["result"]) == (200, "failed", None)
+    assert program.report(asked, "it worked!", mine)[0] == 409
+
+
+def test_a_claim_outlives_its_lease_and_a_restart(bot: Harness, asks: Asks) -> None:
+    """Renewed it goes on, over a restart, too; lapsed it is unknown, and its late report counts."""
+    program = asks()
+    asked = program.deploy("3.0-late")
+    vote(bot, "ana", program.card("3.0-late"))
+    program.look(asked, 30)
+    assert program.claim(asked)[0] == 200
+    half = LEASE.total_seconds() * 0.6
+    bot.clock.advance(half)
+    assert program.claim(asked)[0] == 200
+    bot.restart()
+    bot.clock.advance(half)
+    bot.settle()
+    assert program.look(asked)["status"] == "running"
+    bot.clock.advance(half)
+    assert program.look(asked, 30)["status"] == "unknown"
+    assert program.claim(asked, ME[::-1])[0] == 409
+    status, said = program.report(asked, "it took long")
+    assert (status, said["status"], said["result"]) == (200, "succeeded", "it took long")
+
+
+def test_what_is_no_action(asks: Asks) -> None:
+    """A description that nobody can be asked about is refused with its place, and asks nobody."""
+    program = asks()
+    for action, at, part in (
+        ({"name": "deploy", "title": "D", "effect": "Deploy {what}"}, "action", "what"),
+        ({"name": "note", "title": "D", "effect": "Deploy"}, "action", "note"),
+        ({"name": "no name", "title": "D", "effect": "Deploy"}, "action.name", "pattern"),
+        ({"name": "deploy", "title": "D", "effect": "E", "does": "x"}, "action.does", "read"),
+    ):
+        status, said = program.ask("POST", "/v1/requests", {"action": action})
+        assert status == 422, said
+        [error] = said["errors"]
+        assert (error["field"], part in error["message"]) == (at, True), error

@@ -1,0 +1,103 @@
+"""The examples of docs/programs.md, as they stand there, against a bot at work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook as Signature
+
+from bot.clock import SystemClock
+from bot.web.api.bodies import ShownStatus
+from bot.web.api.problems import PAGE as PROBLEMS
+from tests.pages import ROOT, blocks, section, table
+from tests.stories.harness import Harness
+from tests.stories.steps import vote
+from tests.web.api.conftest import Asks
+from tests.web.api.program import Program
+
+PAGE = ROOT / "docs" / "programs.md"
+
+
+def curls() -> list[str]:
+    """Each curl of the page, in its order."""
+    found = [
+        each for block in blocks(PAGE, "sh") for each in re.split(r"^(?=curl )", block, flags=re.M)
+    ]
+    return [each for each in found if each.startswith("curl ")]
+
+
+def typed(program: Program, command: str, run_id: str = "") -> dict[str, Any]:
+    """What the command prints."""
+    web = program.harness.app.ways_in.web
+    assert web is not None
+    ended = subprocess.run(
+        ["sh", "-c", command.replace("http://127.0.0.1:8080", web.url)],
+        env={"PATH": "/usr/bin:/bin", "COUNTERSIGN_KEY": program.key, "ID": run_id},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_the_curls_of_the_page(bot: Harness, asks: Asks) -> None:
+    """A note is asked for and heard of; a deployment is asked for, claimed and reported."""
+    program = asks()
+    ask, look, deploy, claim, report = curls()
+    asked = typed(program, ask)
+    vote(bot, "ana", program.card("It found 3 of them"))
+    assert typed(program, look, asked["id"])["result"] == "noted from a job"
+    asked = typed(program, deploy)
+    ana = bot.person("ana")
+    card = bot.slack.wait(
+        lambda: next(
+            (m for m in ana.messages(ana.dm_channel) if "Deploy 1.4.2" in json.dumps(m)), None
+        )
+    )
+    vote(bot, "ana", card, ana.dm_channel)
+    program.look(asked, 30)
+    assert typed(program, claim, asked["id"])["arguments"] == {"version": "1.4.2"}
+    assert typed(program, report, asked["id"])["status"] == "succeeded"
+
+
+def test_the_page_names_every_status_and_problem() -> None:
+    """Its table has each status once, its headings each place that a problem names."""
+    cells = re.findall(r"^\| (`[^|]+) \|", section(PAGE, "Statuses"), re.M)
+    named = [each for cell in cells for each in re.findall(r"`(\w+)`", cell) if each != "status"]
+    assert sorted(named) == sorted(ShownStatus)
+    said = "".join(each.read_text("utf-8") for each in (ROOT / "bot" / "web" / "api").glob("*.py"))
+    headings = re.findall(r"^###? (.+)$", PAGE.read_text("utf-8"), re.M)
+    places = {each.lower().replace(" ", "-") for each in headings}
+    about = set(re.findall(r'about="([\w-]+)"', said)) | {"limits"}
+    assert about <= places
+    assert PROBLEMS == "/docs/programs#"
+    assert table(section(PAGE, "Asking"))["deadline_seconds"]
+
+
+def test_the_check_of_a_webhook() -> None:
+    """The function of the page takes what is signed, and nothing else."""
+    [code] = blocks(PAGE, "python")
+    example: dict[str, Any] = {}
+    exec(code, example)
+    secret, at, body = (
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        SystemClock().now(),
+        '{"type": "x"}',
+    )
+    signature = Signature(secret).sign("msg_1", at, body)
+    headers = {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": signature,
+    }
+    assert example["told"](body.encode(), headers, secret) == {"type": "x"}
+    with pytest.raises(Exception, match="signature"):
+        example["told"](b'{"type": "y"}', headers, secret)

@@ -1,0 +1,116 @@
+"""What a program may not do, and what it says wrong: each a problem, and nobody is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from storage.models import Run
+from tests.stories.harness import Harness
+from tests.web.api.conftest import Asks
+from tests.web.api.program import Program
+
+NOTE = {"tool": "note", "arguments": {"text": "not asked"}}
+
+
+def refused(program: Program, body: Any, method: str = "POST", path: str = "/v1/requests") -> Any:
+    """The problem that this is; it is one in form, too."""
+    status, headers, said = program.raw(method, path, body, {})
+    assert headers["Content-Type"] == "application/problem+json"
+    assert headers["Cache-Control"] == "no-store"
+    assert (said["status"], bool(said["title"]), bool(said["detail"])) == (status, True, True)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "part"),
+    [
+        ({"tool": "wipe"}, 403, "not for wipe"),
+        ({**NOTE, "requester": "@cleo"}, 403, "UBEN00001 alone"),
+        ({**NOTE, "requester": "@nobody"}, 422, "requester"),
+        ({**NOTE, "channel": "#nowhere"}, 422, "channel"),
+        ({**NOTE, "channel": "@ana"}, 422, "channel"),
+        ({**NOTE, "deadline_seconds": 0}, 422, "deadline_seconds"),
+        ({**NOTE, "deadline_seconds": "60"}, 422, "deadline_seconds"),
+        ({**NOTE, "arguments": {"txt": "x"}}, 422, "arguments.text"),
+        ({**NOTE, "more": 1}, 422, "more"),
+        ({"tool": "nothing_like_it"}, 422, "no tool nothing_like_it"),
+        ({}, 422, "tool"),
+        ([], 422, "tool"),
+        (b'{"tool": "note", "tool": "wipe"}', 400, "stands twice"),
+        (b'{"tool": "note", "arguments": {"text": NaN}}', 400, "NaN"),
+        (b'{"tool": "no\\u0000te"}', 400, "U+0000"),
+        (b'{"tool": "\\ud800"}', 400, "cannot be stored"),
+        (b"\xff", 400, "UTF-8"),
+        (b"[" * 100_000, 400, "deep"),
+        (b" " * 1_000_001, 413, "1,000,000"),
+    ],
+)
+def test_what_is_not_taken(body: Any, status: int, part: str, bot: Harness, asks: Asks) -> None:
+    """Each says what is wrong and where, and nobody is asked."""
+    program = asks(tools=("note", "nothing_*"))
+    said = refused(program, body)
+    assert (said["status"], part in str(said)) == (status, True), said
+    assert bot.all(Run, Run.client == program.name) == []
+
+
+def test_whose_a_request_is(asks: Asks) -> None:
+    """A request is its own program's alone, and so is everything that is done with it."""
+    mine, theirs = asks(), asks()
+    asked = mine.note("whose is it")
+    path = f"/v1/requests/{asked['id']}"
+    claim = {"claimant": "0123456789abcdef"}
+    for method, place, body in (
+        ("GET", path, None),
+        ("GET", f"{path}?wait=1", None),
+        ("POST", f"{path}/claim", claim),
+        ("POST", f"{path}/outcome", {**claim, "succeeded": True}),
+        ("POST", f"{path}/cancel", None),
+        ("GET", "/v1/requests/no-such-request", None),
+        ("GET", "/v1/requests/a%00b", None),
+    ):
+        assert refused(theirs, body, method, place)["status"] == 404
+    assert refused(mine, claim, path=f"{path}/claim")["status"] == 409
+    assert refused(mine, None, "DELETE", path)["status"] == 405
+    assert refused(mine, None, "GET", "/v1/nothing")["status"] == 404
+
+
+def test_who_has_no_key_hears_nothing(asks: Asks) -> None:
+    """Without a good key every path is 401, whatever is sent there."""
+    good = asks()
+    scheme, id_, secret = good.key.split("_", 2)
+    for key in ("", "csk_", good.key[:-1], f"{scheme}_{id_}_{secret[::-1]}", f"csk_{'0' * 16}_x"):
+        for method, path in (
+            ("POST", "/v1/requests"),
+            ("GET", "/v1/x"),
+            ("GET", "/v1/openapi.json"),
+        ):
+            said = refused(Program(good.harness, key), b"{", method, path)
+            assert said["status"] == 401
+    _, headers, _ = Program(good.harness, "").raw("GET", "/v1/requests/x", None, {})
+    assert headers["WWW-Authenticate"].startswith("Bearer")
+    assert good.ask("GET", "/v1/openapi.json")[1]["openapi"] == "3.1.0"
+
+
+def test_a_service_names_who_asks(bot: Harness, asks: Asks) -> None:
+    """A service's key asks in the name of any colleague, but of nobody else."""
+    service = asks(service=True)
+    assert service.note("for cleo", requester="@cleo")["requester"] == "UCLEO0001"
+    guest = next(each for each in bot.slack.world.people.values() if each.is_restricted)
+    assert refused(service, {**NOTE, "requester": guest.id})["status"] == 422
+
+
+def test_a_key_may_ask_so_often(bot: Harness, asks: Asks) -> None:
+    """Beyond its hour's number it hears when to come again; what it had asked is not asked anew."""
+    program = asks(per_hour=2)
+    head = {"Idempotency-Key": "first"}
+    _, first = program.ask("POST", "/v1/requests", NOTE, **head)
+    program.note("and a second")
+    status, headers, said = program.raw("POST", "/v1/requests", NOTE, {})
+    assert (status, "2 requests an hour" in said["detail"]) == (429, True)
+    assert 3590 <= int(headers["Retry-After"]) <= 3601
+    status, again = program.ask("POST", "/v1/requests", NOTE, **head)
+    assert (status, again["id"]) == (200, first["id"])
+    bot.clock.advance(int(headers["Retry-After"]))
+    program.note("an hour later")

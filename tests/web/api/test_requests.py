@@ -1,0 +1,153 @@
+"""Programs put calls of the bot's tools before people over HTTP, and hear how they ended."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from bot.programs.client import say_to_the_bot
+from bot.programs.wire import KeyUnwanted
+from storage.models import Run
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import Harness
+from tests.stories.messages import words
+from tests.stories.steps import arrived, open_modal, reject, typed, vote
+from tests.web.api.conftest import Asks
+from tests.web.api.program import SUPPORT
+
+
+def test_people_approve_and_the_waiting_program_hears_it(
+    bot: Harness, fakes: FakeTools, asks: Asks
+) -> None:
+    """It asks, waits, and hears the result with who decided; the card says why it asks."""
+    program = asks()
+    asked = program.note("over http", reason="The nightly job found it.")
+    assert (asked["requester"], asked["handed_over"], asked["result"]) == ("UBEN00001", False, None)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(program.look, asked, 30)
+        card = program.card("over http")
+        assert "The nightly job found it." in words(card)
+        vote(bot, "ana", card)
+        ended = waiting.result(30)
+    assert (ended["status"], ended["result"]) == ("succeeded", "noted over http")
+    assert (ended["decided_by"], ended["revision"]) == (["UANA00001"], 1)
+    assert ended["arguments"] == {"text": "over http"}
+    assert ended["link"].startswith("http")
+    assert fakes.did("note", "over http") == 1
+
+
+def test_edited_rejected_and_taken_back(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
+    """The arguments are those that ran, a rejection comes with its words, what is over is over."""
+    program = asks()
+    edited, rejected, cancelled = (program.note(f"{each} by http") for each in ("e", "r", "c"))
+    card = program.card("e by http")
+    open_modal(bot, "ana", SUPPORT, card, "edit")
+    bot.person("ana").submit(typed(text="as Ana wants it by http"))
+    vote(bot, "cleo", program.card("as Ana wants it by http", "cleo"))
+    ended = program.look(edited, 30)
+    assert (ended["status"], ended["revision"]) == ("succeeded", 2)
+    assert (ended["arguments"]["text"], ended["edited_by"]) == (
+        "as Ana wants it by http",
+        ["UANA00001"],
+    )
+    reject(bot, "ana", SUPPORT, program.card("r by http"), "not today")
+    ended = program.look(rejected, 30)
+    assert (ended["status"], ended["decided_by"]) == ("rejected", ["UANA00001"])
+    assert "not today" in ended["note"]
+    program.card("c by http")
+    status, said = program.ask("POST", f"/v1/requests/{cancelled['id']}/cancel")
+    assert (status, said["status"]) == (200, "cancelled")
+    assert program.ask("POST", f"/v1/requests/{cancelled['id']}/cancel")[0] == 409
+    assert fakes.did("note", "c by http") == fakes.did("note", "r by http") == 0
+
+
+def test_a_deadline_a_quorum_and_a_refusal(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
+    """The program's own deadline falls; two have to agree; what policy forbids asks nobody."""
+    program = asks()
+    short = program.note("too late by http", deadline_seconds=120)
+    program.card("too late by http")
+    wiping = {"tool": "wipe", "arguments": {"text": "disk by http"}, "channel": "C0SUPPORT"}
+    status, wipe = program.ask("POST", "/v1/requests", wiping)
+    assert status == 201
+    vote(bot, "ana", program.card("disk by http"))
+    assert program.look(wipe)["status"] == "pending"
+    bot.clock.advance(121)
+    assert program.look(short, 30)["status"] == "expired"
+    vote(bot, "cleo", program.card("disk by http", "cleo"))
+    ended = program.look(wipe, 30)
+    assert (ended["status"], set(ended["decided_by"])) == ("succeeded", {"UANA00001", "UCLEO0001"})
+    forbidden = {"tool": "explode", "arguments": {"text": "by http"}}
+    status, refused = program.ask("POST", "/v1/requests", forbidden)
+    assert status == 201
+    ended = program.look(refused, 30)
+    assert (ended["status"], "nothing explodes here" in ended["note"]) == ("refused", True)
+
+
+def test_policy_knows_which_program_asks(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
+    """A rule's condition on `client` lets one program do what others ask for."""
+    body = {"tool": "put", "arguments": {"text": "by a client"}}
+    trusted, other = asks("trusted"), asks()
+    _, done = trusted.ask("POST", "/v1/requests", body)
+    _, asked = other.ask("POST", "/v1/requests", body)
+    assert trusted.look(done, 30)["status"] == "succeeded"
+    bot.settle()
+    assert other.look(asked)["status"] == "pending"
+
+
+def test_the_same_key_asks_once(bot: Harness, asks: Asks) -> None:
+    """An Idempotency-Key makes one request of many sent; another body with it is a conflict, and
+    another program's is another request.
+    """
+    program, other = asks(), asks()
+    body = {"tool": "note", "arguments": {"text": "once by http"}}
+    head = {"Idempotency-Key": "job-7"}
+    status, first = program.ask("POST", "/v1/requests", body, **head)
+    assert status == 201
+    with ThreadPoolExecutor(4) as pool:
+        again = list(
+            pool.map(lambda _: program.ask("POST", "/v1/requests", body, **head), range(4))
+        )
+    assert [(status, said["id"]) for status, said in again] == [(200, first["id"])] * 4
+    changed = {**body, "arguments": {"text": "something else"}}
+    status, said = program.ask("POST", "/v1/requests", changed, **head)
+    assert (status, "job-7" in said["detail"]) == (409, True)
+    status, theirs = other.ask("POST", "/v1/requests", body, **head)
+    assert (status, theirs["id"] != first["id"]) == (201, True)
+    assert len(bot.all(Run, Run.client == program.name)) == 1
+
+
+def test_a_question_is_answered(bot: Harness, asks: Asks) -> None:
+    """What a person says is the result; it approves nothing, and runs nothing."""
+    program = asks()
+    body = {"question": {"question": "Which shelf by http?"}, "channel": "#support"}
+    status, asked = program.ask("POST", "/v1/questions", body)
+    assert status == 201
+    run = bot.slack.wait(
+        lambda: next((each for each in bot.all(Run, Run.id == asked["id"]) if each.thread_ts), None)
+    )
+    bot.said(SUPPORT, run.thread_ts, "Which shelf by http?")
+    bot.settle()
+    bot.person("ben").say(SUPPORT, "the upper one", run.thread_ts)
+    status, said = program.ask("GET", f"/v1/questions/{asked['id']}?wait=30")
+    assert (status, said["status"]) == (200, "answered")
+    assert "the upper one" in str(said["result"])
+
+
+def test_it_goes_on_over_a_restart(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
+    """Keys and requests outlive the process; who waits while it stops is answered, and asks again.
+
+    A key that is revoked is none from that moment on.
+    """
+    program = asks()
+    asked = program.note("over an http restart")
+    card = program.card("over an http restart")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(program.look, asked, 60)
+        program.look(asked)
+        bot.restart()
+        assert waiting.result(30)["status"] == "pending"
+    vote(bot, "ana", card)
+    assert program.look(asked, 30)["status"] == "succeeded"
+    arrived(bot)
+    say_to_the_bot(KeyUnwanted(program.name), bot.app.core.store.path)
+    status, said = program.ask("GET", f"/v1/requests/{asked['id']}")
+    assert (status, said["title"]) == (401, "Unauthorized")

@@ -1,0 +1,113 @@
+"""Programs' addresses are told how requests stand: signed, again until they take it, for a day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from standardwebhooks import Webhook as Signature
+
+from bot.programs.client import say_to_the_bot
+from bot.programs.wire import KeyUnwanted
+from storage.webhooks import PAUSES, Webhook
+from tests.stories.harness import Harness
+from tests.stories.steps import vote
+from tests.web.api.conftest import key_of
+from tests.web.api.program import Program
+from tests.web.api.receiver import Receiver, listening
+
+DECIDED, ENDED = "request.decided", "request.ended"
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """Somebody who listens."""
+    with listening() as made:
+        yield made
+
+
+def told_at(harness: Harness, receiver: Receiver, name: str) -> tuple[Program, str]:
+    """A program whose address this is, and what its messages are signed with."""
+    made = key_of(harness, name, webhook=receiver.url)
+    return Program(harness, made.key, name), made.webhook_secret
+
+
+def test_told_when_decided_and_when_ended(bot: Harness, receiver: Receiver) -> None:
+    """Both say how it stands, are signed, and come once each."""
+    program, secret = told_at(bot, receiver, "told-twice")
+    asked = program.note("tell me of this")
+    vote(bot, "ana", program.card("tell me of this"))
+    heard = receiver.wait(2)
+    assert [each.said["type"] for each in heard] == [DECIDED, ENDED]
+    for each in heard:
+        at = datetime.fromtimestamp(int(each.headers["webhook-timestamp"]), UTC)
+        signed = Signature(secret).sign(each.headers["webhook-id"], at, each.body.decode())
+        assert each.headers["webhook-signature"] == signed
+        assert each.said["data"]["id"] == asked["id"]
+    assert heard[1].said["data"] == program.look(asked)
+    bot.slack.wait(lambda: all(each.told_at for each in bot.all(Webhook)))
+    assert len(receiver.heard) == 2
+
+
+def test_told_again_after_growing_pauses_and_a_restart(bot: Harness, receiver: Receiver) -> None:
+    """An address that fails, or leads elsewhere, is told again, the same under the same id."""
+    receiver.status = 503
+    program, _ = told_at(bot, receiver, "told-late")
+    asked = program.deploy("7.0-told")
+    vote(bot, "ana", program.card("7.0-told"))
+    receiver.wait(1)
+    failed(bot, asked["id"], 1)
+    receiver.status = 302
+    bot.clock.advance(PAUSES[0].total_seconds() + 1)
+    receiver.wait(2)
+    failed(bot, asked["id"], 2)
+    bot.restart()
+    receiver.status = 200
+    bot.clock.advance(PAUSES[1].total_seconds() + 1)
+    heard = receiver.wait(3)
+    assert len({each.headers["webhook-id"] for each in heard}) == 1
+    assert {each.said["data"]["status"] for each in heard} == {"approved"}
+    assert len({each.said["timestamp"] for each in heard}) == 1
+    program.claim(asked)
+    program.report(asked, "done")
+    assert receiver.wait(4)[3].said["type"] == ENDED
+
+
+def test_who_wants_no_more_is_told_no_more(bot: Harness, receiver: Receiver) -> None:
+    """410 ends what is told of that; a revoked key ends all of it."""
+    receiver.status = 410
+    program, _ = told_at(bot, receiver, "told-gone")
+    asked = program.note("gone by http")
+    path = f"/v1/requests/{asked['id']}/cancel"
+    program.card("gone by http")
+    assert program.ask("POST", path)[0] == 200
+    receiver.wait(2)
+    rows = bot.slack.wait(lambda: over(bot, asked["id"]))
+    assert {each.error for each in rows} == {"it answers 410"}
+    receiver.status = 200
+    second = program.note("revoked by http")
+    program.card("revoked by http")
+    say_to_the_bot(KeyUnwanted(program.name), bot.app.core.store.path)
+    vote(bot, "ana", program.card("revoked by http"))
+    rows = bot.slack.wait(lambda: over(bot, second["id"]))
+    assert {each.error for each in rows} == {"its key is revoked"}
+    assert len(receiver.heard) == 2
+
+
+def over(harness: Harness, run_id: str) -> list[Webhook]:
+    """What was to be told of it, once both are told or given up."""
+    found = harness.all(Webhook, Webhook.run_id == run_id)
+    done = len(found) == 2 and not any(each.waits or each.due_at for each in found)
+    return found if done else []
+
+
+def failed(harness: Harness, run_id: str, attempts: int) -> None:
+    """Wait until so many attempts are written down as failed."""
+    harness.slack.wait(
+        lambda: [
+            each
+            for each in harness.all(Webhook, Webhook.run_id == run_id)
+            if each.attempts == attempts and each.error
+        ]
+    )
