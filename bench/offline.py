@@ -33,6 +33,9 @@ POLICY = (
 )
 
 
+KEY = b"of-the-benchmark-and-of-nobody-else"  # where a server holds the record
+
+
 class Note(BaseModel):
     """What the tool is given."""
 
@@ -55,11 +58,15 @@ def note_freely(args: Note, context: ToolContext) -> str:
 class Bench:
     """One life of the process on the database in `folder`; `again` is the next."""
 
-    def __init__(self, folder: Path) -> None:
-        """Opens or makes the database and everything on top of it."""
-        self.folder = folder
+    def __init__(self, folder: Path, database: str = "") -> None:
+        """Opens or makes the database and everything on top of it.
+
+        `database`: the address of a server's, which has the same things lie in `folder`.
+        """
+        self.folder, self._database = folder, database
         (folder / "policy.toml").write_text(POLICY)
-        self.store = Store(f"sqlite:///{folder / 'countersign.db'}").open()
+        address = database or f"sqlite:///{folder / 'countersign.db'}"
+        self.store = Store(address, key=KEY if database else None).open()
         self.clock = SystemClock()
         self._pool = ThreadPoolExecutor(8)
         self._people = People()
@@ -105,7 +112,7 @@ class Bench:
     def again(self) -> Bench:
         """Everything closed, and opened anew from the files."""
         self.close()
-        return Bench(self.folder)
+        return Bench(self.folder, self._database)
 
     def close(self) -> None:
         """End this life."""

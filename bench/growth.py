@@ -1,0 +1,184 @@
+"""What a record of years costs: each step of a request, and what people look at, with a million
+requests that are over and a hundred thousand that wait, beside a record of two hundred.
+
+Both records are at hand at once and take turns, in a file and on a PostgreSQL server (without
+fsync). All of it is wall time: a server's work is not this process's.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.copies import Copies
+from bench.fakes import APPROVER, ASKER, People
+from bench.figures import Figure, Setup, of_rounds
+from bench.offline import Bench
+from bench.payloads import approval, mention
+from bench.resume import check, full, pending
+from bot.messages.actions.targets import HOME
+from bot.runs.crew.workers import Workers
+from bot.runs.loop import Loop
+from bot.slack.render import Renderer
+from storage import calls, moves, outbox, runs
+from storage.models import Call, Run
+from storage.states import RunStatus
+
+FEW, MANY = (100, 100), (1_000_000, 100_000)  # decided and pending
+GROWN = 1.5  # times as long at most
+
+
+def measure(setup: Setup) -> Iterator[Figure]:
+    """In a file, then on a server where PostgreSQL is installed."""
+    yield from _measured(setup, "file", "in a file", ("", ""))
+    # only now: the rest of the benchmark does not need it
+    from tests.postgres_server import binaries, serve
+
+    programs = binaries()
+    if programs is None:
+        return
+    with serve(programs) as server:
+        for name in ("few", "many"):
+            server.fresh(name)
+        urls = server.url("few", "owner"), server.url("many", "owner")
+        yield from _measured(setup, "server", "on PostgreSQL", urls)
+
+
+def _measured(setup: Setup, name: str, words: str, urls: tuple[str, str]) -> Iterator[Figure]:
+    rounds, times = (1, 2) if setup.quick else (3, 15)
+    many = (400, 200) if setup.quick else MANY
+    took: dict[str, tuple[list[float], list[float]]] = {}
+    with ExitStack() as ends:
+        records = [
+            Years(setup.new(f"{name}-{size}"), url, counts)
+            for size, url, counts in (("few", urls[0], FEW), ("many", urls[1], many))
+        ]
+        for each in records:
+            ends.callback(each.close)
+            each.all_once()  # fills caches
+        for _ in range(rounds):
+            found = [{what: list[float]() for what in STEPS} for _ in records]
+            for _ in range(times):
+                for record, kept in zip(records, found, strict=True):
+                    for what, milliseconds in record.all_once().items():
+                        kept[what].append(milliseconds)
+            for what in STEPS:
+                both = took.setdefault(what, ([], []))
+                for lists, kept in zip(both, found, strict=True):
+                    lists.append(statistics.median(kept[what]))
+    for what, (few, grown) in took.items():
+        figure, size = f"growth.{name}.{what}", f"{many[0]:,} decided, {many[1]:,} pending"
+        yield of_rounds(figure, f"{STEPS[what]}, {words}, {size}", grown, "ms")
+        ratios = [b / a for a, b in zip(few, grown, strict=True)]
+        yield of_rounds(f"{figure}.ratio", "… beside 100 and 100", ratios, "×", GROWN)
+
+
+STEPS = {
+    "tick": "idle tick",
+    "claim": "finding and claiming what is ready",
+    "card": "a message to its card, drawn",
+    "decision": "an approval to the end of its request",
+    "list": "what somebody may decide, asked for and decided, as lists",
+    "home": "Home",
+}
+
+
+class Years:
+    """A record with so many requests, and the product without its edges on it."""
+
+    def __init__(self, folder: Path, url: str, counts: tuple[int, int]) -> None:
+        """`counts`: decided and pending."""
+        self._bench, self._asked = Bench(folder, url), 0
+        full(self._bench, self._thread())
+        [over] = self._runs()
+        self._ask()
+        [waiting] = self._runs() - {over}
+        Copies(self._bench, over, waiting).make(*counts)
+        self._bench = self._bench.again()  # it knew where the audit ended
+        core = self._bench.core
+        workers = Workers(lambda _: None, 1, core.signals)
+        self._loop: Loop = core.loop(self._bench.intake, workers, lambda _: None)
+        self._desk = core.desk()
+        self._renderer = Renderer(core.store, core.clock, core.tools, People())
+
+    def close(self) -> None:
+        """Give back what is held."""
+        self._loop.stop(1)
+        self._bench.close()
+
+    def all_once(self) -> dict[str, float]:
+        """Milliseconds of each step, in a request of its own."""
+        took: dict[str, float] = {"tick": _seconds(self._loop.tick), "claim": self._claim()}
+        run_ids: list[str] = []
+        took["card"] = _seconds(lambda: run_ids.append(self._card()))
+        call = pending(self._bench, run_ids[0])
+        took["decision"] = _seconds(lambda: self._decide(call))
+        check(self._bench, run_ids[0])
+        took["list"], took["home"] = _seconds(self._lists), _seconds(self._home)
+        return {what: each * 1000 for what, each in took.items()}
+
+    def _thread(self) -> str:
+        self._asked += 1
+        return f"1800000000.{self._asked:06}"
+
+    def _runs(self) -> set[str]:
+        with self._bench.store.read() as tx:
+            return {row[0] for row in tx.exec_driver_sql("SELECT id FROM run")}
+
+    def _ask(self) -> str:
+        self._bench.store_delivery(mention(self._thread()))
+        self._bench.take_in()
+        return self._bench.advance_ready()
+
+    def _claim(self) -> float:
+        store = self._bench.store
+        self._bench.store_delivery(mention(self._thread()))
+        self._bench.take_in()
+
+        def claim() -> None:
+            with store.read() as tx:
+                [run_id] = runs.ready(tx)
+            now = self._bench.clock.now()
+            with store.write() as tx:
+                claimed.append(runs.claim(tx, run_id, now=now, lease_until=now))
+
+        claimed: list[Run | None] = []
+        took = _seconds(claim)
+        [found] = claimed
+        assert found is not None
+        with store.write() as tx:
+            moves.run(tx, found, RunStatus.CANCELLED, at=self._bench.clock.now())
+        return took
+
+    def _card(self) -> str:
+        run_id = self._ask()
+        with self._bench.store.read() as tx:
+            plan = calls.open_plan(tx, run_id)
+            assert plan is not None
+            [card] = outbox.cards(tx, plan.id)
+        assert self._renderer.draw(card)[0].blocks
+        return run_id
+
+    def _decide(self, call: Call) -> None:
+        self._bench.store_delivery(approval(call))
+        self._bench.take_in()
+        self._bench.advance_ready()
+
+    def _lists(self) -> None:
+        lists = self._desk.overview()
+        assert lists.waiting(APPROVER)
+        assert lists.requests(ASKER)
+        assert lists.history(APPROVER, 30)
+
+    def _home(self) -> None:
+        assert self._desk.homes().of(APPROVER, HOME)
+        assert self._desk.homes().of(ASKER, HOME)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
