@@ -92,6 +92,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "copy-to": CommandEntry(
         "bot.cli.keeping.copy_to", "all of the record into PostgreSQL; the bot is stopped"
     ),
+    "mcp-proxy": CommandEntry(
+        "bot.cli.serving.mcp_proxy",
+        "an MCP server whose tools run once people have approved each call",
+        serves=True,
+    ),
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),

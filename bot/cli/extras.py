@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bot.cli.console import complain
 
-SANDBOX, REPORT = "sandbox", "report"
-_NEEDS = {SANDBOX: "aiohttp", REPORT: "matplotlib"}  # each extra brings it
+SANDBOX, REPORT, MCP = "sandbox", "report", "mcp"
+_NEEDS = {SANDBOX: "aiohttp", REPORT: "matplotlib", MCP: "mcp"}  # each extra brings it
 
 
 def complain_of_missing(what: str, error: ModuleNotFoundError, extra: str = SANDBOX) -> int:

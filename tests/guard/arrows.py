@@ -56,7 +56,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.edges": (*ALL_ROOMS, "bot.web", *LEAVES),
     "bot.web": (*ALL_ROOMS, *LEAVES),
     "bot.client": (),  # it is loaded by other programs
-    "bot.cli": (*ALL_ROOMS, *START, "bot.app", "bot.edges", "bot.client", *LEAVES),
+    "bot.proxy": ("bot.client",),
+    "bot.cli": (*ALL_ROOMS, *START, "bot.app", "bot.edges", "bot.client", "bot.proxy", *LEAVES),
 }
 SANDBOX = "bot.sandbox"
 OVER_ALL = ("bot/__main__.py", "bot/sandbox/demo.py", "bot/cli/demo.py", "bot/cli/sandbox.py")

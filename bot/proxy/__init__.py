@@ -1,0 +1,1 @@
+"""Stands between an MCP host and a server: a tool runs once people have approved it."""

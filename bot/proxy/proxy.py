@@ -1,0 +1,143 @@
+"""The proxy itself: a server to the host, a client of the server behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp.types as types
+from mcp import Client, StdioServerParameters
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from bot import __version__
+from bot.client.troubles import CountersignError
+from bot.proxy.held_calls import HeldCalls, StillWaitsError
+from bot.proxy.people import TOOLS, PeopleTools
+from bot.proxy.wording import action_of
+
+MOST_REPORTED = 20_000  # characters of a result that the record keeps
+Context = ServerRequestContext[Any]
+
+
+class Proxy:
+    """One server behind it, one host before it."""
+
+    def __init__(
+        self,
+        behind: Client,
+        held_calls: HeldCalls,
+        people: PeopleTools,
+        *,
+        prefix: str = "",
+        trusted: bool = False,
+    ) -> None:
+        """`behind` is connected; `prefix` stands before its tools' names where people are asked."""
+        self._behind = behind
+        self._held_calls = held_calls
+        self._people = people
+        self._prefix = prefix
+        self._trusted = trusted
+
+    def server(self) -> Server[Any]:
+        """Return what the host talks to: the same tools, each held until it is approved."""
+        return Server(
+            "countersign",
+            version=__version__,
+            instructions=self._behind.instructions,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    async def _list(
+        self, _: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        cursor = params.cursor if params else None
+        listed = await self._behind.list_tools(cursor=cursor)
+        if cursor is None:  # the server's own of these names go before
+            own = {each.name for each in listed.tools}
+            more = [each for each in TOOLS if each.name not in own]
+            listed = listed.model_copy(update={"tools": [*listed.tools, *more]})
+        return listed
+
+    async def _call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        tool = await self._tool(params.name)
+        given, told = dict(params.arguments or {}), 0
+
+        async def tell(words: str) -> None:
+            nonlocal told
+            told += 1
+            await context.session.report_progress(float(told), None, f"{params.name} {words}")
+
+        async def run(arguments: dict[str, Any]) -> types.CallToolResult:
+            return await self._behind.call_tool(params.name, arguments)
+
+        try:
+            if tool is None and params.name in {each.name for each in TOOLS}:
+                return await self._people.call(params.name, given, tell)
+            if tool is None:
+                return _said(f"There is no tool {params.name!r}.")
+            return await self._held_calls.held(
+                action_of(tool, self._prefix, trusted=self._trusted),
+                given,
+                run,
+                _outcome,
+                tell,
+            )
+        except (StillWaitsError, CountersignError) as refusal:
+            return _said(str(refusal))
+
+    async def _tool(self, name: str) -> types.Tool | None:
+        cursor: str | None = None
+        while True:
+            listed = await self._behind.list_tools(cursor=cursor)
+            if found := next((each for each in listed.tools if each.name == name), None):
+                return found
+            if not listed.next_cursor:
+                return None
+            cursor = listed.next_cursor
+
+
+def _said(sentence: str) -> types.CallToolResult:
+    content = types.TextContent(type="text", text=sentence)
+    return types.CallToolResult(content=[content], is_error=True)
+
+
+def _outcome(result: types.CallToolResult) -> tuple[bool, Any]:
+    """Return whether the tool worked, and what of its result is reported."""
+    if result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
+        if len(text) <= MOST_REPORTED:
+            return not result.is_error, result.structured_content
+    words = [each.text for each in result.content if isinstance(each, types.TextContent)]
+    others = len(result.content) - len(words)
+    words += [f"({others} more that are no text)"] if others else []
+    return not result.is_error, "\n".join(words)[:MOST_REPORTED]
+
+
+@asynccontextmanager
+async def behind(command: list[str], environment: dict[str, str]) -> AsyncIterator[Client]:
+    """Start a server by its command, and connect to it."""
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment)
+    async with Client(parameters) as client:
+        yield client
+
+
+async def serve(
+    command: list[str],
+    environment: dict[str, str],
+    held_calls: HeldCalls,
+    people: PeopleTools,
+    *,
+    prefix: str = "",
+    trusted: bool = False,
+) -> None:
+    """Be the server that a host has started, until it goes away."""
+    async with behind(command, environment) as client, stdio_server() as (read, write):
+        server = Proxy(client, held_calls, people, prefix=prefix, trusted=trusted).server()
+        await server.run(read, write, server.create_initialization_options())

@@ -1,0 +1,1 @@
+"""MCP hosts before the proxy, and servers behind it."""
