@@ -24,7 +24,7 @@ def test_where_whole_numbers_become_text() -> None:
 
 def test_the_order_of_keys_is_that_of_their_letters() -> None:
     """Whatever order they were given in, at the top and deep inside."""
-    assert canonical({"b": {"d": 1, "c": 2}, "a": 3}) == '{"a":3,"b":{"c":2,"d":1}}'
+    assert canonical({"b": {"d": 1, "c": 2}, "a": "é"}) == '{"a":"é","b":{"c":2,"d":1}}'
 
 
 @pytest.mark.parametrize("sign", ["", "-"])

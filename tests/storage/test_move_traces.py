@@ -100,6 +100,7 @@ def test_what_a_worker_may_take(store: Store) -> None:
         assert tx.ready == [freed.run_id]
     assert [(each.event, each.actor) for each in freed.audit()] == [("run.ready", "U1")]
     assert data_of(freed) == {"from": "waiting", "to": "ready"}
+    assert (freed.run().status, held.run().status) == (R.READY, R.WAITING)
     assert (freed.run().lease_until, freed.run().updated_at) == (None, AT)
 
 
