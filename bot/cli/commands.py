@@ -34,6 +34,7 @@ class CommandEntry:
     module: str
     help: str
     serves: bool = False  # it goes on until Ctrl-C or SIGTERM, which is how it is meant to end
+    misused: int = 2  # the exit code where it was typed in a way that makes no sense
 
     def load(self) -> Command:
         """Import the command's module."""
@@ -77,6 +78,12 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.terminal.resolve", "say what became of a call that nobody knows the end of"
     ),
     "cancel": CommandEntry("bot.cli.terminal.cancel", "stop a request of the operator's own"),
+    "ask": CommandEntry(
+        "bot.cli.asking.ask", "have people approve what a script or a CI job is to do", misused=3
+    ),
+    "hook": CommandEntry(
+        "bot.cli.asking.hook", "have people approve what Claude Code does: its PreToolUse hook"
+    ),
     "report": CommandEntry(
         "bot.cli.record.report", "how people decided: how many, how fast, by tool and by approver"
     ),

@@ -13,6 +13,7 @@ from bot.cli.console import UsageError, complain
 from bot.cli.loading import uncollected
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C cut short
+MISUSED = 2  # of no command at all
 NOT_READ = 141  # of one whose output nobody reads to its end
 
 
@@ -47,11 +48,20 @@ def _run(name: str, words: list[str]) -> int:
     with uncollected():
         loaded = {name: COMMANDS[name].load()} if name else {}
     parser = build_parser(loaded)
-    arguments = parser.parse_args(words)
+    try:
+        arguments = parser.parse_args(words)
+    except SystemExit as end:
+        raise SystemExit(_misused(name) if end.code else 0) from None
     try:
         return loaded[name].run(arguments)
     except UsageError as error:
-        parser.error(str(error))
+        parser.print_usage(sys.stderr)
+        parser.exit(_misused(name), f"{parser.prog}: error: {error}\n")
+
+
+def _misused(name: str) -> int:
+    """The exit code of a command that was typed in a way that makes no sense."""
+    return COMMANDS[name].misused if name else MISUSED
 
 
 def _end(_signal: int, _frame: object) -> NoReturn:

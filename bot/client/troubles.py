@@ -47,7 +47,7 @@ def trouble_of(request: Request) -> CountersignError | None:
         case RequestStatus.EXPIRED:
             return Expired(f"Nobody approved it in time{why}", request)
         case RequestStatus.FAILED:
-            return DidNotWork(f"It was approved, and failed: {request.result}", request)
+            return DidNotWork(f"It was approved, and failed{why}", request)
         case RequestStatus.UNKNOWN:
             return DidNotWork("It was begun, and nobody knows how it ended.", request)
         case each if each in DECLINED:

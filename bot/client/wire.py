@@ -154,8 +154,8 @@ def _refusal(refusal: HTTPError) -> CountersignError:
         return Unreachable(f"That address leads on to {there}; give that one.")
     try:
         said = json.loads(refusal.read())
-        sentence = said.get("detail") or said["title"]
+        sentence = str(said.get("detail") or said["title"])
         fields = [f"{each['field']}: {each['message']}" for each in said.get("errors") or ()]
     except (ValueError, OSError, HTTPException, AttributeError, KeyError, TypeError):
         return Unreachable(f"What answers there is not Countersign (HTTP {refusal.code}).")
-    return NotAllowed("; ".join([str(sentence), *fields]))
+    return NotAllowed("; ".join([sentence, *(each for each in fields if each not in sentence)]))

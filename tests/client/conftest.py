@@ -1,0 +1,35 @@
+"""One bot that serves the API, for all programs of these tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bot.client import Countersign
+from bot.config.connection import Transport
+from tests.client.shop import Shop, key_for
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import Harness
+
+
+@pytest.fixture(scope="package")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, str]]:
+    """The bot, and a key for all actions whose name begins with deploy."""
+    folder = tmp_path_factory.mktemp("asked")
+    harness = Harness(folder, FakeTools().tools, transport=Transport.HTTP)
+    yield harness, key_for(harness, "deployer", "deploy*,claude_*,note,ask_person")
+    harness.close()
+
+
+@pytest.fixture
+def shop(served: tuple[Harness, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    """People at work, and a program with that key in its environment; at rest."""
+    harness, key = served
+    web = harness.app.ways_in.web
+    assert web is not None
+    monkeypatch.setenv("COUNTERSIGN_URL", web.url)
+    monkeypatch.setenv("COUNTERSIGN_API_KEY", key)
+    with Shop(harness, Countersign()) as found:
+        yield found
+    harness.reset()

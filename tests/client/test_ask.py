@@ -1,0 +1,147 @@
+"""`countersign ask`: what a job prints, and with which exit code it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from bot.cli.asking.ask import Exit
+from bot.cli.main import main
+from tests.client.shop import Shop, ended
+from tests.pages import ROOT
+
+EFFECT = "Deploy {version} to {env}"
+
+
+def command(version: str, *more: str) -> list[str]:
+    """What a job types."""
+    words = ["ask", "deploy", "env=prod", f"version={version}", "--title", "Deploy"]
+    return [*words, "--effect", EFFECT, "--channel", "C0SUPPORT", *more]
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The one line of JSON."""
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_job_goes_on_with_what_was_approved(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ana edits, Cleo approves: exit 0, and the arguments as they were approved; it is done."""
+    future = shop.begin(main, command("6.1", "--reason", "The tests are green."))
+    assert "The tests are green." in str(shop.card("Deploy 6.1 to prod"))
+    shop.edit("Deploy 6.1 to prod", version="6.1.2")
+    shop.approve("Deploy 6.1.2 to prod", "cleo")
+    assert ended(future) == Exit.APPROVED
+    said = printed(capsys)
+    assert said["arguments"] == {"env": "prod", "version": "6.1.2"}
+    assert (said["status"], said["decided_by"]) == ("approved", ["UCLEO0001"])
+    assert said["edited_by"] == ["UANA00001"]
+    assert shop.client.look(said["id"]).has_ended
+
+
+def test_a_job_that_is_rejected_does_not_go_on(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 1, with the words of whoever rejected it."""
+    future = shop.begin(main, command("6.2"))
+    shop.reject("Deploy 6.2 to prod", "not on a Friday")
+    assert ended(future) == Exit.DECLINED
+    told = capsys.readouterr()
+    assert json.loads(told.out)["status"] == "rejected"
+    assert "not on a Friday" in told.err
+
+
+def test_a_job_that_waits_in_vain(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2 after the time it gave people; nobody can approve it any more."""
+    assert main(command("6.3", "--wait", "3s")) == Exit.EXPIRED
+    said = printed(capsys)
+    assert said["status"] in ("expired", "cancelled")
+    assert not shop.client.look(said["id"]).decided_by
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["ask", "wipe", "what=everything"], "wipe"),
+        (["ask", "note", "colour=red", "--registered"], "text"),
+        (["ask", "deploy", "x=1", "--requester", "@nobody-at-all"], "nobody"),
+    ],
+)
+def test_what_cannot_be_asked(
+    shop: Shop, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    """Exit 3, with a sentence and no JSON."""
+    assert main(words) == Exit.NOT_ASKED
+    told = capsys.readouterr()
+    assert says in told.err
+    assert not told.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ask"],
+        ["ask", "deploy", "nothing"],
+        ["ask", "deploy", "--wait", "soon"],
+        ["ask", "deploy", "amount:=much"],
+        ["ask", "deploy", "--schema", "nowhere.json"],
+        ["ask", "note", "--registered", "--title", "Mine"],
+        ["ask", "deploy", "--does", "good"],
+    ],
+)
+def test_what_was_typed_wrongly_is_no_decision(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 3 here too, not the usual 2, which would say that nobody decided in time."""
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == Exit.NOT_ASKED
+    assert "usage: countersign" in capsys.readouterr().err
+
+
+def test_a_tool_of_the_bots_own_is_run_by_it(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --registered the bot runs it, and its result is printed; JSON values are read."""
+    words = ["ask", "note", 'text:="from a job"', "--registered", "--channel", "C0SUPPORT"]
+    future = shop.begin(main, words)
+    shop.approve("from a job")
+    assert ended(future) == Exit.APPROVED
+    said = printed(capsys)
+    assert (said["status"], said["result"]) == ("succeeded", "noted from a job")
+
+
+def test_the_same_job_started_again_asks_once(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --run the second waits for the same request; what was handed out is not, again."""
+    words = command("6.6", "--run", "job 66")
+    first = shop.begin(main, words)
+    shop.approve("Deploy 6.6 to prod")
+    assert ended(first) == Exit.APPROVED
+    assert printed(capsys)["status"] == "approved"
+    assert main(words) == Exit.NOT_ASKED
+    assert "handed out" in capsys.readouterr().err
+    assert shop.cards("Deploy 6.6") == 1
+
+
+@pytest.mark.long
+def test_a_job_that_is_ended_takes_it_back(shop: Shop) -> None:
+    """A runner ends the job while people decide: the request is cancelled."""
+    words = [sys.executable, "-m", "bot", *command("6.7")]
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as job:
+        shop.card("Deploy 6.7 to prod")
+        assert job.stderr is not None
+        assert "people have 30 minutes" in job.stderr.readline()
+        job.send_signal(signal.SIGTERM)
+        assert job.wait(30) != Exit.APPROVED
+    shop.harness.settle()
+    [call] = shop.calls('"6.7"')
+    assert call.status.value == "cancelled"

@@ -1,0 +1,96 @@
+"""`countersign hook`: what Claude Code is told before it uses a tool."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from bot.cli.asking.hook import BLOCKED
+from bot.cli.main import main
+from tests.client.shop import Shop, ended
+
+
+def use(command: str, **more: Any) -> str:
+    """What Claude Code says that it is about to do."""
+    said = {
+        "session_id": "5c1e",
+        "transcript_path": "/home/ben/.claude/5c1e.jsonl",
+        "cwd": "/home/ben/shop",
+        "permission_mode": "default",
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": command, "timeout": 5000},
+        "tool_use_id": f"toolu_{abs(hash(command))}",
+    }
+    return json.dumps({**said, **more})
+
+
+def hook(monkeypatch: pytest.MonkeyPatch, said: str) -> int:
+    """Claude Code starts the hook."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    return main(["hook", "--channel", "C0SUPPORT", "--wait", "1m"])
+
+
+def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What it is answered."""
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)["hookSpecificOutput"]
+    assert found["hookEventName"] == "PreToolUse"
+    return found
+
+
+def test_an_approved_tool_is_used_as_it_was_edited(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Approved as it is: nothing is changed. Edited: all of the input, as it was approved."""
+    future = shop.begin(hook, monkeypatch, use("make release"))
+    card = shop.card("Use Bash: make release")
+    assert "/home/ben/shop" in str(card)
+    shop.approve("Use Bash: make release")
+    assert ended(future) == 0
+    said = answer(capsys)
+    assert said["permissionDecision"] == "allow"
+    assert "UANA00001" in said["permissionDecisionReason"]
+    assert "updatedInput" not in said
+
+    future = shop.begin(hook, monkeypatch, use("rm -rf build"))
+    shop.edit("Use Bash: rm -rf build", command="rm -r build/cache")
+    shop.approve("Use Bash: rm -r build/cache", "cleo")
+    ended(future)
+    assert answer(capsys)["updatedInput"] == {"command": "rm -r build/cache", "timeout": 5000}
+
+
+def test_a_rejected_tool_is_not_used(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Claude is told the words, and that there is no way around it."""
+    future = shop.begin(hook, monkeypatch, use("git push --force"))
+    shop.reject("Use Bash: git push --force", "not on main")
+    assert ended(future) == 0
+    said = answer(capsys)
+    assert said["permissionDecision"] == "deny"
+    assert "not on main" in said["permissionDecisionReason"]
+
+
+def test_where_nobody_can_be_asked_no_tool_is_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No key, no sense in what comes in, no such address: never an allow, never a quiet end."""
+    monkeypatch.delenv("COUNTERSIGN_URL", raising=False)
+    assert hook(monkeypatch, use("ls")) == 0
+    assert answer(capsys)["permissionDecision"] == "deny"
+    for said in (
+        "",
+        "{}",
+        "[]",
+        "null",
+        use("ls", hook_event_name="Stop"),
+        use("ls", tool_input=7),
+    ):
+        assert hook(monkeypatch, said) == BLOCKED
+        assert not capsys.readouterr().out
+    with pytest.raises(SystemExit) as end:
+        main(["hook", "--wait", "for ever"])
+    assert end.value.code == BLOCKED

@@ -1,0 +1,107 @@
+"""The line to Countersign: what is tried again, and what is told to whom."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from bot.client import Countersign, NotAllowed, Unreachable
+from bot.client.wire import Wire
+from tests.client.shop import Shop
+from tests.stories.harness import SUPPORT
+from tests.stories.over_http import free_port
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[tuple[str, list[str]]]:
+    """An address that leads on to another, and the paths that were asked for."""
+    heard: list[str] = []
+
+    class LeadsOn(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.path)
+            self.send_response(HTTPStatus.TEMPORARY_REDIRECT)
+            self.send_header("Location", f"http://{self.headers['Host']}/somewhere")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), LeadsOn)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", heard
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_key_goes_to_no_other_address(elsewhere: tuple[str, list[str]]) -> None:
+    """Where the address leads on to another, that one is named and not asked."""
+    url, heard = elsewhere
+    with pytest.raises(Unreachable, match=f"{url}/somewhere"):
+        Countersign(url, "csk_x").look("anything")
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "says"),
+    [
+        ("", "csk_x", "COUNTERSIGN_URL"),
+        ("countersign.example.com", "csk_x", "COUNTERSIGN_URL"),
+        ("file:///etc/passwd", "csk_x", "COUNTERSIGN_URL"),
+        ("https://countersign.example.com", "", "COUNTERSIGN_API_KEY"),
+        ("https://countersign.example.com", "a-signing-key", "COUNTERSIGN_API_KEY"),
+    ],
+)
+def test_what_cannot_be_right_is_said(
+    url: str, key: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an address or a key of ours nothing is sent; the variable is named, not its value."""
+    for name in ("COUNTERSIGN_URL", "COUNTERSIGN_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(NotAllowed, match=says) as told:
+        Countersign(url, key)
+    assert not key.startswith("a-") or key not in str(told.value)
+
+
+def test_no_answer_is_tried_again_and_then_said() -> None:
+    """Where nobody listens, it is tried for as long as it may take, and then said."""
+    wire = Wire(f"http://127.0.0.1:{free_port()}", "csk_x")
+    with pytest.raises(Unreachable, match="does not answer"):
+        wire.get("/v1/requests/x", patience=0.6)
+
+
+def test_refusals_are_told_in_their_words(shop: Shop) -> None:
+    """A key that is none, a request of nobody's, fields that do not fit: each says so at once."""
+    web = shop.harness.app.ways_in.web
+    assert web is not None
+    with pytest.raises(NotAllowed, match="key"):
+        Countersign(web.url, "csk_none").look("x")
+    with pytest.raises(NotAllowed):
+        shop.client.look("nobody/../s")
+    with pytest.raises(NotAllowed, match=r"^arguments.text: [^;]+$"):
+        shop.client.request("note", {"env": "prod"}, channel=SUPPORT)
+
+
+def test_the_same_again_is_the_same(shop: Shop) -> None:
+    """Asked, claimed and reported twice, as after a lost answer: it counts once."""
+    first, again = (shop.ask("5.1", run="twice") for _ in range(2))
+    assert first.id == again.id
+    shop.approve("Deploy 5.1 to prod")
+    assert shop.client.wait(first.id, 30).decided_by == ("UANA00001",)
+    claimant = "the only one of them"
+    claimant = claimant.replace(" ", "-")
+    assert shop.client.claim(first.id, claimant) == shop.client.claim(first.id, claimant)
+    for _ in range(2):
+        said = shop.client.report(first.id, claimant, succeeded=True, result={"version": "5.1"})
+    assert said.result == {"version": "5.1"}
+    assert said.has_ended
+    with pytest.raises(NotAllowed):
+        shop.client.report(first.id, claimant, succeeded=False, result="it was not me")
+    with pytest.raises(NotAllowed):
+        shop.client.cancel(first.id)

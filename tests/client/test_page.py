@@ -1,0 +1,97 @@
+"""What docs/integrations.md says is so: its commands, its settings, its code."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+import yaml
+
+from bot import client
+from bot.cli.asking import ask, hook
+from bot.client.troubles import CountersignError
+from bot.policy.evaluate import parse
+from tests.client.shop import Shop, ended
+from tests.pages import ROOT, blocks, blocks_in, section
+from tests.stories.harness import SUPPORT
+
+PAGE = ROOT / "docs" / "integrations.md"
+
+
+def scripts(found: Any) -> list[str]:
+    """The lines of shell anywhere in a job's description."""
+    match found:
+        case dict():
+            mine = [found["run"]] if isinstance(found.get("run"), str) else found.get("script", [])
+            return [*mine, *(line for each in found.values() for line in scripts(each))]
+        case list():
+            return [line for each in found for line in scripts(each)]
+    return []
+
+
+def test_jobs_ask_with_options_that_are_there() -> None:
+    """Both examples are YAML, and what they type is understood; so is the shell's."""
+    parser = argparse.ArgumentParser()
+    ask.add_arguments(parser)
+    jobs = [scripts(yaml.safe_load(text)) for text in blocks(PAGE, "yaml")]
+    typed = [line for job in [*jobs, blocks(PAGE, "sh")] for line in job]
+    asked = [line for line in typed if line.startswith("countersign ask")]
+    assert len(asked) == 3
+    for line in asked:
+        words = shlex.split(line.partition(" > ")[0])[2:]
+        found = parser.parse_args(words)
+        assert found.effect == "Deploy {version} to {env}"
+        assert len(found.values) == 2
+
+
+def test_the_hook_of_the_page_waits_less_than_claude_code() -> None:
+    """Its settings are JSON; it ends before its time-out, and blocks where it fails."""
+    [text] = blocks(PAGE, "json")
+    [entry] = json.loads(text)["hooks"]["PreToolUse"]
+    assert re.fullmatch(entry["matcher"], "mcp__github__create_issue")
+    [mine] = entry["hooks"]
+    parser = argparse.ArgumentParser()
+    hook.add_arguments(parser)
+    found = parser.parse_args(shlex.split(mine["command"])[2:])
+    assert hook.time_to_wait(found) < mine["timeout"]
+    assert mine["onFailure"] == "block"
+
+
+def test_the_policy_of_the_page_is_one() -> None:
+    """Its rule is read."""
+    [text] = blocks(PAGE, "toml")
+    assert parse('[defaults]\napprovers = ["@shop-leads"]\n' + text)
+
+
+def test_all_troubles_are_explained() -> None:
+    """Each error that a program may meet is in the page, and importable."""
+    text = section(PAGE, "Any Python function")
+    for each in CountersignError.__subclasses__():
+        if each.__module__ == CountersignError.__module__:
+            assert f"`{each.__name__}`" in text
+            assert each.__name__ in client.__all__
+
+
+@pytest.mark.parametrize("code", blocks(PAGE, "python"))
+def test_the_code_of_the_page_is_python(code: str) -> None:
+    """Each example can be read."""
+    compile(code, str(PAGE), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_the_function_of_the_page(shop: Shop) -> None:
+    """It is asked as the page says, in Ben's name, and says what came of it."""
+    decorated, around = blocks_in(section(PAGE, "Any Python function"), "python")
+    example: dict[str, Any] = {}
+    exec(decorated, example)
+    future = shop.begin(exec, around, example)
+    shop.reject("Deploy 1.2 to prod", "not yet")
+    ended(future)
+    with client.asking(channel=SUPPORT):
+        again = shop.begin(example["release"], "1.2.3")
+        shop.approve("Deploy 1.2.3 to prod")
+        assert ended(again) == "1.2.3 is on prod"
