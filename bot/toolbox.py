@@ -43,7 +43,8 @@ class Kit:
 Family = Callable[[Kit], Iterable[Tool[Any]]]
 GROUP = "countersign.tools"
 LAST = ("slack", "people")  # their tools come behind all others
-OWN = tuple((name, f"bot.toolbox:{name}") for name in ("shop", "databases", "modules", *LAST))
+_FIRST = ("shop", "databases", "modules", "servers")
+OWN = tuple((name, f"bot.toolbox:{name}") for name in (*_FIRST, *LAST))
 
 
 class _NoClient:
@@ -157,6 +158,16 @@ def databases(kit: Kit) -> list[Tool[Any]]:
 def modules(kit: Kit) -> list[Tool[Any]]:
     """Those of the operator's own modules, in the order they are named."""
     return [each for name in kit.settings.tool_modules for each in _own(name)]
+
+
+def servers(kit: Kit) -> list[Tool[Any]]:
+    """Those of the MCP servers that the settings name, as they were accepted."""
+    if kit.settings.servers is None:
+        return []
+    # only now: what checks arguments against their schemas takes a moment
+    from bot.servers.tools import server_tools
+
+    return server_tools(kit.settings.servers)
 
 
 def slack(kit: Kit) -> list[Tool[Any]]:

@@ -107,6 +107,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),
+    "mcp": CommandEntry(
+        "bot.cli.servers.mcp", "accept: look at the tools of MCP servers, and say yes to them"
+    ),
     "policy": CommandEntry(
         "bot.cli.replay", "replay: which recorded calls a policy would have decided otherwise"
     ),

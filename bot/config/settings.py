@@ -6,7 +6,7 @@ It may not print or log a value: messages name the variable and the remedy, neve
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,18 @@ from bot.config.connection import (
     missing,
 )
 from bot.config.environment import DotenvError, misspelt, oddities, split, variables
+from bot.config.files import Files, read_files
 from bot.config.keeping import Keeping
 from bot.config.limits import Limits
 from bot.config.mistakes import SettingsError
 from bot.config.model import SECONDS_MIN, Model
 from bot.config.watching import Watching
-from bot.tools.database.config import Database, DatabasesError, read_databases
 from storage.address import is_shared, local_path, server_address
 
 CREDENTIALS = ("slack_bot_token", "openai_api_key")  # that a start cannot do without
 
 
-class Settings(Model, Connection, Limits, Keeping, Watching):
+class Settings(Model, Connection, Limits, Keeping, Watching, Files):
     """All settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.
@@ -101,11 +101,6 @@ class Settings(Model, Connection, Limits, Keeping, Watching):
         title="COUNTERSIGN_SHOP",
         description="The demo shop's SQLite file; set: the orders tools are on.",
     )
-    databases: tuple[Database, ...] = Field(
-        (),
-        title="COUNTERSIGN_DATABASES",
-        description="A TOML file that names the databases the agent may use.",
-    )
     slack_tools: bool = Field(
         True,
         title="COUNTERSIGN_SLACK_TOOLS",
@@ -142,7 +137,7 @@ class Settings(Model, Connection, Limits, Keeping, Watching):
             values = dict.fromkeys(CREDENTIALS, MISSING) | values
         values["transport"] = chosen(values, transport)
         problems = [] if reading else list(missing(values, values["transport"]))
-        problems += _read_databases(values, given)
+        problems += read_files(values, given)
         known = [field.title for field in cls.model_fields.values() if field.title]
         try:
             settings = cls(**values, warnings=tuple(oddities(given, known)))
@@ -226,17 +221,6 @@ def _listed(value: object) -> tuple[str, ...]:
     if not isinstance(given, list | tuple):
         raise ValueError("it is not a list of names")
     return tuple(dict.fromkeys(str(each).strip() for each in given))
-
-
-def _read_databases(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str]:
-    """Put what the file of databases says in the place of its name; return what is wrong there."""
-    try:
-        if "databases" in values:
-            values["databases"] = read_databases(Path(values["databases"]), given)
-    except DatabasesError as error:
-        values["databases"] = ()
-        return error.problems
-    return ()
 
 
 def _in_order(problems: list[str], known: list[str]) -> list[str]:

@@ -157,6 +157,7 @@ class Tool(Generic[A]):
     asks: bool = False
     risk: Risk = "medium"  # for the rules of the policy
     agent: Agent | None = None  # whoever works on it; its function then says what that is asked
+    offered: Callable[[], bool] = lambda: True  # whether it is on now
     action: str = ""  # as a program describes what it executes itself, see bot.tools.handed_over
 
     @property
@@ -283,18 +284,17 @@ class Registry:
             self.tools[each.name] = each
 
     def get(self, name: str) -> Tool[Any] | None:
-        """The tool of that name, or None."""
-        return self.tools.get(name)
+        """The tool of that name, or None where there is none that is on."""
+        found = self.tools.get(name)
+        return found if found is not None and found.offered() else None
 
     def of(self, call: Call) -> Tool[Any] | None:
         """The tool of a stored call, or None: of that name, or what a program described."""
         return self.described(call.action) if call.action else self.get(call.tool)
 
     def known(self, call: Call) -> Tool[Any]:
-        """The same of a call whose tool was there a moment ago; KeyError otherwise."""
-        if found := self.of(call):
-            return found
-        raise KeyError(call.tool)
+        """The same of a call whose tool was on a moment ago; KeyError where it is not there."""
+        return self.of(call) or self.tools[call.tool]
 
     def __iter__(self) -> Any:
-        return iter(self.tools.values())
+        return (each for each in self.tools.values() if each.offered())

@@ -26,7 +26,7 @@ UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.messages", "bot.approvals")
 ALL_ROOMS = (
     *UP_TO_APPROVALS,
     *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.programs"),
-    "bot.upkeep",
+    *("bot.upkeep", "bot.servers"),
     *("bot.slack", "bot.core", "bot.replicas"),
 )
 START = ("bot.signing_key", "bot.toolbox")
@@ -39,7 +39,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.tools": ("storage", "bot.policy", *LEAVES),
     "bot.agent": ("bot.policy", "bot.tools", *LEAVES),
     "bot.messages": (*UP_TO_TOOLS, *LEAVES),
-    "bot.config": (*UP_TO_TOOLS, *LEAVES),
+    "bot.servers": (*UP_TO_TOOLS, *LEAVES),
+    "bot.config": (*UP_TO_TOOLS, "bot.servers", *LEAVES),
     "bot.approvals": (*UP_TO_TOOLS, "bot.config", "bot.agent", "bot.messages", *LEAVES),
     "bot.runs": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
     "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", "bot.upkeep", *LEAVES),
@@ -50,7 +51,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.programs": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", *LEAVES),
     "bot.upkeep": ("storage", "bot.surfaces", *LEAVES),
     "bot.slack": (*UP_TO_APPROVALS, "bot.agent", "bot.explain", *LEAVES),
-    "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.slack", *LEAVES),
+    "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.servers", "bot.slack", *LEAVES),
     "bot.signing_key": ("storage", "bot.config", "bot.agent", *LEAVES),
     "bot.app": (*ALL_ROOMS, *START, "bot.edges", "bot.web", *LEAVES),
     "bot.edges": (*ALL_ROOMS, "bot.web", *LEAVES),

@@ -22,6 +22,7 @@ from bot.cli.doctor.model import check_model
 from bot.cli.doctor.operator import check_operator
 from bot.cli.doctor.people import check_people, usual_requesters
 from bot.cli.doctor.policy import check_hours, check_rules
+from bot.cli.doctor.servers import check_servers
 from bot.cli.doctor.slack import (
     check_app_token,
     check_places,
@@ -101,6 +102,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
     yield from check_hours(policy, clock.now())
     yield from check_database(settings)
     yield from check_databases(settings)
+    yield from check_servers(settings)
     yield from check_model(settings, clock)
 
 

@@ -1,0 +1,106 @@
+"""An MCP server of the SDK's own classes, for tests: `python depot.py FOLDER` speaks over stdio.
+
+It notes in FOLDER what happens to it: each start, each parcel, each call that was cancelled. A file
+`description` there is what one of its tools says of itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ResourceLink, TextContent, ToolAnnotations
+from pydantic import BaseModel
+
+
+class Parcel(BaseModel):
+    """What is sent."""
+
+    to: str
+    grams: int = 500
+
+
+def depot(folder: Path) -> MCPServer:
+    """Return the server, noting in `folder`."""
+    server = MCPServer("depot", log_level="ERROR")
+    said = folder / "description"
+
+    def note(name: str, text: str) -> None:
+        with (folder / name).open("a") as file:
+            file.write(f"{text}\n")
+
+    note("starts", str(os.getpid()))
+
+    def stock(item: str) -> str:
+        return f"{len(item)} of {item}"
+
+    def offer() -> None:
+        text = said.read_text() if said.exists() else "How many there are."
+        hint = ToolAnnotations(read_only_hint=True)
+        server.add_tool(stock, description=text, annotations=hint)
+
+    offer()
+
+    @server.tool(title="Send a parcel")
+    def send(parcel: Parcel, express: bool = False) -> dict[str, Any]:
+        """Send something to somebody."""
+        note("parcels", f"{parcel.to} {parcel.grams} {express}")
+        return {"sent": parcel.to, "number": 7}
+
+    @server.tool()
+    async def rewrite(text: str, ctx: Context[Any, Any]) -> str:
+        """Say something else of a tool."""
+        said.write_text(text)
+        server.remove_tool("stock")
+        offer()
+        await ctx.notify_tools_changed()
+        return "rewritten"
+
+    add_plain(server, note)
+    return server
+
+
+def add_plain(server: MCPServer, note: Callable[[str, str], None]) -> None:
+    """Add what fails, waits, shows, tells and ends."""
+
+    @server.tool()
+    def fail() -> str:
+        """Fail."""
+        raise ToolError("no van today")
+
+    @server.tool()
+    async def wait(seconds: float) -> str:
+        """Wait."""
+        try:
+            with anyio.move_on_after(seconds):
+                await anyio.Event().wait()
+        except anyio.get_cancelled_exc_class():
+            note("cancelled", "wait")
+            raise
+        return "waited"
+
+    @server.tool(structured_output=False)
+    def show() -> list[Any]:
+        """Show a picture and where more is."""
+        link = ResourceLink(uri="https://depot.example/7", name="parcel 7")
+        return [TextContent(text="A picture:"), Image(data=b"x" * 3000, format="png"), link]
+
+    @server.tool()
+    def environment() -> list[str]:
+        """Say which variables there are."""
+        return sorted(os.environ)
+
+    @server.tool()
+    def end() -> str:
+        """End the server in the midst of the call."""
+        os._exit(3)
+
+
+if __name__ == "__main__":
+    depot(Path(sys.argv[1])).run()

@@ -1,0 +1,90 @@
+"""The depot as a server to speak to: over stdio and over HTTP, and its tools as they are called."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from bot.servers.definitions import write_lock
+from bot.servers.file import Server, ServerFile
+from bot.servers.looking import look
+from bot.servers.tools import server_tools
+from bot.tools import Tool
+from bot.tools.arguments import load_arguments
+from bot.tools.portal import Portal
+from bot.tools.runner import ToolOutcome, run_tool
+from storage.digest import canonical
+from tests.servers.depot import depot
+from tests.tools import context
+
+DEPOT = Path(__file__).with_name("depot.py")
+
+
+def over_stdio(folder: Path, **options: Any) -> Server:
+    """The depot as a process of its own."""
+    command = {"command": sys.executable, "args": (str(DEPOT), str(folder))}
+    return Server.model_validate({"name": "depot", **command, **options})
+
+
+@contextmanager
+def over_http(folder: Path, **options: Any) -> Iterator[Server]:
+    """The depot at an address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(depot(folder).streamable_http_app(), log_level="error")
+        serving = uvicorn.Server(config)
+        thread = threading.Thread(target=serving.run, args=([listening],), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        yield Server.model_validate({"name": "depot", "url": url, **options})
+        serving.should_exit = True
+        thread.join(10)
+
+
+class Kit:
+    """The accepted tools of one server, called as the bot calls them."""
+
+    def __init__(self, folder: Path, server: Server, accept: Server | None = None) -> None:
+        """Accept all that there is now (of `accept`, where another one is to be accepted)."""
+        self.folder, self.server = folder, server
+        self.file = ServerFile(folder / "servers.toml", (server,))
+        write_lock(self.file.lock, {server.name: look(accept or server)})
+        self.portal = Portal()
+        self.pool = ThreadPoolExecutor(4)
+        self.read()
+
+    def read(self) -> None:
+        """Make the tools, as a start does."""
+        self.tools: dict[str, Tool[Any]] = {each.name: each for each in server_tools(self.file)}
+
+    def run(self, name: str, **arguments: Any) -> ToolOutcome:
+        """Call a tool."""
+        tool = self.tools[f"depot_{name}"]
+        args = load_arguments(tool, canonical(arguments))
+        return run_tool(tool, args, context(), portal=self.portal, executor=self.pool)
+
+    def noted(self, name: str) -> list[str]:
+        """What the server noted."""
+        path = self.folder / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def close(self) -> None:
+        self.pool.shutdown()
+        self.portal.close()
+
+
+def until(found: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """Wait until there is something, and return it."""
+    end = time.monotonic() + seconds
+    while not (there := found()):
+        assert time.monotonic() < end, "it did not happen"
+        threading.Event().wait(0.02)
+    return there

@@ -1,0 +1,107 @@
+"""The file that names servers, and the one with what was accepted of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bot.servers.definitions import Definition, LockError, changes, read_lock, write_lock
+from bot.servers.file import Server, ServersError, parse_servers, read_servers
+from bot.servers.tools import tool_name
+
+GOOD = """
+[[server]]
+name = "time"
+command = "uvx"
+args = ["mcp-server-time", "--token=$TOKEN"]
+env = { TOKEN = "$TOKEN", PRICE = "5$$" }
+
+[[server]]
+name = "issue-tracker"
+url = "https://tracker.example/mcp"
+headers = { Authorization = "Bearer $TOKEN" }
+prefix = "issues"
+tools = ["get_*", "create_issue"]
+trusted = true
+timeout = 20
+"""
+
+
+def test_servers_are_read_with_their_variables() -> None:
+    """A program or an address each; "$NAME" stands for a variable, and is kept as a secret."""
+    time, tracker = parse_servers(GOOD, {"TOKEN": "s3cret"})
+    assert [each.get_secret_value() for each in time.args] == ["mcp-server-time", "--token=s3cret"]
+    assert {name: each.get_secret_value() for name, each in time.env.items()} == {
+        "TOKEN": "s3cret",
+        "PRICE": "5$",
+    }
+    assert tracker.headers["Authorization"].get_secret_value() == "Bearer s3cret"
+    assert (time.called, time.trusted, tracker.called, tracker.timeout) == (
+        "time",
+        False,
+        "issues",
+        20,
+    )
+    assert tracker.uses("get_issue")
+    assert not tracker.uses("delete_issue")
+    assert "s3cret" not in repr((time, tracker))
+
+
+WRONG = {
+    "server 1 command: the variable": '[[server]]\nname = "a"\ncommand = "x"\nargs = ["$NONE"]',
+    "server 1 name: write a-z": '[[server]]\nname = "A b"\ncommand = "x"',
+    "unknown key": '[[server]]\nname = "a"\ncommand = "x"\nport = 1',
+    "either command": '[[server]]\nname = "a"',
+    "go with a command": '[[server]]\nname = "a"\nurl = "https://a.example"\nargs = ["x"]',
+    "is taken": '[[server]]\nname = "a"\ncommand = "x"\n[[server]]\nname = "a"\ncommand = "y"',
+    "two brackets": '[server]\nname = "a"',
+    "not TOML": "[[server",
+}
+
+
+@pytest.mark.parametrize("why", WRONG)
+def test_what_is_wrong_is_told_with_its_line(why: str) -> None:
+    """File, line, key, what is wrong."""
+    with pytest.raises(ServersError) as error:
+        parse_servers(WRONG[why], {}, "servers.toml")
+    said = "\n".join(error.value.problems)
+    assert said.startswith("servers.toml:")
+    assert why.rpartition(": ")[2] in said
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """Where it should be, and why it cannot be read."""
+    with pytest.raises(ServersError, match="No such file"):
+        read_servers(tmp_path / "none.toml", {})
+
+
+def test_names_are_those_that_models_take() -> None:
+    """Two tools of a server never get one name, however they are written."""
+    server = Server(name="issue-tracker", command="x")
+    assert tool_name(server, "create_issue") == "issue_tracker_create_issue"
+    odd = [tool_name(server, name) for name in ("a.b", "a-b", "a/b", "x" * 80, "x" * 81)]
+    assert len(set(odd)) == 5
+    assert all(len(each) <= 64 and each.replace("_", "a").isalnum() for each in odd)
+
+
+def test_what_was_accepted_is_kept_and_compared(tmp_path: Path) -> None:
+    """What is written is read again; each difference is told with its kind and its lines."""
+    path = tmp_path / "servers.lock.json"
+    assert read_lock(path) == {}
+    one = Definition("a", "A", "Does a.", {"type": "object"}, read_only=True)
+    two = Definition("b", "", "Does b.", {})
+    write_lock(path, {"s": {"a": one, "b": two}})
+    assert read_lock(path) == {"s": {"a": one, "b": two}}
+    other = Definition("a", "A", "Does a.\nAnd sends all you know.", {"type": "object"}, True)
+    new = Definition("c", "", "", {})
+    told = {each.name: each for each in changes({"a": one, "b": two}, {"a": other, "c": new})}
+    assert {name: each.kind for name, each in told.items()} == {
+        "a": "changed",
+        "b": "gone",
+        "c": "new",
+    }
+    assert "+| And sends all you know." in told["a"].lines
+    path.write_text("{}")
+    with pytest.raises(LockError, match="accept the tools again"):
+        read_lock(path)
