@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from bot.web.api import gate, waiting
 from storage.models import Run
 from tests.stories.harness import Harness
+from tests.stories.steps import forget_people
 from tests.web.api.conftest import Asks
 from tests.web.api.program import Program
 
@@ -114,3 +119,49 @@ def test_a_key_may_ask_so_often(bot: Harness, asks: Asks) -> None:
     assert (status, again["id"]) == (200, first["id"])
     bot.clock.advance(int(headers["Retry-After"]))
     program.note("an hour later")
+
+
+def test_slack_cannot_be_asked_who_somebody_is(bot: Harness, asks: Asks) -> None:
+    """Then nobody is asked, and the program hears when to come again; its key still counts once."""
+    program = asks(per_hour=1)
+    forget_people(bot)
+    bot.slack.faults.fail("users.info", "internal_error", times=99)
+    status, headers, said = program.raw("POST", "/v1/requests", NOTE, {})
+    assert (status, "Slack could not be asked" in said["detail"]) == (503, True)
+    assert int(headers["Retry-After"]) > 0
+    bot.slack.faults.clear()
+    forget_people(bot)
+    program.note("once Slack answers")
+
+
+def test_who_waits_holds_nobody_else_up(
+    bot: Harness, asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One key may wait so often at once; beyond that it is told to come again, and others wait."""
+    monkeypatch.setattr(waiting, "MOST_OF_ONE", 1)
+    program, other = asks(), asks()
+    mine, theirs = program.note("waited for by one"), other.note("waited for by another")
+    path = f"/v1/requests/{mine['id']}"
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(program.look, mine, 30)
+        bot.slack.wait(lambda: program.ask("GET", f"{path}?wait=1")[0] == 429)
+        assert other.look(theirs, 1)["status"] == "pending"
+        assert program.look(mine)["status"] == "pending"
+        assert program.ask("POST", f"{path}/cancel")[0] == 200
+        assert first.result(30)["status"] == "cancelled"
+    assert program.look(mine, 1)["status"] == "cancelled"
+
+
+def test_a_body_that_does_not_come(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends half a body is answered, and holds no connection for long."""
+    monkeypatch.setattr(gate, "READ", 0.2)
+    program = asks()
+    web = program.harness.app.ways_in.web
+    assert web is not None
+    address = urlsplit(web.url)
+    head = f"POST /v1/requests HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {program.key}\r\n"
+    with socket.create_connection((address.hostname or "", address.port or 0), timeout=10) as line:
+        line.sendall(
+            f"{head}Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{{".encode()
+        )
+        assert line.makefile("rb").readline().split()[1] == b"408"
