@@ -26,6 +26,7 @@ from sqlmodel import Field, col
 
 from storage import columns
 from storage.columns import Row, values
+from storage.keys import ClientKey
 from storage.models import Call, Run, new_id
 from storage.states import CALL_FINAL, CallStatus, RunStatus
 from storage.transaction import Transaction, insert_once, rows
@@ -98,6 +99,16 @@ _UNSURE = _OF_OTHERS.where(
     col(Call.status) == CallStatus.UNKNOWN, _unwritten(WebhookKind.ENDED, UNSURE)
 )
 _ENDED = _OF_OTHERS.where(or_(col(Call.status).in_(CALL_FINAL), _TAKEN_BACK))
+_FORGOTTEN = (
+    select(col(ClientKey.id), col(Run.id))
+    .join(Run, (col(Run.client) == col(ClientKey.name)) & (col(Run.team) == col(ClientKey.team)))
+    .where(
+        col(ClientKey.webhook) != "",
+        col(ClientKey.revoked_at).is_(None),
+        col(Run.created_at) >= col(ClientKey.made_at),
+        ~exists().where(col(Webhook.run_id) == col(Run.id)),
+    )
+)
 _WAITING = select(func.count()).select_from(Webhook).where(col(Webhook.waits).is_(True))
 _DUE = (
     select(Webhook)
@@ -141,6 +152,14 @@ def expect(tx: Transaction, key_id: str, run_id: str, *, at: datetime) -> None:
         waits=True,
     )
     tx.execute(insert_once(Webhook, tx.dialect.name, _SAME), values(row))
+
+
+def recall(tx: Transaction, *, at: datetime) -> int:
+    """Expect what a process had asked that died before it said so; returns how many requests."""
+    found = tx.execute(_FORGOTTEN)
+    for key_id, run_id in found:
+        expect(tx, key_id, run_id, at=at)
+    return len(found)
 
 
 def expected(tx: Transaction) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy import delete
+from sqlmodel import col
 from standardwebhooks import Webhook as Signature
 
 from bot.programs.client import say_to_the_bot
@@ -93,6 +95,18 @@ def test_who_wants_no_more_is_told_no_more(bot: Harness, receiver: Receiver) -> 
     rows = bot.slack.wait(lambda: over(bot, second["id"]))
     assert {each.error for each in rows} == {"its key is revoked"}
     assert len(receiver.heard) == 2
+
+
+def test_what_was_asked_just_before_a_death_is_told(bot: Harness, receiver: Receiver) -> None:
+    """The process died before it wrote down whom to tell: the next one finds that out."""
+    program, _ = told_at(bot, receiver, "told-after-a-death")
+    asked = program.note("just before a death")
+    card = program.card("just before a death")
+    with bot.app.core.store.write() as tx:
+        tx.execute(delete(Webhook).where(col(Webhook.run_id) == asked["id"]))
+    bot.restart()
+    vote(bot, "ana", card)
+    assert [each.said["data"]["id"] for each in receiver.wait(2)] == [asked["id"]] * 2
 
 
 def over(harness: Harness, run_id: str) -> list[Webhook]:
