@@ -15,12 +15,20 @@ from bot.web.door import SlackDoor
 from bot.web.pages import Page
 
 SLACK = "/slack/events"  # all that Slack sends: events, interactions and commands
+HOSTS = "/mcp"  # what MCP hosts talk to
 API = "/v1"  # what programs ask
 ASKING = 4  # machines that are answered at once; others wait for their turn
 
 
-def web_app(pages: Iterable[Page], door: SlackDoor | None, api: ASGIApp | None = None) -> Starlette:
-    """Make the app: these pages, Slack's door where its deliveries come by HTTP, and the API."""
+def web_app(
+    pages: Iterable[Page],
+    door: SlackDoor | None,
+    api: ASGIApp | None = None,
+    hosts: ASGIApp | None = None,
+) -> Starlette:
+    """Make the app: these pages, Slack's door where its deliveries come by HTTP, the API, and the
+    door for MCP hosts.
+    """
     turns = CapacityLimiter(ASKING)
     routes: list[BaseRoute] = [
         Route(each.path, _answers(each, turns), methods=["GET"]) for each in pages
@@ -29,6 +37,8 @@ def web_app(pages: Iterable[Page], door: SlackDoor | None, api: ASGIApp | None =
         routes.append(Route(SLACK, door.take, methods=["POST"]))
     if api is not None:
         routes.append(Mount(API, api))
+    if hosts is not None:
+        routes.append(Route(HOSTS, hosts))
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # one path leads there, no other
     return app

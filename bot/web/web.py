@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from slack_bolt import App as BoltApp
 from slack_sdk.errors import SlackApiError
+from starlette.types import ASGIApp
 
 from bot.config.connection import Endpoint
 from bot.signals import Signal
@@ -72,8 +73,18 @@ class Web:
     def start(self) -> None:
         """Begin to answer."""
         api = make_api(self._core, self._asking, self.is_stopping)
-        self._server.start(web_app(self.pages(), self._door, api))
+        self._server.start(web_app(self.pages(), self._door, api, self._hosts()))
         self._teller.start()
+
+    def _hosts(self) -> ASGIApp | None:
+        """Return what MCP hosts talk to; None where the extra `mcp` is not installed."""
+        try:
+            from bot.web.hosts import HostsDoor
+        except ModuleNotFoundError as error:
+            if error.name != "mcp":
+                raise
+            return None
+        return HostsDoor(self._core, self.url, self.is_stopping)
 
     def pages(self) -> list[Page]:
         """Return what machines may ask."""

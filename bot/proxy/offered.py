@@ -1,0 +1,141 @@
+"""What hosts are offered over HTTP: Countersign's own tools, and the two that ask people.
+
+Each call is asked by the API with the host's own key: nothing is allowed here that is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import mcp.types as types
+from anyio import to_thread
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from starlette.requests import Request as HttpRequest
+
+from bot import __version__
+from bot.client.countersign import Countersign
+from bot.client.request import Request
+from bot.client.troubles import CountersignError, trouble_of
+from bot.proxy.held_calls import LOOK, HeldCalls, StillWaitsError
+from bot.proxy.people import TOOLS, PeopleTools, Told
+
+HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
+WHY = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
+MOST_KEYS = 200  # of which is known what they wait for
+Context = ServerRequestContext[Any]
+Listed = Callable[[str], Iterable[types.Tool]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """One key, and what it waits for."""
+
+    countersign: Countersign
+    held_calls: HeldCalls
+    people: PeopleTools
+
+
+class Offered:
+    """Answers MCP hosts; for one event loop."""
+
+    def __init__(self, url: str, listed: Listed) -> None:
+        """`url`: where the API is; `listed` returns the tools that a key may ask for."""
+        self._url = url
+        self._listed = listed
+        self._callers: OrderedDict[str, _Caller] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def server(self) -> Server[Any]:
+        """Return what hosts talk to."""
+        return Server(
+            "countersign",
+            version=__version__,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    async def _list(
+        self, context: Context, _: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        found = await to_thread.run_sync(partial(self._listed, _key(context)))
+        return types.ListToolsResult(tools=[*found, *TOOLS])
+
+    async def _call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        caller = self._caller(_key(context))
+        given, told = dict(params.arguments or {}), 0
+
+        async def tell(words: str) -> None:
+            nonlocal told
+            told += 1
+            await context.session.report_progress(float(told), None, f"{params.name} {words}")
+
+        try:
+            if params.name in {each.name for each in TOOLS}:
+                return await caller.people.call(params.name, given, tell)
+            return await _asked(caller, params.name, given, tell)
+        except (StillWaitsError, CountersignError) as refusal:
+            content = types.TextContent(type="text", text=str(refusal))
+            return types.CallToolResult(content=[content], is_error=True)
+
+    def _caller(self, key: str) -> _Caller:
+        with self._lock:
+            found = self._callers.pop(key, None)
+            if found is None:
+                countersign = Countersign(self._url, key)
+                held = HeldCalls(countersign, {}, HOLD)
+                found = _Caller(countersign, held, PeopleTools(countersign, held, {}, HOLD))
+            self._callers[key] = found
+            while len(self._callers) > MOST_KEYS:
+                self._callers.popitem(last=False)
+        return found
+
+
+async def _asked(
+    caller: _Caller, tool: str, given: Mapping[str, Any], told: Told
+) -> types.CallToolResult:
+    """Ask for a tool of Countersign's own, which it runs itself; returns its result."""
+    arguments = {name: value for name, value in given.items() if name != WHY}
+    around = {"run": caller.held_calls.run_of(tool, given), "reason": str(given.get(WHY) or "")}
+    ask = partial(caller.countersign.request, tool, arguments, deadline=None, **around)
+    request = await to_thread.run_sync(ask)
+    until = time.monotonic() + HOLD
+    while not request.has_ended:
+        left = until - time.monotonic()
+        if left <= 0:
+            where = f" ({request.link})" if request.link else ""
+            raise StillWaitsError(
+                f"It has not come to an end yet{where}. Make the same call again, with the same "
+                "arguments, to go on waiting; it is not asked twice."
+            )
+        await told(f"waits for people {request.link}".strip())
+        look = partial(caller.countersign.ended, request.id, min(LOOK, left))
+        request = await to_thread.run_sync(look, abandon_on_cancel=True)
+    caller.held_calls.forget(tool, given)
+    if trouble := trouble_of(request):
+        raise trouble
+    return _result(request)
+
+
+def _result(request: Request) -> types.CallToolResult:
+    is_text = isinstance(request.result, str)
+    text = request.result if is_text else json.dumps(request.result, ensure_ascii=False)
+    structured = request.result if isinstance(request.result, dict) else None
+    content = types.TextContent(type="text", text=text)
+    return types.CallToolResult(content=[content], structured_content=structured)
+
+
+def _key(context: Context) -> str:
+    """Return the key that the host has sent; whoever calls this has looked at it before."""
+    request = context.request
+    assert isinstance(request, HttpRequest)
+    return request.headers.get("authorization", "").partition(" ")[2].strip()

@@ -1,0 +1,127 @@
+"""MCP hosts over HTTP: Countersign's own tools, each with the key of whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.types import CallToolResult, TextContent
+
+from bot.config.connection import Transport
+from bot.programs.client import say_to_the_bot
+from bot.programs.wire import KeyWanted
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import reject
+
+pytestmark = pytest.mark.long
+POLICY = """
+[defaults]
+approvers = ["UANA00001", "UCLEO0001"]
+"""
+T = TypeVar("T")
+
+
+@dataclass
+class Hosts:
+    """A bot over HTTP, and hosts that have a key of it."""
+
+    harness: Harness
+    fakes: FakeTools
+    portal: BlockingPortal
+    key: str
+    mode: str
+
+    def does(self, work: Callable[[Client], Awaitable[T]], key: str = "") -> Future[T]:
+        """Connect a host, and have it do this."""
+
+        async def all_of_it() -> T:
+            async with self._connected(key or self.key) as client:
+                return await work(client)
+
+        return self.portal.start_task_soon(all_of_it)
+
+    def calls(self, tool: str, **arguments: Any) -> Future[CallToolResult]:
+        """Connect a host, and call a tool."""
+        return self.does(lambda client: client.call_tool(tool, arguments))
+
+    @asynccontextmanager
+    async def _connected(self, key: str) -> AsyncIterator[Client]:
+        web = self.harness.app.ways_in.web
+        assert web is not None
+        headers = {"Authorization": f"Bearer {key}"}
+        async with create_mcp_http_client(headers=headers) as http:
+            line = streamable_http_client(f"{web.url}/mcp", http_client=http)
+            async with Client(line, mode=self.mode) as client:
+                yield client
+
+    def card(self, text: str) -> dict[str, Any]:
+        """The card with this text in Ana's direct messages, or Ben's channel, with its buttons."""
+        ana = self.harness.person("ana")
+
+        def look() -> dict[str, Any] | None:
+            found = (m for m in ana.messages(ana.dm_channel) if text in words(m))
+            return next((m for m in found if "approve" in action_ids(m)), None)
+
+        found: dict[str, Any] = self.harness.slack.wait(look, 20)
+        return found
+
+
+@pytest.fixture(scope="module", params=["auto", "legacy"])
+def hosts(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Hosts]:
+    """Both protocol generations."""
+    fakes = FakeTools()
+    harness = Harness(tmp_path_factory.mktemp("hosts"), fakes.tools, POLICY, Transport.HTTP)
+    wanted = KeyWanted("desk", "@ben", tools=("note", "approval", "ask_person"))
+    key = say_to_the_bot(wanted, harness.app.core.store.path).key
+    with start_blocking_portal() as portal:
+        yield Hosts(harness, fakes, portal, key, request.param)
+    harness.close()
+
+
+def said(result: CallToolResult) -> str:
+    """The words of a result."""
+    return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
+
+
+def test_a_host_is_offered_what_its_key_may_ask_for(hosts: Hosts) -> None:
+    """Nothing else, and nothing at all without a key that is good."""
+    listed = hosts.does(lambda client: client.list_tools()).result(30)
+    assert [each.name for each in listed.tools] == ["note", "ask_person", "request_approval"]
+    with pytest.raises(BaseException) as refused:
+        hosts.does(lambda client: client.list_tools(), key="csk_no_such_key").result(30)
+    assert refused.value is not None
+
+
+def test_a_tool_runs_once_it_is_approved(hosts: Hosts) -> None:
+    """By the bot itself, which says what came of it; the reason stands on the card."""
+    call = hosts.calls("note", text="from a host", reason_for_approver="The desk wants it.")
+    card = hosts.card("from a host")
+    assert "The desk wants it." in words(card)
+    ana = hosts.harness.person("ana")
+    ana.click(ana.dm_channel, card["ts"], "approve")
+    assert said(call.result(30)) == "noted from a host"
+    assert hosts.fakes.did("note", "from a host") == 1
+
+
+def test_what_is_rejected_or_not_the_keys_is_told(hosts: Hosts) -> None:
+    """A sentence as the tool's error; nothing has run."""
+    call = hosts.calls("note", text="not this one")
+    ana = hosts.harness.person("ana")
+    reject(hosts.harness, "ana", ana.dm_channel, hosts.card("not this one"), "no more notes")
+    result = call.result(30)
+    assert (result.is_error, "no more notes" in said(result)) == (True, True)
+    result = hosts.calls("wipe", text="everything").result(30)
+    assert result.is_error
+    assert hosts.fakes.did("note", "not this one") + hosts.fakes.did("wipe", "everything") == 0
