@@ -186,11 +186,14 @@ class Vote(Row, table=True):
     """One person's word on one revision of one call; append-only."""
 
     __tablename__ = "vote"
-    __table_args__ = (UniqueConstraint("call_id", "revision", "person", "verb"),)
+    __table_args__ = (
+        UniqueConstraint("call_id", "revision", "person", "verb"),
+        Index("ix_vote_lately", "person", "created_at"),
+    )
     seq: int | None = Field(default=None, primary_key=True)
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     revision: int
-    person: str = Field(index=True)
+    person: str
     verb: Verb = columns.status(Verb, index=False)  # APPROVE or REJECT
     stage: int = 0  # the stage of the gate it was given in, from 0
     also: str = ""  # further stages where it may count ("1,2"), where they have no order

@@ -14,11 +14,11 @@ from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, first, readable, rows
 
+_TEAM = col(Run.team).concat("")  # alone, SQLite would look through everybody's requests
 _DECIDED = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(
-        col(Run.team) == bindparam("team_"),
         col(Call.asked_at).is_not(None),
         col(Call.decided_at) >= bindparam("since_"),
         # a question that was answered decided nothing
@@ -28,16 +28,17 @@ _DECIDED = (
     .limit(bindparam("most_"))
 )
 _ON_REQUESTS = _DECIDED.where(
-    col(Run.requester) == bindparam("person_"), col(Run.updated_at) >= bindparam("since_")
+    col(Run.team) == bindparam("team_"),
+    col(Run.requester) == bindparam("person_"),
+    col(Run.updated_at) >= bindparam("since_"),
 )
 _VOTED = select(col(Vote.call_id)).where(
     col(Vote.person) == bindparam("person_"), col(Vote.created_at) >= bindparam("since_")
 )
-_BY_PERSON = _DECIDED.where(col(Call.id).in_(_VOTED))
+_BY_PERSON = _DECIDED.where(bindparam("team_") == _TEAM, col(Call.id).in_(_VOTED))
 _AT = select(Message).where(
     col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
 )
-_TEAM = col(Run.team).concat("")  # alone, SQLite would look through everybody's requests
 _OF_PERSON = (_ON_REQUESTS, _BY_PERSON)
 _CHANNEL = col(Run.channel).concat("")  # the same for everybody's requests in a channel
 _OF_PERSON_IN = tuple(each.where(bindparam("channel_") == _CHANNEL) for each in _OF_PERSON)

@@ -23,7 +23,7 @@ def vote() -> None:
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("call_id", "revision", "person", "verb"),
     )
-    op.create_index("ix_vote_person", "vote", ["person"], unique=False)
+    op.create_index("ix_vote_lately", "vote", ["person", "created_at"], unique=False)
 
 
 def answer() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from storage import home
+from storage import home, overview
 from storage.models import Call
 from storage.store import Store
 from storage.transaction import Trace
@@ -55,3 +55,29 @@ def test_what_fell_due_waits_no_more(store: Store) -> None:
         assert call.deadline is not None
         assert home.waiting(tx, TEAM, call.deadline, 10) == []
         assert home.waiting(tx, TEAM, call.deadline - timedelta(seconds=1), 10) != []
+
+
+def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
+    """Of all that a workspace ever asked, only what this person voted on since then is met."""
+    seed(store, C.PENDING, C.APPROVED)
+    asked: dict[str, Any] = {}
+
+    class Seen(Trace):
+        def running(self, sql: str, values: Any) -> None:
+            asked[sql] = values
+
+    store.trace = Seen()
+    with store.read() as tx:
+        assert overview.decided(tx, TEAM, BEN, AT, 10, "C0NOWHERE") == []
+        overview.decided(tx, TEAM, BEN, AT, 10)
+    store.trace = None
+    with store.read() as tx:
+        voted = [
+            str([row[3] for row in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values)])
+            for sql, values in asked.items()
+            if "FROM vote" in sql
+        ]
+    assert len(voted) == 2
+    for plan in voted:
+        assert "ix_vote_lately (person=? AND created_at>?)" in plan
+        assert "(team=?" not in plan
