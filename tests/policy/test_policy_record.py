@@ -97,8 +97,25 @@ def test_every_gate_there_is() -> None:
     assert len(policy.asks()[2].stages) == 1
     sooner = parse(WHO + NOTES + SOONER).asks()
     assert [(each.rule, each.added) for each in sooner[2:]] == [("notes", ("soon",))]
+    late = SOONER.replace('"10m"', '"50m"\nescalation = [{after = "5m", approvers = ["@late"]}]')
+    [*_, added] = parse(WHO + NOTES + late).asks()
+    assert [each.after for each in added.escalation] == [300]
     assert parse(DENY).asks() == []
     assert parse(DENY + SOONER).asks() == []
+
+
+def test_what_has_to_be_looked_up() -> None:
+    """Only what rules name that may be about such a call; an effect nobody knows may be any."""
+    rule = 'tool = "note"\neffect = "write"\nrequester = "@staff"\nverdict = "allow"\n'
+    policy = parse(f"{WHO}[[rule]]\n{rule}")
+    found = {
+        (tool, effect): bool(policy.needs(tool, effect, "low").groups)
+        for tool, effect in (("note", "write"), ("note", "odd"), ("note", "read"), ("put", "write"))
+    }
+    assert [pair for pair, needed in found.items() if needed] == [
+        ("note", "write"),
+        ("note", "odd"),
+    ]
 
 
 def test_what_is_about_a_channel_others_read() -> None:

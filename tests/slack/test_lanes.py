@@ -69,6 +69,9 @@ def test_channels_do_not_wait_for_one_another(office: PostOffice, begin: Begin) 
     office.slack.wait(sent(office, behind))
     assert float(office.now(slow).ts) < float(office.now(behind).ts)
     office.slack.wait(outbox.is_idle)
+    assert len(office.seen(office.now(slow).ts)) == 1
+    texts = [each["text"] for each in office.slack.person("ana").everything(SUPPORT)]
+    assert len(texts) == len(set(texts))  # nothing was posted by two lanes
     again = office.put()
     outbox.wake()
     office.slack.wait(sent(office, again))
