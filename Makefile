@@ -7,7 +7,7 @@ BIN := .venv/bin
 # stories that make test-long tells over signed HTTP, with the record on PostgreSQL and with a model asked by Chat
 # Completions, too; all of them are by make test-http, make test-postgres and make test-chat
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
-.PHONY: demo test tests test-long test-cluster test-http test-chat test-postgres test-random proof run lint bench pictures clean
+.PHONY: demo test tests test-long test-cluster test-http test-chat test-postgres test-random integrations proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -53,6 +53,10 @@ test-postgres: .venv/ready  ## all stories, and what else is not about a file, w
 
 test-random: .venv/ready  ## the tests of random values alone, with twenty-six times as many of them
 	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many
+
+integrations: .venv/ready  ## agents of other frameworks, whose packages it installs into .venv-integrations
+	@test .venv-integrations/ready -nt tests/integrations/packages.txt || { $(PYTHON) -m venv .venv-integrations && .venv-integrations/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/packages.txt && touch .venv-integrations/ready; }
+	$(BIN)/pytest tests/integrations
 
 proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), then every story struck at every step; more than an hour
 	$(BIN)/python -m tests.proof.simulation $(if $(SEED),--seed $(SEED))
