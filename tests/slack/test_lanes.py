@@ -77,6 +77,7 @@ def test_channels_do_not_wait_for_one_another(office: PostOffice, begin: Begin) 
     office.slack.wait(sent(office, again))
 
 
+@pytest.mark.long  # it waits a second
 def test_nothing_overtakes_what_has_to_wait(office: PostOffice, begin: Begin) -> None:
     """Where Slack asks for a moment the channel waits it out, and goes on by itself in order."""
     office.slack.faults.rate_limit(POST, retry_after=1)
@@ -104,6 +105,7 @@ class Lent(EveryChannel):
         return channel not in self.taken
 
 
+@pytest.mark.long  # it waits a second
 def test_what_another_process_sends_is_looked_at_again(office: PostOffice, begin: Begin) -> None:
     """It may be no more, and nobody says so."""
     theirs, own = office.put(), office.put(channel="C0GENERAL")
