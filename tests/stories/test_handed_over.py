@@ -95,6 +95,7 @@ def test_approved_claimed_and_reported(harness: Harness) -> None:
     assert "Deploy 1.0 to production" in words(card)
     assert "The program “ci” asks in words of its own" in words(card)
     assert "cannot be undone" in words(card)
+    assert words(card).index("Version") < words(card).index("Env: production")  # as it has them
     with pytest.raises(NotClaimedError, match="waits for people"):
         found.claim(ME)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")

@@ -53,7 +53,9 @@ def stored(action: HandedOver, tools: Registry, client: str = "") -> str:
         if not text.strip() or len(text) > most:
             raise ActionError(f"its {what} is a text of 1 to {most} characters")
     try:
-        text = canonical(asdict(action) | {"client": client})
+        kept = asdict(action) | {"client": client}
+        canonical(kept)  # raises for what is no JSON; the fields stay in the program's own order
+        text = json.dumps(kept, ensure_ascii=False)
         made = _made(text)
     except (OddValueError, SchemaError) as error:
         raise ActionError(str(error)) from None
