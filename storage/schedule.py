@@ -11,10 +11,16 @@ from storage.models import Call
 from storage.states import CallStatus
 from storage.transaction import Transaction, readable
 
-_WAITING = col(Call.status).in_((CallStatus.PENDING, CallStatus.UNKNOWN))
+_STATUSES = (CallStatus.PENDING, CallStatus.UNKNOWN)
+_WAITING = col(Call.status).in_(_STATUSES)
 _DUE = (
     select(col(Call.id), col(Call.plan_id))
-    .where(_WAITING, col(Call.deadline).is_not(None), col(Call.deadline) <= bindparam("horizon"))
+    .where(
+        _WAITING,
+        # without it PostgreSQL takes the deadlines of what was decided for many that have fallen
+        col(Call.deadline) >= bindparam("nearest"),
+        col(Call.deadline) <= bindparam("horizon"),
+    )
     .order_by(col(Call.deadline), col(Call.position))
 )
 _TO_TELL = (
@@ -24,7 +30,10 @@ _TO_TELL = (
     .limit(100)
 )
 _NEXT_TELLING = select(func.min(col(Call.next_at))).where(col(Call.status) == CallStatus.PENDING)
-_NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(_WAITING)
+# of one status: of both at once PostgreSQL would read every call that waits
+_NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(
+    col(Call.status) == bindparam("status_")
+)
 
 
 def due(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
@@ -32,13 +41,17 @@ def due(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
 
     A broken row is as good as any.
     """
-    return [(call_id, plan_id) for call_id, plan_id in tx.execute(_DUE, {"horizon": horizon})]
+    nearest = next_deadline(tx)
+    if nearest is None or nearest > horizon:
+        return []
+    found = tx.execute(_DUE, {"nearest": nearest, "horizon": horizon})
+    return [(call_id, plan_id) for call_id, plan_id in found]
 
 
 def next_deadline(tx: Transaction) -> datetime | None:
     """The nearest deadline of a call that waits for people."""
-    found: datetime | None = tx.scalar(_NEXT_DEADLINE)
-    return found
+    moments = [tx.scalar(_NEXT_DEADLINE, {"status_": each}) for each in _STATUSES]
+    return min((each for each in moments if each is not None), default=None)
 
 
 def to_tell(tx: Transaction, now: datetime) -> list[Call]:
