@@ -16,9 +16,6 @@ from tests.proof.crash.troubles import Trouble
 from tests.proof.crash.world import world
 from tests.records import ON_A_SERVER
 
-pytestmark = pytest.mark.skipif(
-    ON_A_SERVER, reason="people here do not wait until another process has taken over"
-)
 STORY = BY_NAME["approve"]
 KINDS = ("commit of", "Slack's", "turn of the model", "effect of")
 
@@ -62,6 +59,7 @@ def test_killed_around_the_effect(tmp_path: Path, steps: list[Step], part: str, 
 
 
 @pytest.mark.long
+@pytest.mark.file
 def test_a_power_failure_amid_an_approval(tmp_path: Path, steps: list[Step]) -> None:
     """What was not waited for is gone, and nothing that anybody was told of is."""
     told, _ = tell(STORY, (Trouble.POWER, step_like(steps, "effect", ": after", 1)), tmp_path)

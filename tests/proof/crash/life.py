@@ -71,6 +71,10 @@ class Life:
         """Wait until nothing is under way in it."""
         self._ask("settle")
 
+    def outlast(self) -> None:
+        """Wait until it takes over what dead ones had: on a server its leases say which are."""
+        self._ask("outlast")
+
     def advance(self, seconds: float) -> None:
         """Move its clock."""
         self._ask("advance", seconds)
@@ -124,6 +128,9 @@ def _live(orders: Orders, line: Connection) -> None:
                 case ("settle",):
                     well.wait(LONGEST)
                     line.send((_settled(app), None))
+                case ("outlast",):
+                    outlasts = app.core.signals.rest.wait_for(app.replicas.may_be_dead, LONGEST / 2)
+                    line.send(("" if outlasts else "nobody counts as dead", None))
                 case ("advance", seconds):
                     clock.advance(seconds)
                     line.send(("", None))

@@ -65,6 +65,7 @@ class Scene:
             if found := look():
                 return found
             if not self.tend():
+                self.world.life.outlast()
                 self.world.advance(MINUTE)
         raise Stuck(f"nobody sees {what}")
 

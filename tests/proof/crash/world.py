@@ -29,6 +29,8 @@ from tests.records import ON_A_SERVER, drop, settings_of, store_of
 
 ROOM = "4m"  # of the small disk that can be made full
 MOST_LIVES = 5
+# seconds after which a process on a server takes over what a dead one had; a file has but one
+LEASE = "2" if ON_A_SERVER else "60"
 EARLY = 24  # steps of a second life in which it may be struck as well
 
 
@@ -147,6 +149,7 @@ class World:
                 **self.where,
                 "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
                 "COUNTERSIGN_MODEL_BACKOFF": "0.05",
+                "COUNTERSIGN_LEASE": LEASE,
             },
             self.policy,
             self.folder,

@@ -34,6 +34,7 @@ from tests.proof.simulation.fibers import Scheduler
 from tests.proof.simulation.model import SimModel
 from tests.proof.simulation.waiting import SimPool, signals_of
 from tests.proof.simulation.wire import SimClient, Slack
+from tests.records import new_record
 from tests.runs.fakes import BOT, LIMITS
 from tests.storage.builders import TEAM
 
@@ -56,7 +57,7 @@ class SimStore(Store):
     """The product's store; others have their turn before each transaction and after each commit."""
 
     def __init__(self, path: Path, scheduler: Scheduler, committed: Callable[[], None]) -> None:
-        super().__init__(f"sqlite:///{path}", key=KEY)
+        super().__init__(new_record(path), key=KEY)
         self._scheduler, self._committed = scheduler, committed
         self.writing = False
 

@@ -7,7 +7,6 @@ so that the product's own tables and checks are not what vouches for them.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.proof.simulation.database import Row, database_of
 from tests.proof.simulation.directory import SimDirectory
 from tests.proof.simulation.policies import Terms
 
@@ -53,7 +53,7 @@ class Record:
 
     def __init__(self, path: Path, directory: SimDirectory, terms: Mapping[str, Terms]) -> None:
         """`terms`: what each policy asks for, by its digest."""
-        self._path, self._directory, self._terms = path, directory, terms
+        self._directory, self._terms = directory, terms
         self.calls: dict[str, Stands] = {}
         self.runs: dict[str, str] = {}
         self.effects: Counter[str] = Counter()
@@ -61,21 +61,21 @@ class Record:
         self.grants: Counter[tuple[str, str]] = Counter()  # uses given, and used
         self.wrong: list[str] = []
         self._audit = self._vote = 0
-        self._open()
-
-    def _open(self) -> None:
-        self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-        self._database.row_factory = sqlite3.Row
+        self._database = database_of(path)
 
     def close(self) -> None:
         """Read no more."""
         self._database.close()
 
-    def all(self, sql: str, *values: Any) -> list[sqlite3.Row]:
-        """The rows of a query."""
-        return self._database.execute(sql, values).fetchall()
+    def is_sound(self) -> bool:
+        """Whether the database finds nothing amiss with itself."""
+        return self._database.is_sound()
 
-    def one(self, sql: str, *values: Any) -> sqlite3.Row:
+    def all(self, sql: str, *values: Any) -> list[Row]:
+        """The rows of a query, whose places are marked ?."""
+        return self._database.all(sql, values)
+
+    def one(self, sql: str, *values: Any) -> Row:
         """The first row of a query that has one."""
         return self.all(sql, *values)[0]
 
@@ -86,10 +86,10 @@ class Record:
 
     def look(self, policy: str, now: datetime) -> None:
         """Check what the last commit has added, under the policy of that digest."""
-        for row in self.all("SELECT * FROM vote WHERE seq > ?", self._vote):
+        for row in self.all("SELECT * FROM vote WHERE seq > ? ORDER BY seq", self._vote):
             self._vote = row["seq"]
             self._voted(row)
-        for row in self.all("SELECT * FROM audit WHERE seq > ?", self._audit):
+        for row in self.all("SELECT * FROM audit WHERE seq > ? ORDER BY seq", self._audit):
             self._audit = row["seq"]
             data = json.loads(row["data"])
             if row["event"] in ("grant.given", "grant.used"):
@@ -107,9 +107,7 @@ class Record:
         self.expect(data["to"] in RUNS.get(before, "").split(), f"run: {before} to {data['to']}")
         self.runs[run] = data["to"]
 
-    def _call_moved(
-        self, row: sqlite3.Row, data: dict[str, Any], policy: str, now: datetime
-    ) -> None:
+    def _call_moved(self, row: Row, data: dict[str, Any], policy: str, now: datetime) -> None:
         call, event = row["call_id"], row["event"]
         if event.startswith("call.born."):
             status = event.removeprefix("call.born.")
@@ -176,7 +174,7 @@ class Record:
         enough = len(people) >= quorum
         self.expect(enough, f"{call} {stands.tool} starts with {people}, under {terms.name}")
 
-    def _granted(self, row: sqlite3.Row, terms: Terms) -> None:
+    def _granted(self, row: Row, terms: Terms) -> None:
         call = row["id"]
         self.expect(row["tool"] in terms.remembers, f"{call} runs on what is not remembered")
         grant = self.one("SELECT * FROM remembered WHERE id = ?", row["grant_id"])
@@ -190,7 +188,7 @@ class Record:
         given = self.grants["grant.given", grant["id"]]
         self.expect(started <= given, f"{call}: its grant for {given} was used {started} times")
 
-    def _voted(self, vote: sqlite3.Row) -> None:
+    def _voted(self, vote: Row) -> None:
         """Check that this person could vote on this, in time."""
         call = self.one("SELECT * FROM call WHERE id = ?", vote["call_id"])
         run = self.one("SELECT * FROM run WHERE id = ?", call["run_id"])

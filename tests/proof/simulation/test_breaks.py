@@ -8,13 +8,12 @@ import pytest
 
 from tests.proof.simulation.breaks import BREAKS, Break
 from tests.proof.simulation.world import ViolationError, World
-from tests.records import ON_A_SERVER
 
 MOST = 100_000  # steps until it is found, at the latest
 
 
 @pytest.mark.long
-@pytest.mark.skipif(ON_A_SERVER, reason="a simulated world is kept in a file")
+@pytest.mark.file
 @pytest.mark.parametrize("broken", BREAKS, ids=[each.__name__ for each in BREAKS])
 def test_it_is_found(broken: Break) -> None:
     """Each fault breaks a promise that is looked at, within so many steps."""

@@ -7,13 +7,11 @@ import secrets
 import pytest
 
 from tests.proof.simulation.world import ViolationError, World
-from tests.records import ON_A_SERVER
 
 # seeds of what it has found: a deadline fell beside another end; a worker was taken for lost; an
 # edit was told after the deletion
 FOUND = (2, 552714828, 967677187)
 STEPS = 2_000
-pytestmark = pytest.mark.skipif(ON_A_SERVER, reason="a simulated world is kept in a file")
 
 
 def go(seed: int, steps: int = STEPS) -> World:

@@ -32,7 +32,7 @@ from tests.proof.simulation.process import Process
 from tests.proof.simulation.record import Record
 from tests.proof.simulation.waiting import in_virtual_time
 from tests.proof.simulation.wire import Slack, Weather
-from tests.records import new_record
+from tests.records import drop, new_record
 from tests.runs.fakes import ANA, CLEO, DAN, make_tools
 
 MEMORY = Path("/dev/shm")  # where a disk costs nothing
@@ -115,6 +115,7 @@ class World:
                 logging.getLogger(name).removeHandler(self.complaints)
                 logging.getLogger(name).setLevel(level)
             self.record.close()
+            drop(self.path)
             shutil.rmtree(self.folder, ignore_errors=True)
 
     # what happens

@@ -1,0 +1,85 @@
+"""The record as the simulation reads it, by a driver alone: from a file, or from a server."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+from sqlalchemy import make_url
+
+from storage.postgres.session import SCHEMA
+from tests.records import ON_A_SERVER, new_record
+
+Row = Any  # its columns by number and by name
+
+
+class Database(Protocol):
+    """A connection that only reads, each query by itself."""
+
+    def all(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        """The rows of a query, whose places are marked ?."""
+        ...
+
+    def is_sound(self) -> bool:
+        """Whether the database finds nothing amiss with itself."""
+        ...
+
+    def close(self) -> None:
+        """Read no more."""
+        ...
+
+
+def database_of(path: Path) -> Database:
+    """The record for `path`, which is there."""
+    return _Served(new_record(path)) if ON_A_SERVER else _Filed(path)
+
+
+class _Filed:
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._connection.row_factory = sqlite3.Row
+
+    def all(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        return self._connection.execute(sql, tuple(values)).fetchall()
+
+    def is_sound(self) -> bool:
+        return bool(self._connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _Named(tuple[Any, ...]):
+    """A row whose columns have names as well."""
+
+    names: dict[str, int]
+
+    def __getitem__(self, which: Any) -> Any:
+        return super().__getitem__(self.names[which] if isinstance(which, str) else which)
+
+
+class _Served:
+    def __init__(self, url: str) -> None:
+        plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        self._connection = psycopg.connect(plain, autocommit=True, row_factory=_naming)
+        self._connection.execute(f"SET search_path TO {SCHEMA}")
+
+    def all(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        words: Any = sql.replace("?", "%s")
+        return self._connection.execute(words, values).fetchall()
+
+    def is_sound(self) -> bool:
+        return True  # it checks its pages as it reads them
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _naming(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], _Named]:
+    names = {each.name: number for number, each in enumerate(cursor.description or ())}
+    made = type("Named", (_Named,), {"names": names})
+    found: Callable[[Sequence[Any]], _Named] = made
+    return found
