@@ -65,7 +65,7 @@ def test_the_hook_of_the_page_waits_less_than_claude_code() -> None:
 def test_the_policy_of_the_page_is_one() -> None:
     """Its rule is read."""
     [text] = blocks(PAGE, "toml")
-    assert parse('[defaults]\napprovers = ["@shop-leads"]\n' + text)
+    assert parse(text)
 
 
 def test_all_troubles_are_explained() -> None:

@@ -54,9 +54,11 @@ class Line:
                     threading.Thread(target=self._carry, args=args, daemon=True).start()
 
     def _carry(self, one: socket.socket, other: socket.socket, says: bool) -> None:
+        writes = False  # a reader's commit may still be on its way when the line is to be cut
         with suppress(OSError):
             while data := one.recv(65536):
-                if says and self.cut_at and self.cut_at[0] in data:
+                writes = writes or b"INSERT" in data
+                if says and writes and self.cut_at and self.cut_at[0] in data:
                     self._cut(one, other, data)
                     return
                 other.sendall(data)
