@@ -62,6 +62,7 @@ class Line:
                     self._cut(one, other, data)
                     return
                 other.sendall(data)
+                writes = writes and b"COMMIT" not in data
         for each in (one, other):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
