@@ -55,7 +55,7 @@ test-random: .venv/ready  ## the tests of random values alone, with twenty-six t
 	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many
 
 integrations: .venv/ready  ## agents of other frameworks, whose packages it installs into .venv-integrations
-	@test .venv-integrations/ready -nt tests/integrations/packages.txt || { $(PYTHON) -m venv .venv-integrations && .venv-integrations/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/packages.txt && touch .venv-integrations/ready; }
+	@test .venv-integrations/ready -nt tests/integrations/packages.txt || { $(PYTHON) -m venv .venv-integrations && .venv-integrations/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/packages.txt && touch .venv-integrations/ready; } || echo "The packages of other frameworks could not be installed: their tests are skipped"
 	$(BIN)/pytest tests/integrations
 
 proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), then every story struck at every step; more than an hour
