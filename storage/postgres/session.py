@@ -53,7 +53,7 @@ class ServerSession:
     which could also be asked for what we never ask, takes three times as long.
     """
 
-    __slots__ = ("_adapter", "_ending", "_libpq", "_met", "_prepared", "number", "raw")
+    __slots__ = ("_adapter", "_ending", "_libpq", "_lost", "_met", "_prepared", "number", "raw")
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
         """`raw`: outside a transaction, which only begins where it is told."""
@@ -63,6 +63,7 @@ class ServerSession:
         self._met: set[str] = set()  # statements that ran once
         self._prepared: dict[str, bytes] = {}  # the names of those that ran again
         self._ending = False  # the last transaction's end is sent, and not waited for
+        self._lost = False  # libpq failed, and not the server; it does not always say so by itself
         self.number = ""  # of the transaction that writes
 
     @property
@@ -78,7 +79,7 @@ class ServerSession:
     @property
     def is_broken(self) -> bool:
         """Whether the connection is gone."""
-        return self.raw.closed or self.raw.broken
+        return self._lost or self.raw.closed or self.raw.broken
 
     def begin(self, sql: str) -> None:
         """Begin a transaction; of one that writes the number is known then."""
@@ -135,7 +136,8 @@ class ServerSession:
             return self._adapter.load_rows(0, many, tuple), many
         if status == ExecStatus.COMMAND_OK:
             return [], result.command_tuples or 0
-        if self.is_broken and not result.error_field(DiagnosticField.SQLSTATE):
+        if not result.error_field(DiagnosticField.SQLSTATE):  # the server always has one
+            self._lost = True
             raise psycopg.OperationalError(result.get_error_message())
         raise error_from_result(result)
 
