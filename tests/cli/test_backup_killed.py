@@ -98,7 +98,7 @@ def test_a_killed_backup_is_whole_or_not_there(still: tuple[Path, Path]) -> None
         path = at.with_name(f"b{step}.db")
         path.unlink(missing_ok=True)
         was, _ = killed(["backup", path.name], step)
-        assert was or step > steps - 20  # the last come a little earlier or later each time
+        assert was or step > steps - 40  # the last come a little earlier or later each time
         there.add(path.exists())
         if path.exists():
             assert rows(path) == rows(at)
@@ -120,7 +120,7 @@ def test_a_killed_restore_leaves_the_one_or_the_other(still: tuple[Path, Path]) 
     for step in (*range(0, steps, EVERY), steps - 1):
         at = fresh(record, folder)
         was, _ = killed(["restore", "older.db"], step)
-        assert was or step > steps - 20  # the last come a little earlier or later each time
+        assert was or step > steps - 40  # the last come a little earlier or later each time
         held = rows(at, "run")
         seen.add(held)
         newer = [each for each in (at, *folder.glob(ASIDE)) if rows(each, "run") == 2]
