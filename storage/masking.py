@@ -27,7 +27,7 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     for words, pattern in (
         (
             ("private key",),
-            r"(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:(?!-----END)[\s\S])++()",
+            r"(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)[\s\S]+?(?=-----END|\Z)()",
         ),
         (("xox", "xapp-"), _ALONE + r"((?:xoxe\.)?xox[abcdeprs]-|xapp-)[A-Za-z0-9%-]{8,}()"),
         (("hooks.slack",), r"(hooks\.slack(?:-gov)?\.com/[a-z]{1,20}/)[A-Za-z0-9/_-]{8,}()"),

@@ -21,6 +21,8 @@ from bot.signals import Arrivals
 from bot.slack import socket as module
 from bot.slack.socket import SocketMode, connect_alone
 
+COUNTS = "Slack counts 2 connections"
+
 
 class Arriving:
     """A connection on which one delivery arrives; it is dealt with when `go` is set."""
@@ -216,12 +218,14 @@ def test_a_second_process_with_the_same_token(
         alone = {"other_connections": False}
         first = connect_alone(app, settings.model_copy(update=alone), Arrivals(), threading.Event())
         if allowed:
-            connect_alone(app, settings, Arrivals(), threading.Event()).close()
+            second = connect_alone(app, settings, Arrivals(), threading.Event())
+            sandbox.wait(lambda: [each for each in caplog.records if COUNTS in each.message])
+            second.close()
         else:
             with pytest.raises(StartupError, match="another process is connected"):
                 connect_alone(app, settings, Arrivals(), threading.Event())
         first.close()
-    said = [each for each in caplog.records if "Slack counts 2 connections" in each.message]
+    said = [each for each in caplog.records if COUNTS in each.message]
     level = logging.INFO if allowed else logging.ERROR
     assert said
     assert {each.levelno for each in said} == {level}
