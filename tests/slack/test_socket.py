@@ -198,7 +198,7 @@ def test_a_second_process_with_the_same_token(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, allowed: bool
 ) -> None:
     """It is refused unless a setting allows it; the log says so, as an error where it is one."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, module.log.name)  # whatever an earlier test has set
     monkeypatch.setattr(module, "LINGERING", (0.01,))
     with Sandbox() as sandbox:
         app = App(
