@@ -32,8 +32,14 @@ def sender_to(harness: Harness) -> Sender:
     return Sender(found.url, "", 0)
 
 
-def test_all_is_well(sender: Sender) -> None:
+def begun(harness: Harness, there: Sender) -> None:
+    """Wait until the loop has looked for the first time: before, it is not ready."""
+    harness.slack.wait(lambda: asked(there, "/healthz")[0] == 200)
+
+
+def test_all_is_well(bot: Harness, sender: Sender) -> None:
     """A working bot lives and is ready, and says by what."""
+    begun(bot, sender)
     assert asked(sender, "/healthz") == (200, ["alive", "loop: ok"])
     assert asked(sender, "/readyz") == (200, ["ready", "loop: ok", "database: ok", "slack: ok"])
     assert sender.ask("HEAD", "/healthz") == (200, "")
@@ -43,6 +49,7 @@ def test_beside_socket_mode(own_harness: Callable[..., Harness]) -> None:
     """`countersign run` says the same at COUNTERSIGN_HTTP, and takes no deliveries there."""
     harness = own_harness(transport=Transport.SOCKET, COUNTERSIGN_HTTP="127.0.0.1:0")
     there = sender_to(harness)
+    begun(harness, there)
     assert asked(there, "/readyz")[0] == 200
     assert there.ask("POST", "/slack/events")[0] == 404
     harness.app.ways_in.shut()
