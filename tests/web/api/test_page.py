@@ -37,7 +37,7 @@ def typed(program: Program, command: str, run_id: str = "") -> dict[str, Any]:
     assert web is not None
     ended = subprocess.run(
         ["sh", "-c", command.replace("http://127.0.0.1:8080", web.url)],
-        env={"PATH": "/usr/bin:/bin", "COUNTERSIGN_KEY": program.key, "ID": run_id},
+        env={"PATH": "/usr/bin:/bin", "COUNTERSIGN_API_KEY": program.key, "ID": run_id},
         capture_output=True,
         text=True,
         timeout=60,
