@@ -31,7 +31,6 @@ class ClientKey(Row, table=True):
     per_hour: int  # requests at most
     hash: str  # SHA-256 of its secret, in hex
     webhook: str = columns.text("")  # the address that is told how its requests stand; "" for none
-    webhook_secret: str = ""  # what is told there is signed with it
     made_at: datetime = columns.time()
     revoked_at: datetime | None = columns.time(nullable=True)
 

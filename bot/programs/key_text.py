@@ -1,11 +1,15 @@
-"""How a key is written, csk_<id>_<secret>, and what is kept of its secret: a hash. Pure."""
+"""How a key is written, csk_<id>_<secret>, and what is kept of its secret: a hash. Pure.
+
+What a key's webhooks are signed with is kept nowhere: it is made of the installation's key.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 import re
 import secrets
-from hmac import compare_digest
 from typing import NamedTuple
 
 _WRITTEN = re.compile(r"csk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -27,7 +31,7 @@ class KeyText(NamedTuple):
 
     def fits(self, kept: str) -> bool:
         """Whether this is what was kept; takes the same time whatever is different."""
-        return compare_digest(self.hash, kept)
+        return hmac.compare_digest(self.hash, kept)
 
 
 def new_key_text() -> KeyText:
@@ -39,3 +43,13 @@ def read_key_text(text: str) -> KeyText | None:
     """The key that is written there; None where that is none."""
     found = _WRITTEN.fullmatch(text)
     return KeyText(*found.groups()) if found else None
+
+
+def webhook_secret(installation: bytes, key_id: str) -> str:
+    """What is told to a key's address is signed with, as Standard Webhooks writes it: whsec_….
+
+    `installation`: the key behind the fingerprints; another one makes other secrets.
+    """
+    own = hmac.digest(installation, b"countersign webhooks", "sha256")  # for nothing but this
+    signing = hmac.digest(own, key_id.encode(), "sha256")
+    return f"whsec_{base64.b64encode(signing).decode()}"

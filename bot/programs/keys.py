@@ -5,15 +5,13 @@ A key approves nothing: it only asks. It is told once, when it is made.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import secrets
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from bot.policy.directory import LookupFailedError
-from bot.programs.key_text import new_key_text
+from bot.programs.key_text import new_key_text, webhook_secret
 from bot.programs.wire import KeyWanted, Told
 from bot.tools.names import Named, Naming
 from storage import keys
@@ -48,7 +46,6 @@ class Keys:
         except ValueError as error:
             return Told(problem=str(error).rstrip("."))
         text = new_key_text()
-        signing = secrets.token_bytes(32) if wanted.webhook else b""
         row = ClientKey(
             id=text.id,
             team=host.identity.team,
@@ -59,7 +56,6 @@ class Keys:
             per_hour=wanted.per_hour,
             hash=text.hash,
             webhook=wanted.webhook,
-            webhook_secret=f"whsec_{base64.b64encode(signing).decode()}" if signing else "",
             made_at=host.clock.now(),
         )
         with host.store.write() as tx:
@@ -67,7 +63,8 @@ class Keys:
         if not is_made:
             why = f"there is a key of that name; `countersign key revoke {wanted.new_key}` ends it"
             return Told(problem=why)
-        return Told(key=str(text), webhook_secret=row.webhook_secret)
+        signing = webhook_secret(host.store.key, text.id) if wanted.webhook else ""
+        return Told(key=str(text), webhook_secret=signing)
 
     def revoke(self, name: str) -> Told:
         """Have the program of that name ask no more; from the next request on it is refused."""

@@ -19,7 +19,6 @@ def client_key() -> None:
         sa.Column("per_hour", sa.Integer(), nullable=False),
         sa.Column("hash", sa.String(), nullable=False),
         sa.Column("webhook", sa.Text(), nullable=False),
-        sa.Column("webhook_secret", sa.String(), nullable=False),
         sa.Column("made_at", sa.BigInteger(), nullable=False),
         sa.Column("revoked_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from bot.programs.key_text import webhook_secret
 from bot.signals import Signal
 from bot.web.api.shown import shown
 from bot.web.webhooks.posting import Envelope, Poster
@@ -110,7 +111,8 @@ class Teller:
         if asked is None:
             return
         data = shown(asked.stands()).model_dump(mode="json")
-        envelope = Envelope(row.id, row.kind.value, key.webhook_secret, now, row.made_at, data)
+        secret = webhook_secret(self._store.key, key.id)
+        envelope = Envelope(row.id, row.kind.value, secret, now, row.made_at, data)
         came = self._poster.post(key.webhook, envelope)
         with self._store.write(durable=False) as tx:
             if came.is_taken:

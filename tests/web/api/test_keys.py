@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import pytest
 
 from bot.cli.main import main
+from bot.programs.key_text import webhook_secret
 from storage.keys import ClientKey
 from storage.models import Audit
 from tests.stories.harness import Harness
@@ -25,15 +27,22 @@ def at_the_machine(bot: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_key_is_shown_once_listed_and_revoked(
     bot: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told when it is made; the record holds its hash, the list its name and who answers."""
+    """It is told when it is made; the record holds its hash, the list its name and who answers.
+
+    What its webhooks are signed with stands nowhere.
+    """
     made = ("key", "new", "night-job", "--for", "@ben", "--tools", "deploy_*, note", "--per-hour")
     code, said = command(capsys, *made, "7", "--webhook", "https://ci.example.com/told")
     assert code == 0, said
     [key] = [each for each in said.split() if each.startswith("csk_")]
-    assert "whsec_" in said
+    [signing] = [each for each in said.split() if each.startswith("whsec_")]
     _, id_, secret = key.split("_", 2)
     [row] = bot.all(ClientKey, ClientKey.name == "night-job")
     assert (row.id, row.hash) == (id_, hashlib.sha256(secret.encode()).hexdigest())
+    kept = json.dumps(row.model_dump(), default=str)
+    assert signing.removeprefix("whsec_") not in kept
+    assert signing == webhook_secret(bot.app.core.store.key, id_)
+    assert signing != webhook_secret(b"the key of another installation", id_)
     assert (row.person, row.patterns, row.per_hour) == ("UBEN00001", ("deploy_*", "note"), 7)
     assert [row.may_ask_for(each) for each in ("deploy_prod", "note", "notes", "wipe")] == [
         *(True, True),
