@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.tools import Registry
 
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
+SAID_BESIDE = ("why", "within")  # of a delivery: what is no part of the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,13 @@ class HowItEnded:
 class AskedFor:
     """A call that a program has put before people."""
 
-    def __init__(self, store: Store, run_id: str, at_work: AtWork) -> None:
-        """`run_id`: the request; it can be looked at in any later life of the process."""
+    def __init__(self, store: Store, run_id: str, at_work: AtWork, *, is_new: bool = False) -> None:
+        """`run_id`: the request; it can be looked at in any later life of the process.
+
+        `is_new`: it was asked just now, and not before with the same key.
+        """
         self.run_id = run_id
+        self.is_new = is_new
         self._store = store
         self._at_work = at_work
 
@@ -182,10 +187,11 @@ class Programs:
             raise StrangerError(f"{requester!r} is not a full member of this workspace")
         name = programs.delivery_key(client, key or new_id())
         delivery = self._delivery(name, requester, channel, asked)
-        run_id = self._begin(delivery, effect, self._places.of(channel, requester), client)
+        place = self._places.of(channel, requester)
+        run_id, is_new = self._begin(delivery, effect, place, client)
         self._signals.post.give()
         self._signals.work.give()
-        return AskedFor(self._store, run_id, self._at_work)
+        return AskedFor(self._store, run_id, self._at_work, is_new=is_new)
 
     def _delivery(
         self, key: str, requester: str, channel: str, asked: Mapping[str, Any]
@@ -207,11 +213,12 @@ class Programs:
         is_theirs = run is not None and (run.source, run.client) == (RunSource.PROGRAM, client)
         return AskedFor(self._store, run_id, self._at_work) if is_theirs else None
 
-    def _begin(self, asked: Delivery, effect: str, place: str, client: str) -> str:
+    def _begin(self, asked: Delivery, effect: str, place: str, client: str) -> tuple[str, bool]:
         """Store what is asked, its request, and the message that this begins with.
 
         It keeps to the mode of the channel where it was to be asked, and is in `place`. Returns the
-        request's id, which is that of an earlier one where this was asked before.
+        request's id, which is that of an earlier one where this was asked before, and whether it is
+        new.
         """
         now = asked.received_at
         run = Run(
@@ -229,19 +236,28 @@ class Programs:
             stored = inbox.find(tx, asked.key)
             assert stored is not None
             if not is_new:
-                return _same(stored, asked)
+                return _same(stored, asked), False
             moves.started(tx, run, at=now)
             inbox.hold(tx, stored, run.id)
             mode = strictest(modes.of_run(tx, run))
             text, blocks = root_message(run.requester, effect, "", mode)
             outbox.root(tx, run, text, blocks)
-        return run.id
+        return run.id, True
 
 
 def _same(stored: Delivery, asked: Delivery) -> str:
-    """Return the request of what was asked before; raises KeyUsedError where it was another."""
-    once, now = ((each.user, each.channel, each.body) for each in (stored, asked))
+    """Return the request of what was asked before; raises KeyUsedError where it was another.
+
+    Why, and how long people have, may be said otherwise the second time: what was said first holds.
+    """
+    once, now = ((each.user, each.channel, _what(each)) for each in (stored, asked))
     if once != now or not stored.run_id:
         key = asked.key.partition(":")[2]
         raise KeyUsedError(f"the key {key!r} was used for something else")
     return stored.run_id
+
+
+def _what(asked: Delivery) -> dict[str, Any]:
+    """The call itself, as it was asked for."""
+    body: dict[str, Any] = json.loads(asked.body)
+    return {name: each for name, each in body.items() if name not in SAID_BESIDE}

@@ -78,7 +78,7 @@ class Asker:
 
         Raises ProblemError.
         """
-        call, now = _call(wanted), self._clock.now()
+        call = _call(wanted)
         if not key.may_ask_for(call.name):
             why = f"The key of {key.name} is not for {call.name}."
             raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
@@ -96,8 +96,7 @@ class Asker:
             with self._store.write() as tx:
                 webhooks.expect(tx, key.id, asked.run_id, at=self._clock.now())
             self._expect()
-        found = shown(asked.stands())
-        return found, found.created_at >= now
+        return shown(asked.stands()), asked.is_new
 
     def find(self, key: ClientKey, run_id: str) -> AskedFor:
         """Return what this key asked; raises ProblemError for anything else."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyUnwanted
@@ -94,24 +95,32 @@ def test_policy_knows_which_program_asks(bot: Harness, fakes: FakeTools, asks: A
 
 
 def test_the_same_key_asks_once(bot: Harness, asks: Asks) -> None:
-    """An Idempotency-Key makes one request of many sent; another body with it is a conflict, and
-    another program's is another request.
+    """An Idempotency-Key makes one request of many sent at once, and one 201; the same call asked
+    otherwise is found again; another call with it is a conflict, another program's its own.
     """
     program, other = asks(), asks()
-    body = {"tool": "note", "arguments": {"text": "once by http"}}
+    body = {"tool": "note", "arguments": {"text": "once by http"}, "reason": "It is Monday."}
     head = {"Idempotency-Key": "job-7"}
-    status, first = program.ask("POST", "/v1/requests", body, **head)
-    assert status == 201
-    with ThreadPoolExecutor(4) as pool:
-        again = list(
-            pool.map(lambda _: program.ask("POST", "/v1/requests", body, **head), range(4))
-        )
-    assert [(status, said["id"]) for status, said in again] == [(200, first["id"])] * 4
-    changed = {**body, "arguments": {"text": "something else"}}
-    status, said = program.ask("POST", "/v1/requests", changed, **head)
-    assert (status, "job-7" in said["detail"]) == (409, True)
+
+    def ask(_: object) -> tuple[int, dict[str, Any]]:
+        return program.ask("POST", "/v1/requests", body, **head)
+
+    with ThreadPoolExecutor(5) as pool:
+        answers = list(pool.map(ask, range(5)))
+    assert sorted(status for status, _ in answers) == [200, 200, 200, 200, 201]
+    [first] = {said["id"] for _, said in answers}
+    later = {**body, "reason": "It is Tuesday.", "deadline_seconds": 60}
+    status, said = program.ask("POST", "/v1/requests", later, **head)
+    assert (status, said["id"], said["reason"]) == (200, first, "It is Monday.")
+    for changed in (
+        {"arguments": {"text": "something else"}},
+        {"channel": "#support"},
+        {"tool": "put"},
+    ):
+        status, said = program.ask("POST", "/v1/requests", body | changed, **head)
+        assert (status, "job-7" in said["detail"]) == (409, True)
     status, theirs = other.ask("POST", "/v1/requests", body, **head)
-    assert (status, theirs["id"] != first["id"]) == (201, True)
+    assert (status, theirs["id"] != first) == (201, True)
     assert len(bot.all(Run, Run.client == program.name)) == 1
 
 
