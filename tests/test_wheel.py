@@ -1,11 +1,15 @@
-"""What an installed Countersign has of the files that are no modules."""
+"""What an installed Countersign has: files that are no modules, and the packages of others."""
 
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
+
+from tests.guard.sources import PRODUCT, imports, python_files
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("bot", "storage")
@@ -51,3 +55,31 @@ def test_the_packages_read_nothing_outside_themselves() -> None:
 def test_there_is_one_manifest() -> None:
     """The packaged manifest is the one at the top, by a link."""
     assert (ROOT / "bot" / "manifest.yml").resolve() == ROOT / "manifest.yml"
+
+
+def named() -> set[str]:
+    """The packages that an installation asks for by name, with all extras but the developers'."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    asked = [each for name, found in extras.items() if name != "dev" for each in found]
+    return {distribution(re.split(r"[\[<>=]", each)[0]) for each in project["dependencies"] + asked}
+
+
+def distribution(name: str) -> str:
+    """One way of writing its name."""
+    return name.lower().replace("_", "-")
+
+
+def test_what_is_imported_is_asked_for_by_name() -> None:
+    """Nothing is there only because another package happens to bring it."""
+    homes, asked, wrong = packages_distributions(), named(), []
+    for source in python_files(*PRODUCT):
+        for each in imports(source):
+            top = each.name.partition(".")[0]
+            if top in sys.stdlib_module_names or top in PRODUCT or each.typing:
+                continue
+            if top == "pytest" and source.path == "bot/sandbox/pytest_plugin.py":
+                continue  # it is what loads this file
+            if not asked & set(map(distribution, homes.get(top, ()))):
+                wrong.append(f"{source}:{each.line}: {each.name}")
+    assert wrong == []
