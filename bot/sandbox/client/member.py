@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from bot.sandbox.blockkit.text import typed
 from bot.sandbox.spec.slack_error import Json, SlackError
-from bot.sandbox.web_api import assistants, conversations_admin, reactions
+from bot.sandbox.web_api import assistants, conversations_admin, file_store, reactions
 from bot.sandbox.workspace import choices, events, messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import Channel
@@ -90,11 +90,39 @@ class Member:
         them.
         """
         with self._world.lock:
-            place = self._member_of(channel)
-            root = assistants.latest(self._world, place)
-            thread_ts = thread_ts or (root.ts if root else "")
-            draft = Draft(place, self.id, typed(text, self._token), thread_ts=thread_ts)
-            return messages.add(self._world, draft).ts
+            return messages.add(self._world, self._draft(channel, text, thread_ts)).ts
+
+    def share(
+        self, channel: str, text: str, files: Mapping[str, bytes], thread_ts: str | None = None
+    ) -> str:
+        """Post a message with files, whose bytes are given by their names; as `say` does."""
+        with self._world.lock:
+            draft = self._draft(channel, text, thread_ts)
+            shared = [
+                file_store.uploaded(self._world, name, self.id, data)
+                for name, data in files.items()
+            ]
+            return file_store.share(self._world, shared, draft).ts
+
+    def _draft(self, channel: str, text: str, thread_ts: str | None) -> Draft:
+        place = self._member_of(channel)
+        root = assistants.latest(self._world, place)
+        thread_ts = thread_ts or (root.ts if root else "")
+        return Draft(place, self.id, typed(text, self._token), thread_ts=thread_ts)
+
+    def files_of(self, channel: str, ts: str) -> list[Json]:
+        """Return the files of a message that this person sees, as the message has them."""
+        with self._world.lock:
+            files: list[Json] = self._message(self._channel(channel), ts).body.get("files", [])
+            return copy.deepcopy(files)
+
+    def delete_file(self, file_id: str) -> None:
+        """Delete one's own file: its messages keep a tombstone; ValueError for anyone else's."""
+        with self._world.lock:
+            file = self._world.files.get(file_id)
+            if file is None or file.user != self.id or file.deleted:
+                raise ValueError(f"{file_id} is no file of {self.name}")
+            file_store.delete(self._world, file)
 
     def edit(self, channel: str, ts: str, text: str) -> None:
         """Give one's own message another text; ValueError for anyone else's."""
@@ -118,6 +146,7 @@ class Member:
         message = self._message(self._member_of(channel), ts)
         if message.body.get("user") != self.id or message.body.get("subtype") not in (
             None,
+            "file_share",
             "thread_broadcast",
         ):
             raise ValueError(f"{ts} is no message of {self.name}")

@@ -1,7 +1,7 @@
 """Files over HTTP: the address that takes an upload, the one that gives a file, people's uploads.
 
 Apps show their bot token; the page says whom it acts as (`?as=`). Everyone else gets Slack's
-sign-in page.
+sign-in page, an app without files:read as well.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from urllib.parse import quote
 
 from aiohttp import BodyPartReader, web
 
+from bot.sandbox.client.member import Member
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import file_store
 from bot.sandbox.web_api.file_store import STORE_LIMIT
+from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.file_record import File
-from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.state import World
 
 SIGN_IN = (
@@ -62,12 +64,20 @@ class FilesHttp:
 
     # giving
 
-    def _allowed(self, request: web.Request, file: File) -> bool:
+    def _app(self, request: web.Request) -> App | None:
+        """The app whose bot token the request shows."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         app = self.world.app_of_token(token.strip()) if scheme == "Bearer" else None
-        seen_by = file_store.audience(self.world, file)
-        if app is not None and token.strip() == app.bot_token:
-            return not app.revoked and "files:read" in app.scopes and app.bot_user in seen_by
+        return app if app is not None and token.strip() == app.bot_token else None
+
+    def _lacks_scope(self, request: web.Request) -> bool:
+        app = self._app(request)
+        return app is not None and "files:read" not in app.scopes
+
+    def _allowed(self, request: web.Request, file: File) -> bool:
+        app, seen_by = self._app(request), file_store.audience(self.world, file)
+        if app is not None:
+            return not app.revoked and app.bot_user in seen_by
         return request.query.get("as", "") in seen_by
 
     async def _give(self, request: web.Request) -> web.Response:
@@ -77,6 +87,8 @@ class FilesHttp:
             file = self.world.files.get(request.match_info["key"].partition("-")[2])
             if file is None or file.data is None or not file.completed:
                 raise web.HTTPNotFound
+            if self._lacks_scope(request):
+                return web.Response(text=SIGN_IN, content_type="text/html")
             if not self._allowed(request, file):
                 return web.Response(status=403, text="this file is not for you")
             data, kind, name = file.data, file.mimetype, file.name
@@ -119,20 +131,15 @@ class FilesHttp:
                 return web.json_response(
                     {"ok": False, "message": f"{person.name} cannot post there"}
                 )
-            file = file_store.new(self.world, name, person.id, len(data))
-            file.data, file.completed = data, True
-            ts = {}
-            if channel is not None:
-                draft = Draft(
-                    channel,
-                    person.id,
-                    query.get("comment", ""),
-                    thread_ts=query.get("thread_ts", ""),
-                )
-                ts = {"ts": file_store.share(self.world, [file], draft).ts}
-            return web.json_response(
-                {"ok": True, "file": file_store.file_json(self.world, file), **ts}
-            )
+            if channel is None:
+                file = file_store.uploaded(self.world, name, person.id, data)
+                shown: Json = {"file": file_store.file_json(self.world, file)}
+            else:
+                actor, thread_ts = Member(self.world, person.name), query.get("thread_ts")
+                ts = actor.share(channel.id, query.get("comment", ""), {name: data}, thread_ts)
+                [of_message] = actor.files_of(channel.id, ts)
+                shown = {"file": of_message, "ts": ts}
+            return web.json_response({"ok": True, **shown})
 
 
 async def _all(read: Callable[[int], Awaitable[bytes]], most: int) -> bytes | None:

@@ -17,7 +17,7 @@ from bot.sandbox.openai.phrases import REASON_FIELD, Values
 from bot.sandbox.openai.wire import Turn
 
 AUTHOR = re.compile(r"^[^\n:]{0,80}<@([UW]\w+)>\) writes(?:, on [^\n]*)?:\n")
-HISTORY = re.compile(r"^Earlier messages\b[^\n]*\bquoted\b")
+HISTORY = re.compile(r"^(?:Earlier messages|Files)\b[^\n]*\bquoted\b")
 MENTIONED = re.compile(r"^\s*<@[UW]\w+>[\s,:]*")
 HELP = re.compile(r"^\W*(?:(?:hi|hello|hey|help)\b|(?:what|who) (?:can|do|are) you)", re.I)
 THANKS = re.compile(r"^\W*(?:thanks|thank you|great|perfect)\b[^.]{0,20}$", re.I)

@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from bot.sandbox.openai.chat_schema import MESSAGES, ChatBody, ChatTool
-from bot.sandbox.openai.checks import MODEL, REASONING_MODEL, check_tool
+from bot.sandbox.openai.checks import MODEL, REASONING_MODEL, check_part, check_tool
 from bot.sandbox.openai.schema import Refusal, bad_value, parse
 
 # Several things that were said one after the other come as one message: each has a first line by
 # which the model can tell, and so can this.
 _HEADS = (
-    r"Earlier messages\b[^\n]*\bquoted\b",
+    r"(?:Earlier messages|Files)\b[^\n]*\bquoted\b",
     r"[^\n:]{0,80}<@[UW]\w+>\) writes, on [^\n]* UTC:\n",
     r"\(<@[UW]\w+> asked for this with a form",
     r"The agent that works for <@",
     r"\(From Countersign itself",
 )
 APART = re.compile(rf"\n\n(?={'|'.join(_HEADS)})")
+HEAD = re.compile("|".join(_HEADS))
 OURS = re.compile(r"^\(From Countersign itself[^\n]*\n")
 
 
@@ -44,10 +45,18 @@ def check_chat(body: Any) -> None:
         if message.get("role") not in MESSAGES:
             raise bad_value(message.get("role"), f"{path}.role", list(MESSAGES))
         parse(MESSAGES[message["role"]], message, path)
+        if message["role"] == "user" and isinstance(message["content"], list):
+            _check_media(message["content"], f"{path}.content")
         if message["role"] == "assistant" and not (message.get("content") or _calls(message)):
             text = f"Invalid value for '{path}.content': expected a string, got null."
             raise Refusal(text, f"{path}.content", "invalid_type")
     _check_pairs(parsed.messages)
+
+
+def _check_media(parts: list[dict[str, Any]], path: str) -> None:
+    for index, part in enumerate(parts):
+        if part["type"] != "text":
+            check_part(_medium(part), f"{path}[{index}]")
 
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -135,23 +144,52 @@ def as_responses(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _items(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    text = _text(message.get("content") or "")
     match message["role"]:
         case "tool":
-            call_id = message["tool_call_id"]
+            text, call_id = _text(message["content"]), message["tool_call_id"]
             yield {"type": "function_call_output", "call_id": call_id, "output": text}
         case "assistant":
-            if text:
+            if text := _text(message.get("content") or ""):
                 part = {"type": "output_text", "text": text}
                 yield {"type": "message", "role": "assistant", "content": [part]}
             for call in _calls(message):
                 yield {"type": "function_call", "call_id": call["id"], **call["function"]}
         case role:
-            for each in APART.split(text):
-                ours = OURS.match(each)
-                said = each[ours.end() :] if ours else each
-                part = {"type": "input_text", "text": said}
-                yield {"role": "developer" if ours else role, "content": [part]}
+            yield from _said(role, message["content"])
+
+
+def _said(role: str, content: str | list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What was said one after the other, and in one message."""
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    item: dict[str, Any] = {}
+    for part in parts:
+        pieces = APART.split(part["text"]) if part["type"] == "text" else [part]
+        for piece in pieces:
+            begins = isinstance(piece, str) and (piece != pieces[0] or HEAD.match(piece))
+            if item and begins:
+                yield item
+            if not item or begins:
+                item = {"role": role, "content": []}
+            if not isinstance(piece, str):
+                item["content"].append(_medium(piece))
+                continue
+            ours = OURS.match(piece)
+            item["role"] = "developer" if ours else item["role"]
+            said = piece[ours.end() :] if ours else piece
+            item["content"].append({"type": "input_text", "text": said})
+    yield item
+
+
+def _medium(part: dict[str, Any]) -> dict[str, Any]:
+    """A picture or a file as the Responses API has it."""
+    if part["type"] == "file":
+        return {"type": "input_file", **part["file"]}
+    given = part["image_url"]
+    return {
+        "type": "input_image",
+        "image_url": given["url"],
+        "detail": given.get("detail", "auto"),
+    }
 
 
 def _text(content: str | list[dict[str, str]]) -> str:

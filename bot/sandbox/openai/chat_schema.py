@@ -57,14 +57,51 @@ class ChatPart(Strict):
     text: str
 
 
+class ChatImageUrl(Strict):
+    """Where a picture is."""
+
+    url: str
+    detail: Literal["low", "high", "auto", "original"] = "auto"
+
+
+class ChatImage(Strict):
+    """A picture as a part."""
+
+    type: Literal["image_url"]
+    image_url: ChatImageUrl
+
+
+class ChatFileData(Strict):
+    """A file with its name."""
+
+    filename: Annotated[str, Field(min_length=1)]
+    file_data: str
+
+
+class ChatFile(Strict):
+    """A file as a part."""
+
+    type: Literal["file"]
+    file: ChatFileData
+
+
 Content = str | Annotated[list[ChatPart], Field(min_length=1)]
+Parts = Annotated[ChatPart | ChatImage | ChatFile, Field(discriminator="type")]
+
+
+class ChatTold(Strict):
+    """A message of the system or of a developer."""
+
+    role: Literal["system", "developer"]
+    content: Content
+    name: str | None = None
 
 
 class ChatSaid(Strict):
-    """A message of the system, of a developer or of a user."""
+    """A message of a user."""
 
-    role: Literal["system", "developer", "user"]
-    content: Content
+    role: Literal["user"]
+    content: str | Annotated[list[Parts], Field(min_length=1)]
     name: str | None = None
 
 
@@ -102,7 +139,8 @@ class ChatOutput(Strict):
 
 
 MESSAGES: dict[str, type[Strict]] = {
-    **dict.fromkeys(("system", "developer", "user"), ChatSaid),
+    **dict.fromkeys(("system", "developer"), ChatTold),
+    "user": ChatSaid,
     "assistant": Assistant,
     "tool": ChatOutput,
 }

@@ -9,11 +9,27 @@ import re
 from collections import Counter
 from typing import Any
 
-from bot.sandbox.openai.schema import ITEMS, Body, Refusal, TextPart, Tool, bad_value, parse
+from bot.sandbox.openai.media import is_whole
+from bot.sandbox.openai.schema import (
+    ITEMS,
+    Body,
+    FilePart,
+    ImagePart,
+    Refusal,
+    TextPart,
+    Tool,
+    bad_value,
+    parse,
+)
 from bot.sandbox.openai.wire import opens_seal
 
 REASONING_MODEL = re.compile(r"^(gpt-[5-9]|o\d)")
 MODEL = re.compile(r"^(gpt-\d|o\d|stand-in)[\w.:-]*$")
+# What each role may say; the others say text.
+_SAID = {
+    "assistant": ["output_text", "refusal"],
+    "user": ["input_text", "input_image", "input_file"],
+}
 # Real parameters whose meaning the stand-in cannot honour; silence would be a lie.
 UNSUPPORTED = (
     "background",
@@ -164,8 +180,7 @@ def _check_item(item: Any, path: str, lenient_ids: bool) -> None:
         item = {**item, "call_id": "empty"}
     parse(ITEMS[kind], item, path)
     if kind == "message":
-        allowed = ["output_text", "refusal"] if item["role"] == "assistant" else ["input_text"]
-        _check_content(item["content"], f"{path}.content", allowed)
+        _check_content(item["content"], f"{path}.content", _SAID.get(item["role"], ["input_text"]))
     elif kind == "function_call_output":
         _check_content(item["output"], f"{path}.output", ["input_text"])
 
@@ -181,8 +196,22 @@ def _check_content(content: Any, path: str, allowed: list[str]) -> None:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind not in allowed:
             raise bad_value(kind, f"{where}.type", allowed)
-        if kind != "refusal":
+        if kind in ("input_image", "input_file"):
+            check_part(part, where)
+        elif kind != "refusal":
             parse(TextPart, part, where)
+
+
+def check_part(part: dict[str, Any], path: str) -> None:
+    """Raise Refusal unless a picture or a file in a content list is one; `path` names its place."""
+    if part["type"] == "input_image":
+        if not is_whole(parse(ImagePart, part, path).image_url, pictures=True):
+            what = "The image data you provided does not represent a valid image."
+            text = f"{what} Please check your input and try again with a PNG, JPEG, GIF or WebP."
+            raise Refusal(text, f"{path}.image_url", "invalid_value")
+    elif not is_whole(parse(FilePart, part, path).file_data, pictures=False):
+        text = f"Invalid file data: '{path}.file_data'. Expected a base64-encoded PDF."
+        raise Refusal(text, f"{path}.file_data", "invalid_value")
 
 
 def _check_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> None:

@@ -20,6 +20,8 @@ class Part(StrEnum):
 
     RESPONSES = "responses"  # the Responses API
     TOOLS = "tools"  # a model that can call them
+    SIGHT = "sight"  # a model that sees pictures
+    FILES = "files"  # a model that reads files
 
 
 class Hold:

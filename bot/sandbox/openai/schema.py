@@ -178,6 +178,23 @@ class TextPart(Strict):
     logprobs: list[dict[str, Any]] = []
 
 
+class ImagePart(Strict):
+    """A picture in a content list."""
+
+    type: Literal["input_image"]
+    image_url: str
+    detail: Literal["low", "high", "auto", "original"]
+
+
+class FilePart(Strict):
+    """A file in a content list."""
+
+    type: Literal["input_file"]
+    filename: Annotated[str, Field(min_length=1)]
+    file_data: str
+    detail: Literal["low", "high", "auto"] = "auto"
+
+
 S = TypeVar("S", bound=Strict)
 ITEMS: dict[str, type[Strict]] = {
     "message": Message,

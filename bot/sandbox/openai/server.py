@@ -22,6 +22,7 @@ from bot.sandbox.openai.chat_checks import as_responses, check_chat
 from bot.sandbox.openai.checks import MODEL, check
 from bot.sandbox.openai.controls import Controls, Hold, Part
 from bot.sandbox.openai.exchange import Event, Exchange
+from bot.sandbox.openai.media import kinds
 from bot.sandbox.openai.schema import Refusal
 from bot.sandbox.openai.wire import Turn
 
@@ -170,16 +171,22 @@ class Planner(Controls):
             check_chat(body)
         except Refusal as refusal:
             return await self._turn(request, Exchange(body, partial(_refuse, refusal), body))
-        exchange = Exchange(as_responses(body), lambda: self._check_tools(body), body)
+        asked = as_responses(body)
+        exchange = Exchange(asked, lambda: self._check_model(asked), body)
         return await self._turn(request, exchange)
 
     def _check(self, body: Any) -> None:
         check(body, lenient_ids=self.lenient_ids)
-        self._check_tools(body)
+        self._check_model(body)
 
-    def _check_tools(self, body: dict[str, Any]) -> None:
+    def _check_model(self, body: dict[str, Any]) -> None:
         if Part.TOOLS in self.without and body.get("tools"):
             raise Refusal(f"{body['model']} does not support tools")
+        there = kinds(body["input"]) if self.without else ()
+        for part, kind, name in ((Part.SIGHT, "image", "image_url"), (Part.FILES, "file", "file")):
+            if part in self.without and f"input_{kind}" in there:
+                what = f"{name} is only supported by certain models."
+                raise Refusal(f"Invalid content type. {what}", "input")
 
     async def _turn(self, request: web.Request, exchange: Exchange) -> web.StreamResponse:
         fault, hold, era = self._take_request(exchange.body)

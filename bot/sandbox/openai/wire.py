@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.sandbox.openai.media import without_data
+
 # The seal is no secret: it only shows whether a reasoning item came back as it was sent.
 _SEAL = "countersign stand-in reasoning"
 Item = dict[str, Any]
@@ -238,4 +240,4 @@ def pieces(text: str) -> list[str]:
 
 def tokens(value: Any) -> int:
     """How many tokens that is, roughly."""
-    return 1 + len(json.dumps(value)) // 4
+    return 1 + len(json.dumps(without_data(value))) // 4

@@ -147,3 +147,10 @@ def new(world: World, name: str, user: str, size: int) -> File:
     file = File(world.new_id("F"), name, user, size, int(world.now()))
     world.files[file.id] = file
     return file
+
+
+def uploaded(world: World, name: str, user: str, data: bytes) -> File:
+    """A file that a person has just uploaded, in no channel yet."""
+    file = new(world, name, user, len(data))
+    file.data, file.completed = data, True
+    return file
