@@ -7,7 +7,7 @@ BIN := .venv/bin
 # stories that make test-long tells over signed HTTP, with the record on PostgreSQL and with a model asked by Chat
 # Completions, too; all of them are by make test-http, make test-postgres and make test-chat
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
-.PHONY: demo test tests test-long test-cluster test-http test-chat test-postgres test-random integrations proof run lint bench pictures clean
+.PHONY: demo agent test tests test-long test-cluster test-http test-chat test-postgres test-random integrations proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -18,6 +18,17 @@ SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py d
 
 demo: .venv/ready  ## a local Slack, a local planner and the real bot, in one process
 	$(BIN)/countersign demo
+
+agent: .venv-agent/ready  ## an agent of another framework at this terminal, which asks in the demo that runs
+	@test -f var/demo/program.sh || { echo "Start the demo first, at another terminal: make demo"; exit 1; }
+	@. var/demo/program.sh; cd var/demo; PYTHONPATH=../.. ../../.venv-agent/bin/python ../../docs/terminal_agent.py
+
+.venv-agent/ready:
+	@command -v "$(PYTHON)" >/dev/null || { echo "The agent needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
+	@echo "Installing Pydantic AI into .venv-agent: once, for about half a minute"
+	@$(PYTHON) -m venv .venv-agent
+	@.venv-agent/bin/pip install --quiet --disable-pip-version-check 'pydantic-ai-slim[openai]>=2.68'
+	@touch $@
 
 run: .venv/ready  ## the bot against the real Slack and OpenAI, from the environment or .env
 	$(BIN)/countersign run
@@ -69,4 +80,4 @@ pictures: .venv/ready  ## the pictures of the documentation, from the page; need
 	$(BIN)/python bench/pictures.py
 
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv .venv-agent build *.egg-info

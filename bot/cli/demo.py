@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import sys
 from pathlib import Path
 
 from bot.cli.console import complain, say
@@ -29,7 +31,15 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         return complain_of_missing("demo", error)
     try:
-        demo.run(FOLDER, arguments.port, os.environ, say, build)
+        demo.run(FOLDER, arguments.port, os.environ, say, build, called())
     except PortTakenError as error:
         return complain(error)
     return 0
+
+
+def called() -> str:
+    """Return how this program was called, for another terminal in the same folder."""
+    program = Path(sys.argv[0])
+    if program.name == "countersign":
+        return shlex.quote(str(program))
+    return f"{shlex.quote(sys.executable)} -m bot"

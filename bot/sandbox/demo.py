@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.config.connection import USUAL
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import read_policy
-from bot.sandbox import history
+from bot.sandbox import history, programs
 from bot.sandbox.guide import first_steps
 from bot.sandbox.openai.server import Planner
-from bot.sandbox.ports import free_port
+from bot.sandbox.ports import first_free, free_port
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.clock import ShiftedClock
 from bot.tools.shop.shop import Shop
@@ -36,7 +38,12 @@ if TYPE_CHECKING:  # the bot is built by what is given
 POLICY = Path(__file__).with_name("demo_policy.toml")
 ADDRESS = "demo.url"  # the page of the demo that runs in a folder
 DOTENV = ".env"  # the settings, for commands that are typed in that folder
-STATE = ("countersign.db*", "shop.db*", "databases.toml", "demo.log", ADDRESS, DOTENV)
+STATE = (
+    *("countersign.db*", "shop.db*", "databases.toml", "demo.log"),
+    *(ADDRESS, DOTENV, programs.VARIABLES),
+)
+AGENT = "docs/terminal_agent.py"  # is there in a copy of the repository
+JOB = "ask deploy version=2.8.0 env=prod --effect 'Deploy {version} to {env}' --channel '#support'"
 OPERATOR = "UANA00001"  # who asks and decides at a terminal beside it
 DATABASES = """\
 [[database]]
@@ -52,8 +59,11 @@ def run(
     environ: Mapping[str, str],
     say: Callable[[str], None],
     build: Callable[[Settings, Clock, Policy], App],
+    command: str = "countersign",
 ) -> None:
     """Run until Ctrl-C, whose KeyboardInterrupt it passes on; `build` makes the bot.
+
+    `command` is how countersign is called at another terminal.
 
     What earlier demos left in `folder` is forgotten.
 
@@ -71,7 +81,20 @@ def run(
         )
         say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
         say(f"At another terminal, as Ana: cd {folder}, then countersign chat, pending or approve.")
+        for line in _how_programs_ask(demo, folder, command):
+            say(line)
         demo.app.wait()
+
+
+def _how_programs_ask(demo: Demo, folder: Path, command: str) -> Iterator[str]:
+    """What to type elsewhere to have a program ask, and what that is."""
+    if demo.app.ways_in.web is None:
+        yield "For programs that ask, too: pip install 'countersign-bot[serve]'"
+        return
+    yield "Programs ask, too; then decide as Ana. At another terminal, a job:"
+    yield f"    . {folder / programs.VARIABLES} && {command} {JOB}"
+    if Path(AGENT).exists():
+        yield "or an agent of another framework, Pydantic AI, which is installed for it: make agent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +125,43 @@ def begin(
     # a real model is not asked for a past
     clock = ShiftedClock(history.two_days_ago() if planner else None)
     sandbox = stack.enter_context(Sandbox(clock=clock, port=free_port(port), guide=first_steps))
-    settings = demo_settings(folder, sandbox, planner, environ)
+    settings = demo_settings(folder, sandbox, planner, environ, serving_at(port))
     prepare_environment(os.environ, settings.slack_api_url)
     app = build(settings, sandbox.clock, read_policy(POLICY))
     stack.callback(app.stop)
     app.start()
+    web, record = app.ways_in.web, settings.database_path
     if planner:
-        history.live_through(sandbox, partial(datetime.now, UTC), app.settle)
+        past = [*history.HISTORY, *(programs.past(web.url, record) if web else ())]
+        history.live_through(sandbox, partial(datetime.now, UTC), app.settle, past)
+    if web:
+        model = {"OPENAI_BASE_URL": planner.url, "OPENAI_API_KEY": "offline"} if planner else {}
+        programs.let_in(folder, record, {"COUNTERSIGN_URL": web.url, **model})
     return Demo(sandbox, planner, settings, app)
 
 
+def serving_at(port: int | None) -> str:
+    """Return where programs may ask, as the setting has it; "" where what it needs is missing.
+
+    With a page at any port (0) at any port, too; else at the usual one, or one near it.
+    """
+    try:
+        import_module("bot.web.web")
+    except ModuleNotFoundError:
+        return ""
+    return f"{USUAL.host}:{0 if port == 0 else first_free(USUAL.port)}"
+
+
 def demo_settings(
-    folder: Path, sandbox: Sandbox, planner: Planner | None, environ: Mapping[str, str]
+    folder: Path,
+    sandbox: Sandbox,
+    planner: Planner | None,
+    environ: Mapping[str, str],
+    http: str,
 ) -> Settings:
     """Settings for the local Slack and its planner, kept in `folder` for commands typed there.
 
-    With none, for the real model that `environ` names.
+    With none, for the real model that `environ` names. `http`: where programs ask.
     """
     folder = folder.absolute()
     databases = folder / "databases.toml"
@@ -135,6 +179,7 @@ def demo_settings(
         "COUNTERSIGN_SHOP": str(folder / "shop.db"),
         "COUNTERSIGN_DATABASES": str(databases),
         "COUNTERSIGN_TOOLS": environ.get("COUNTERSIGN_TOOLS", ""),
+        "COUNTERSIGN_HTTP": http,
         "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", OPERATOR),
     }
     # the key is not ours to write down, and no command beside the bot needs one

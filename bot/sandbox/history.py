@@ -7,11 +7,11 @@ clock goes from two days ago to now. It knows the buttons of Countersign's cards
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bot.sandbox.spec.slack_error import Json
 
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.demo")
 HOUR = 60  # minutes
 PATIENCE = 10.0  # seconds for what is to happen
+
+
+class Scene(Protocol):
+    """Something of the past."""
+
+    @property
+    def ago(self) -> int:
+        """Minutes ago it began."""
+        ...
+
+    def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
+        """Let it happen at the sandbox's time; `settle` waits until the bot is at rest."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,21 @@ class Past:
     asked: str
     channel: str = "support"
     pressed: Sequence[tuple[str, str, str]] = ()
+
+    def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
+        """Write it, and press the buttons, minutes apart."""
+        person = sandbox.person(self.who)
+        channel = channel_named(sandbox, self.channel)
+        thread = person.say(channel, f"<@{sandbox.bot_user_id}> {self.asked}")
+        sandbox.wait(lambda: len(person.messages(channel, thread)) > 1, PATIENCE)
+        settle()
+        for who, action, where in self.pressed:
+            sandbox.clock.advance(4 * 60)
+            place = channel_named(sandbox, where) if where else channel
+            at = None if where else thread
+            decider = sandbox.person(who)
+            card = sandbox.wait(partial(card_with, decider, place, at, action), PATIENCE)
+            pressed(sandbox, decider, place, card, action, settle)
 
 
 HISTORY = (
@@ -74,19 +102,19 @@ def live_through(
     sandbox: Sandbox,
     now: Callable[[], datetime],
     settle: Callable[[], None],
-    past: Sequence[Past] = HISTORY,
+    past: Iterable[Scene] = HISTORY,
 ) -> None:
     """Let all of it happen, and leave the sandbox's clock at `now`.
 
     The clock has to stand before the first of it. `settle` waits until the bot is at rest. What
     goes otherwise than planned is left as it is: a demo without its past is one all the same.
     """
-    for each in past:
+    for each in sorted(past, key=lambda scene: -scene.ago):
         _go_to(sandbox, now() - timedelta(minutes=each.ago), settle)
         try:
-            _happen(sandbox, each, settle)
+            each.happen(sandbox, settle)
         except Exception as error:  # noqa: BLE001 - the demo goes on without it
-            log.warning("not in the demo's past: %r: %s", each.asked, error)
+            log.warning("not in the demo's past, what began %s min ago: %s", each.ago, error)
     _go_to(sandbox, now(), settle)
 
 
@@ -97,31 +125,28 @@ def _go_to(sandbox: Sandbox, moment: datetime, settle: Callable[[], None]) -> No
         settle()
 
 
-def _happen(sandbox: Sandbox, past: Past, settle: Callable[[], None]) -> None:
-    person = sandbox.person(past.who)
-    channel = _channel(sandbox, past.channel)
-    thread = person.say(channel, f"<@{sandbox.bot_user_id}> {past.asked}")
-    sandbox.wait(lambda: len(person.messages(channel, thread)) > 1, PATIENCE)
+def pressed(
+    sandbox: Sandbox,
+    person: Actor,
+    channel: str,
+    card: Json,
+    action: str,
+    settle: Callable[[], None],
+) -> None:
+    """Have somebody press that button of a card, and wait until the bot is at rest again."""
+    person.click(channel, card["ts"], action)
+    sandbox.wait(lambda: all(each.outcome != "pending" for each in sandbox.deliveries))
     settle()
-    for who, action, where in past.pressed:
-        sandbox.clock.advance(4 * 60)
-        place = _channel(sandbox, where) if where else channel
-        at = None if where else thread
-        decider = sandbox.person(who)
-        found = partial(_card, decider, place, at, action)
-        card = sandbox.wait(found, PATIENCE)
-        decider.click(place, card["ts"], action)
-        sandbox.wait(lambda: all(each.outcome != "pending" for each in sandbox.deliveries))
-        settle()
 
 
-def _channel(sandbox: Sandbox, name: str) -> str:
+def channel_named(sandbox: Sandbox, name: str) -> str:
+    """Return the id of the channel of that name; StopIteration where there is none."""
     return next(
         each.id for each in sandbox.world.channels.values() if each.name.lstrip("#") == name
     )
 
 
-def _card(person: Actor, channel: str, thread: str | None, action: str) -> Json:
+def card_with(person: Actor, channel: str, thread: str | None, action: str) -> Json:
     """Return the newest message that has this button; {} where none has."""
     for message in reversed(person.messages(channel, thread)):
         for block in message.get("blocks") or ():

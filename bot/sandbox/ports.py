@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 PORT, HIGHEST = 8765, 65535
-TRIES = 20  # ports looked at from PORT on
+TRIES = 20  # ports looked at, one after the other
 
 
 class PortTakenError(Exception):
@@ -14,19 +14,32 @@ class PortTakenError(Exception):
 
 def free_port(wanted: int | None) -> int:
     """`wanted` (0: any), or the first free port from PORT on; PortTakenError where it is taken."""
-    if wanted is not None and not 0 <= wanted <= HIGHEST:
+    if wanted is None:
+        return first_free(PORT)
+    if not 0 <= wanted <= HIGHEST:
         raise PortTakenError(f"{wanted} is no port; give one from 0 to {HIGHEST} with --port")
-    for port in [wanted] if wanted is not None else range(PORT, PORT + TRIES):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except PermissionError:
-                why = f"port {port} is not for this user; choose one above 1023 with --port"
-                raise PortTakenError(why) from None
-            except OSError:
-                continue
-            return port
-    raise PortTakenError(
-        f"port {PORT if wanted is None else wanted} is taken; choose another with --port"
-    )
+    if not _is_free(wanted):
+        raise PortTakenError(f"port {wanted} is taken; choose another with --port")
+    return wanted
+
+
+def first_free(port: int) -> int:
+    """Return the first free port from `port` on; raises PortTakenError where none is near it."""
+    for each in range(port, port + TRIES):
+        if _is_free(each):
+            return each
+    raise PortTakenError(f"port {port} is taken; choose another with --port")
+
+
+def _is_free(port: int) -> bool:
+    """Whether it can be listened to; raises PortTakenError where this user may not."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except PermissionError:
+            why = f"port {port} is not for this user; choose one above 1023 with --port"
+            raise PortTakenError(why) from None
+        except OSError:
+            return False
+    return True

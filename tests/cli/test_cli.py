@@ -9,9 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,8 @@ import pytest
 from bot.cli.commands import COMMANDS
 from bot.cli.main import main
 from bot.sandbox.openai.server import Planner
-from bot.sandbox.ports import PortTakenError, free_port
 from bot.sandbox.server import Sandbox
-from bot.tools.shop.shop import Shop
-from storage.sqlite import PRAGMAS, lock
+from storage.sqlite import PRAGMAS
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40  # seconds after which a command that hangs is killed
@@ -178,58 +175,6 @@ def test_who_reads_no_further_hears_no_complaint() -> None:
     ended = subprocess.run(words, env=environ, stdout=writes, stderr=subprocess.PIPE, check=False)
     os.close(writes)
     assert (ended.returncode, ended.stderr) == (141, b"")
-
-
-@pytest.mark.long
-def test_the_demo_serves_its_page() -> None:
-    """The demo prints an address that serves the page, and three lines what to do.
-
-    Ctrl-C ends it with 0.
-    """
-    with command("demo", "--port", "0") as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(4)]
-        start, address = lines[0].rstrip().rsplit(" ", 1)
-        assert start == "Countersign demo:"
-        assert address.startswith("http://127.0.0.1:")
-        assert "http" not in "".join(lines[1:])
-        with urllib.request.urlopen(f"{address}/sandbox/people", timeout=5) as answer:
-            assert b"Ana Ruiz" in answer.read()
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out) == (0, ""), err
-    assert err == ""
-    assert Path("var/demo/countersign.db").is_file()
-    assert Shop("var/demo/shop.db").order(1042).id == 1042
-
-
-def test_demo_while_another_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """A second demo removes nothing under one that is running."""
-    folder = Path("var/demo")
-    folder.mkdir(parents=True)
-    (folder / "shop.db").write_text("precious")
-    with closing(lock(folder / "countersign.db")):
-        (folder / "demo.url").write_text("http://127.0.0.1:8765")
-        assert main(["demo"]) == 1
-    told = capsys.readouterr().err
-    assert f"(process {os.getpid()})" in told
-    assert "its page is http://127.0.0.1:8765" in told
-    assert (folder / "shop.db").read_text() == "precious"
-
-
-def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
-    """A port that was asked for and is taken is an error.
-
-    Without a wish the next free one is found.
-    """
-    with Sandbox() as sandbox:
-        port = int(sandbox.url.rsplit(":", 1)[1])
-        with pytest.raises(PortTakenError, match=f"port {port} is taken"):
-            free_port(port)
-        assert main(["demo", "--port", str(port)]) == 1
-        assert "--port" in capsys.readouterr().err
-    with pytest.raises(PortTakenError, match="80000 is no port"):
-        free_port(80_000)
 
 
 @pytest.mark.parametrize("trouble", ["no module", "damaged", "locked", "full"])

@@ -61,7 +61,10 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.cli": (*ALL_ROOMS, *START, "bot.app", "bot.edges", "bot.client", "bot.proxy", *LEAVES),
 }
 SANDBOX = "bot.sandbox"
-OVER_ALL = ("bot/__main__.py", "bot/sandbox/demo.py", "bot/cli/demo.py", "bot/cli/sandbox.py")
+OVER_ALL = (
+    *("bot/__main__.py", "bot/cli/demo.py", "bot/cli/sandbox.py"),
+    *("bot/sandbox/demo.py", "bot/sandbox/programs.py"),
+)
 
 
 def room_of(path: str) -> str:

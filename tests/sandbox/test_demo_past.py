@@ -13,12 +13,13 @@ from sqlmodel import col, select
 
 from bot.app import build
 from bot.cli.main import main
-from bot.sandbox.demo import begin
+from bot.sandbox.demo import begin, serving_at
 from bot.sandbox.history import HISTORY
 from storage import audit
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import rows
+from tests.missing import missing
 from tests.stories.messages import words
 
 C = CallStatus
@@ -27,29 +28,32 @@ C = CallStatus
 def test_all_of_it_happens_and_two_cards_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every request of the past ends as planned, and the clock is at now.
+    """Every request of the past, programs' too, ends as planned, and the clock is at now.
 
     Ana sees and decides at a terminal in its folder what waits, without any setting of her own.
     """
     with ExitStack() as stack:
         before = time.process_time()
-        demo = begin(stack, tmp_path, None, {}, build)
+        demo = begin(stack, tmp_path, 0, {}, build)
         assert time.process_time() - before < 8
         with demo.app.core.store.read() as tx:
             runs = rows(tx, Run, select(Run).order_by(col(Run.created_at)))
             calls = rows(tx, Call, select(Call).order_by(col(Call.created_at)))
             assert audit.verify(tx) is None
-        assert len(runs) == len(HISTORY)
+        assert len(runs) == len(HISTORY) + 2
         assert [call.status for call in calls] == [
             C.SUCCEEDED,
             C.SUCCEEDED,
             C.REJECTED,
             C.SUCCEEDED,
             C.EXPIRED,
+            C.SUCCEEDED,  # what a program did itself
             C.SUCCEEDED,
             C.PENDING,
             C.PENDING,
+            C.PENDING,
         ]
+        assert [run.client for run in runs if run.client] == ["release", "help-desk"]
         assert (runs[-1].created_at - runs[0].created_at).days == 1
         assert abs((demo.sandbox.clock.now() - datetime.now(UTC)).total_seconds()) < 60
         cleo = demo.sandbox.person("cleo")
@@ -57,9 +61,18 @@ def test_all_of_it_happens_and_two_cards_wait(
         seen = words(demo.sandbox.wait(cleo.home))
         assert "Refund 9.50 EUR" in seen
         assert "Cancel order 1050" in seen
+        assert "Refund 12.00 EUR" in seen  # what a program asks
         monkeypatch.chdir(tmp_path)
         assert main(["pending"]) == 0
         listed = capsys.readouterr().out
         [wanted] = re.findall(r"^(\S+)  Refund 9.50 EUR", listed, re.M)
         assert main(["approve", wanted]) == 0
         assert "Approved: Refund 9.50 EUR" in capsys.readouterr().out
+
+
+def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo installed without the extra `serve` listens to no program; with it, at a free port."""
+    assert serving_at(0) == "127.0.0.1:0"
+    assert int(serving_at(None).rpartition(":")[2]) in range(8080, 8100)
+    missing(monkeypatch, "uvicorn", "bot.web.server", "bot.web.web")
+    assert serving_at(0) == ""

@@ -12,7 +12,11 @@ PACKAGES = (
     *("spec", "blockkit", "workspace", "setup"),
     *("delivery", "web_api", "client", "http", "launch"),
 )
-TOP = ("demo", "guide", "history", "ports", "pytest_plugin", "server", "standalone")
+TOP = (
+    *("demo", "guide", "history", "ports", "programs"),
+    *("pytest_plugin", "server", "standalone"),
+)
+DEMO = (ROOT / "demo.py", ROOT / "programs.py")
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -26,11 +30,11 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def test_only_the_demo_imports_the_bot() -> None:
-    """Nothing but demo.py imports anything of the project outside bot.sandbox."""
+    """Nothing but demo.py and its programs imports anything of the project outside bot.sandbox."""
     found = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in ROOT.rglob("*.py")
-        if path != ROOT / "demo.py"
+        if path not in DEMO
         for name in imported(path)
         if name.split(".")[0] in ("bot", "storage", "tests", "bench")
         and not name.startswith("bot.sandbox.")

@@ -1,0 +1,105 @@
+"""The demo as a person meets it: what it prints, and what it prints to type elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import main
+from bot.sandbox.ports import PortTakenError, free_port
+from bot.sandbox.server import Sandbox
+from bot.tools.shop.shop import Shop
+from storage.sqlite import lock
+from tests.cli.test_cli import PATIENCE, ROOT, command
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder to work in, and no model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+@pytest.mark.long
+def test_what_the_demo_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The address serves the page; the job that is printed asks, and Ana approves it at a terminal.
+
+    Ctrl-C ends it with 0.
+    """
+    with command("demo", "--port", "0") as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(6)]
+        start, address = lines[0].rstrip().rsplit(" ", 1)
+        assert start == "Countersign demo:"
+        assert address.startswith("http://127.0.0.1:")
+        assert "http" not in "".join(lines[1:])
+        with urllib.request.urlopen(f"{address}/sandbox/people", timeout=5) as answer:
+            assert b"Ana Ruiz" in answer.read()
+        assert os.stat("var/demo/program.sh").st_mode & 0o077 == 0
+        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+        with subprocess.Popen(
+            ["sh", "-c", lines[5]], env=environ, stdout=subprocess.PIPE, text=True
+        ) as job:
+            with monkeypatch.context() as there:
+                there.chdir("var/demo")
+                assert main(["approve", waits("Deploy 2.8.0 to prod", capsys)]) == 0
+            told, _ = job.communicate(timeout=PATIENCE)
+        assert job.returncode == 0
+        assert json.loads(told)["arguments"] == {"version": "2.8.0", "env": "prod"}
+        assert json.loads(told)["decided_by"] == ["UANA00001"]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (0, ""), err
+    assert err == ""
+    assert Path("var/demo/countersign.db").is_file()
+    assert Shop("var/demo/shop.db").order(1042).id == 1042
+
+
+def waits(text: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `countersign pending` calls the request with this text, once it is there."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        assert main(["pending"]) == 0
+        if found := re.search(rf"^(\S+)  {re.escape(text)}", capsys.readouterr().out, re.M):
+            return found[1]
+    raise TimeoutError(text)
+
+
+def test_demo_while_another_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """A second demo removes nothing under one that is running."""
+    folder = Path("var/demo")
+    folder.mkdir(parents=True)
+    (folder / "shop.db").write_text("precious")
+    with closing(lock(folder / "countersign.db")):
+        (folder / "demo.url").write_text("http://127.0.0.1:8765")
+        assert main(["demo"]) == 1
+    told = capsys.readouterr().err
+    assert f"(process {os.getpid()})" in told
+    assert "its page is http://127.0.0.1:8765" in told
+    assert (folder / "shop.db").read_text() == "precious"
+
+
+def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    """A port that was asked for and is taken is an error.
+
+    Without a wish the next free one is found.
+    """
+    with Sandbox() as sandbox:
+        port = int(sandbox.url.rsplit(":", 1)[1])
+        with pytest.raises(PortTakenError, match=f"port {port} is taken"):
+            free_port(port)
+        assert main(["demo", "--port", str(port)]) == 1
+        assert "--port" in capsys.readouterr().err
+    with pytest.raises(PortTakenError, match="80000 is no port"):
+        free_port(80_000)

@@ -1,0 +1,56 @@
+"""The demo's agent of another framework, as `make agent` runs it, with the framework's package."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bot.app import build
+from bot.sandbox.demo import begin
+from tests.integrations.test_frameworks import PATIENCE, PYTHON
+from tests.pages import ROOT
+from tests.stories.first_hour import SUPPORT, Hour, typed
+from tests.stories.messages import words
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not PYTHON.exists(), reason="`make integrations` installs the framework"),
+]
+
+
+def test_the_terminal_agent_waits_for_people(tmp_path: Path) -> None:
+    """It is told to put mugs on sale; Ana edits that, Cleo approves it, and then it is done."""
+    [target] = re.findall(r"^agent:.*\n(?:\t.*\n)+", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    shell = target.splitlines()[-1].strip("\t@")
+    here = {"../../.venv-agent/bin/python": str(PYTHON), "../../docs": str(ROOT / "docs")}
+    for written, meant in {**here, "PYTHONPATH=../..": f"PYTHONPATH={ROOT}"}.items():
+        assert written in shell
+        shell = shell.replace(written, meant)
+    with ExitStack() as stack:
+        hour = Hour(begin(stack, tmp_path / "var" / "demo", 0, {}, build))
+        with subprocess.Popen(
+            ["sh", "-c", f"{shell} put the mugs on sale for 20 percent"],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as agent:
+            stack.callback(agent.kill)
+            thread = hour.slack.wait(lambda: thread_of("Put mugs on sale", hour), PATIENCE)
+            hour.presses("ana", "edit", thread)
+            hour.dialog("ana", **typed(percent="10"))
+            hour.presses("cleo", "approve", thread)
+            told, _ = agent.communicate(timeout=PATIENCE)
+    assert "mugs: 10 % off" in told
+    assert (tmp_path / "var" / "demo" / "sale.txt").read_text("utf-8") == "mugs: 10 % off\n"
+
+
+def thread_of(text: str, hour: Hour) -> str | None:
+    """The thread in which a program asks this."""
+    seen = hour.person("ana").messages(SUPPORT)
+    return next((m["ts"] for m in seen if f"asks: {text}" in words(m)), None)
