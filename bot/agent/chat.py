@@ -36,6 +36,7 @@ def request_of(asked: Inquiry, *, at_openai: bool = False) -> dict[str, Any]:
     }
     if asked.tools:
         request["tools"] = [_tool(each) for each in asked.tools]
+        request["tool_choice"] = "auto"  # as it is unsaid, but some servers then leave tools out
     if asked.effort:
         request["reasoning_effort"] = asked.effort
     if at_openai:
@@ -106,7 +107,8 @@ class _Chat:
         """The model proposes a call, beside those of the same turn."""
         last = self._last("assistant")
         if last is None:
-            last = {"role": "assistant", "content": None}
+            # "" says as much as null to those that take both, and some take no null
+            last = {"role": "assistant", "content": ""}
             self.messages.append(last)
         name, arguments = str(item.get("name")), str(item.get("arguments"))
         function = {"name": _named(name), "arguments": _arguments(arguments)}
@@ -164,5 +166,6 @@ CHAT = Dialect(
     request_of=request_of,
     reading=ChatReading,
     streamed={"stream": True, "stream_options": {"include_usage": True}},
+    whole=True,
 )
 CHAT_AT_OPENAI = replace(CHAT, request_of=partial(request_of, at_openai=True))

@@ -1,6 +1,7 @@
-"""Chat Completions: the stream of an answer, as items of the form in which transcripts are kept.
+"""Chat Completions: an answer, as items of the form in which transcripts are kept.
 
-A call comes in pieces, and servers differ in how they say which call a piece is of.
+Streamed, a call comes in pieces, and servers differ in how they say which call a piece is of. An
+answer that is not streamed is read as one chunk, which has a message in the place of the pieces.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent.dialect import Gathered
+from bot.agent.troubles import raise_failed
 from bot.agent.turn import Sink
 
 # why an answer is not whole, as a chat names it and as the Responses API does
@@ -43,7 +45,7 @@ class _Call:
 
 
 class ChatReading:
-    """The stream of one answer."""
+    """One answer, streamed or whole."""
 
     def __init__(self, sink: Sink) -> None:
         """Words go to `sink` as they come."""
@@ -53,7 +55,9 @@ class ChatReading:
         self._calls: list[_Call] = []
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take in a chunk."""
+        """Take in a chunk; raises as `raise_failed` does for a failure in the place of one."""
+        if error := _object(event.get("error")):
+            raise_failed(error)
         usage = _object(event.get("usage"))
         if isinstance(usage.get("total_tokens"), int):  # so far, or in the end
             self._gathered.tokens = usage["total_tokens"]
@@ -70,7 +74,8 @@ class ChatReading:
     def _take_choice(self, choice: dict[str, Any]) -> None:
         if choice.get("index"):  # only one was asked for
             return
-        delta = _object(choice.get("delta"))
+        whole = _object(choice.get("message"))
+        delta = _object(choice.get("delta")) or whole
         for kind, said in self._said.items():
             words = delta.get(kind)
             if isinstance(words, str) and words:
@@ -78,17 +83,17 @@ class ChatReading:
                 self._gathered.text.append(words)
                 self._sink.write(words)
         for piece in delta.get("tool_calls") or ():
-            self._take_piece(_object(piece))
+            self._take_piece(_object(piece), whole=bool(whole))
         if reason := choice.get("finish_reason"):
             self._gathered.complete = True
             self._gathered.cut = CUT.get(reason, "")
 
-    def _take_piece(self, piece: dict[str, Any]) -> None:
+    def _take_piece(self, piece: dict[str, Any], *, whole: bool) -> None:
         index = piece.get("index")
         found = next(
             (each for each in reversed(self._calls) if index is None or each.index == index), None
         )
-        if found is None or _begins(piece, found):
+        if found is None or whole or _begins(piece, found):
             found = _Call(index)
             self._calls.append(found)
         found.take(piece)

@@ -62,3 +62,4 @@ class Dialect:
     ]  # of one turn, without saying that it is streamed
     reading: Callable[[Sink], Reading]  # of the stream of an answer, whose words go to the sink
     streamed: dict[str, Any]  # what a request has besides for its answer to be streamed
+    whole: bool = False  # its reading takes an answer that is not streamed, too, as one event

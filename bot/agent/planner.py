@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from typing import Any
 
 import openai
@@ -22,8 +23,10 @@ from bot.agent.responses import RESPONSES
 from bot.agent.troubles import (
     TRANSIENT,
     CutStreamError,
+    UnstreamedError,
     kind_of,
     lacks_api,
+    lacks_streams,
     lacks_tools,
     may_pass,
     raise_failed,
@@ -59,6 +62,7 @@ class Planner:
         self._client = client.with_options(max_retries=0)
         self._model = model
         self._dialects = tuple(dialects)
+        self._streams: bool | None = None  # whether the server does; None: it has yet to show it
         self._effort = reasoning_effort
         self._retries = retries
         self._backoff = backoff
@@ -120,15 +124,27 @@ class Planner:
         sink: Sink,
     ) -> Gathered:
         asked = Inquiry(self._model, self._effort, list(transcript), list(tools), instructions)
+        if self._streams is not False:
+            try:
+                return self._ask(asked, sink)
+            except UnstreamedError as error:
+                if self._stopping.is_set():  # who stops cuts its own streams
+                    raise
+                log.info("nothing was streamed, so the model is asked for all at once: %s", error)
+        gathered = self._ask(asked, sink, whole=True)
+        self._streams = bool(self._streams)
+        return gathered
+
+    def _ask(self, asked: Inquiry, sink: Sink, *, whole: bool = False) -> Gathered:
+        """One request to the server, for an answer that comes as it is made, or `whole`."""
         reading: Reading | None = None
         with self._watch.over(Work.MODEL) as passage:
             try:
-                dialect, opened = self._open(asked)
+                dialect, answer = self._open(asked, whole=whole)
                 reading = dialect.reading(sink)
-                with opened as stream:
-                    while (event := _next(stream)) is not _END:
-                        if isinstance(event, dict):
-                            reading.take(event)
+                with closing(_events(answer, dialect)) as events:
+                    for event in events:
+                        reading.take(event)
                 gathered = reading.gathered()
                 if not gathered.complete:
                     raise CutStreamError("the model's answer broke off")
@@ -138,43 +154,77 @@ class Planner:
             finally:
                 had = reading.gathered() if reading else Gathered()
                 passage.amounts |= {"in": had.tokens - had.written, "out": had.written}
+        if not whole:
+            self._streams = True
         return gathered
 
-    def _open(self, asked: Inquiry) -> tuple[Dialect, openai.Stream[object]]:
-        """Open the stream of an answer in the first dialect that the server has, and keep to it."""
+    def _open(self, asked: Inquiry, *, whole: bool) -> tuple[Dialect, object]:
+        """Open an answer in the first dialect that the server has, and keep to it."""
         dialects = self._dialects
         for dialect in dialects:
             try:
-                stream = self._post(dialect, asked)
+                answer = self._post(dialect, asked, whole=whole)
             except openai.APIStatusError as error:
+                if dialect.whole and not whole and lacks_streams(error):
+                    self._dialects = (dialect,)
+                    raise UnstreamedError(str(error)) from error
                 if not lacks_api(error) or dialect is dialects[-1]:
                     raise
                 log.info("the model's server has no %s: %s", dialect.path, error)
             else:
                 self._dialects = (dialect,)
-                return dialect, stream
+                return dialect, answer
         raise ValueError("a planner needs a dialect")
 
-    def _post(self, dialect: Dialect, asked: Inquiry) -> openai.Stream[object]:
-        """Open the stream of an answer, whose events come as the plain JSON they are.
+    def _post(self, dialect: Dialect, asked: Inquiry, *, whole: bool) -> object:
+        """Open the stream of an answer, or get it whole, as the plain JSON it is.
 
         The library's own methods post the same with the same options, but transform each item on
         its way out and build a typed object of each event, of which a turn needs next to nothing.
         """
+        body = dialect.request_of(asked)
+        options: openai.RequestOptions = {"security": {"bearer_auth": True}}
+        if whole:
+            return self._client.post(dialect.path, body=body, options=options, cast_to=object)
         return self._client.post(
             dialect.path,
-            body={**dialect.request_of(asked), **dialect.streamed},
-            options={"security": {"bearer_auth": True}},
+            body={**body, **dialect.streamed},
+            options=options,
             cast_to=object,
             stream=True,
             stream_cls=openai.Stream[object],
         )
 
 
+def _events(answer: object, dialect: Dialect) -> Generator[dict[str, Any]]:
+    """What an answer consists of: the events of a stream, or all of it as one.
+
+    Raises UnstreamedError for a stream of nothing, where the answer may also be had whole.
+    """
+    if not isinstance(answer, openai.Stream):
+        if isinstance(answer, dict):
+            yield answer
+        return
+    began = False
+    with answer as stream:
+        try:
+            while (event := _next(stream)) is not _END:
+                if isinstance(event, dict):
+                    began = True
+                    yield event
+        except (CutStreamError, openai.APIConnectionError) as error:
+            slow = isinstance(error, openai.APITimeoutError)
+            if began or slow or not dialect.whole:
+                raise
+            raise UnstreamedError(str(error)) from error
+    if not began and dialect.whole:
+        raise UnstreamedError("the stream was empty")
+
+
 _END = object()
 
 
-def _next(stream: openai.Stream[object]) -> object:
+def _next(stream: openai.Stream[Any]) -> object:
     """The next event, or _END; whatever breaks on the way is a cut stream.
 
     A failure that the stream tells is CutStreamError where it may pass, else PlannerError.

@@ -26,6 +26,13 @@ _NO_TOOLS = re.compile(
     r"|that support tool use",
     re.IGNORECASE,
 )
+# how servers say that they do not stream an answer, or not one that may hold calls
+_NO_STREAM = re.compile(
+    r"\bstream(?:ing|ed)?\b[^.]*\bnot (?:supported|available)"
+    r"|(?:cannot|can't|not support(?:ed)?)\b[^.]*\bstream(?:ing|ed)?\b"
+    r"|to stream this model",
+    re.IGNORECASE,
+)
 # how servers say that a request does not fit into the model's context
 _TOO_LONG = re.compile(
     r"(?:maximum|available|model'?s) context|context (?:length|window|size)|prompt is too long",
@@ -35,6 +42,10 @@ _TOO_LONG = re.compile(
 
 class CutStreamError(Exception):
     """The stream ended before the response was complete."""
+
+
+class UnstreamedError(CutStreamError):
+    """Nothing at all was streamed, and the server may answer all the same when it need not."""
 
 
 TRANSIENT = (
@@ -95,6 +106,11 @@ def lacks_tools(error: BaseException) -> bool:
     about = re.split(r"[.\[]", str(error.param or ""))[0] in ("tools", "tool_choice")
     refused = error.code in ("unsupported_parameter", "unsupported_value")
     return (about and refused) or bool(_NO_TOOLS.search(reason_of(error) or str(error)))
+
+
+def lacks_streams(error: openai.APIStatusError) -> bool:
+    """Whether the server says that it does not stream, or not what was asked of it."""
+    return error.param == "stream" or bool(_NO_STREAM.search(reason_of(error)))
 
 
 def without_tools(model: str) -> str:

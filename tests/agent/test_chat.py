@@ -159,7 +159,7 @@ def test_without_tools_none_are_named() -> None:
     full = request_of(
         Inquiry("gpt-5", "low", [message("user", "hello")], [{**tool, "parameters": {}}], "")
     )
-    assert full["reasoning_effort"] == "low"
+    assert (full["reasoning_effort"], full["tool_choice"]) == ("low", "auto")
     [offered] = full["tools"]
     assert offered == {
         "type": "function",

@@ -172,6 +172,7 @@ def test_the_same_chat_is_posted_as_by_the_library() -> None:
             model="gpt-5",
             messages=said,
             tools=[{"type": "function", "function": kept}],
+            tool_choice="auto",
             stream=True,
             stream_options={"include_usage": True},
         )

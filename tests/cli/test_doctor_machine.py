@@ -164,6 +164,11 @@ def test_the_model_is_looked_at_by_chat(environ: dict[str, str]) -> None:
         good, odd = check_model(Settings.load(environ), SystemClock())
         assert (good.level, odd.level) == ("ok", "warn")
         assert "answered in words" in odd.text
+        planner.without |= {Part.REQUIRED}  # then it has to call that one tool
+        planner.script(Turn(text="yes"), Turn(text="I cannot do that."))
+        _, odd = check_model(Settings.load(environ), SystemClock())
+        assert "answered in words" in odd.text
+        assert planner.chats[-1]["tool_choice"]["function"] == {"name": "ready"}
         planner.without = {Part.TOOLS}
         refused = model(environ)
         assert (refused.level, "cannot call tools" in refused.text) == ("fail", True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
@@ -127,10 +128,13 @@ def _calls_none(client: OpenAI, name: str) -> Iterator[Check]:
     """
     said = [{"role": "user", "content": f"Call the tool {READY['name']}."}]
     tools = [{"type": "function", "function": READY}]
-    body = {"model": name, "messages": said, "tools": tools, "tool_choice": "required"}
-    try:
-        answer = _post(client, CHAT, body)
-    except OpenAIError:  # some servers know no such choice
+    body = {"model": name, "messages": said, "tools": tools}
+    answer: dict[str, Any] | None = None
+    for choice in ("required", {"type": "function", "function": {"name": READY["name"]}}):
+        with suppress(OpenAIError):  # some servers know no such choice
+            answer = _post(client, CHAT, {**body, "tool_choice": choice})
+            break
+    if answer is None:
         return
     choices = [each for each in answer.get("choices") or () if isinstance(each, dict)]
     if not any((each.get("message") or {}).get("tool_calls") for each in choices):

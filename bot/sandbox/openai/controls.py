@@ -22,6 +22,8 @@ class Part(StrEnum):
     TOOLS = "tools"  # a model that can call them
     SIGHT = "sight"  # a model that sees pictures
     FILES = "files"  # a model that reads files
+    REQUIRED = "required"  # a choice that leaves the model nothing but to call one
+    STREAMS = "streams"  # answers as they are made, where tools are offered
 
 
 class Hold:

@@ -187,6 +187,8 @@ class Planner(Controls):
             if part in self.without and f"input_{kind}" in there:
                 what = f"{name} is only supported by certain models."
                 raise Refusal(f"Invalid content type. {what}", "input")
+        if Part.REQUIRED in self.without and body.get("tool_choice") == "required":
+            raise Refusal("tool_choice cannot be 'required'")
 
     async def _turn(self, request: web.Request, exchange: Exchange) -> web.StreamResponse:
         fault, hold, era = self._take_request(exchange.body)
@@ -198,6 +200,8 @@ class Planner(Controls):
             if request.transport is None or request.transport.is_closing():
                 return web.Response()  # nobody is listening any more: the script stays as it is
         scripted, cut = self._take_turn(era)
+        if Part.STREAMS in self.without and exchange.body.get("tools"):
+            cut = 0 if exchange.body.get("stream") else cut
         sent = False
         try:
             turn = scripted or self._mind(exchange.body)
