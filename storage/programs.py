@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, select, update
 from sqlmodel import col
 
-from storage import inbox
-from storage.models import Call, Run
+from storage import calls, inbox, runs
+from storage.models import Call, Delivery, Run
+from storage.states import CALL_FINAL, CallStatus, RunStatus
 from storage.transaction import Transaction
 
+OVER = (RunStatus.COMPLETED, RunStatus.CANCELLED)
 Mark = tuple[Any, ...]  # is another whenever the request stands otherwise
 _ASKED = (
     select(col(Run.created_at))
@@ -20,6 +22,9 @@ _ASKED = (
     .order_by(col(Run.created_at).desc())
     .limit(1)
     .offset(bindparam("earlier_"))
+)
+_LET_GO = (
+    update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(key=bindparam("free_"))
 )
 _MARK = (
     select(col(Run.status), col(Call.status), col(Call.revision))
@@ -34,9 +39,31 @@ def delivery_key(client: str, key: str) -> str:
     return f"program@{client}:{key}" if client else f"program:{key}"
 
 
-def has_asked(tx: Transaction, client: str, key: str) -> bool:
-    """Whether this client has asked something with this key of its own."""
-    return inbox.has(tx, delivery_key(client, key))
+def has_asked(tx: Transaction, client: str, key: str, *, while_open: bool = False) -> bool:
+    """Whether this client has asked something with this key of its own; `while_open`: and it goes
+    on.
+    """
+    found = inbox.find(tx, delivery_key(client, key))
+    return found is not None and not (while_open and _is_over(tx, found.run_id))
+
+
+def let_go(tx: Transaction, name: str) -> None:
+    """Have what a delivery is called be free again, where its request is over.
+
+    The delivery stays, and is called something else.
+    """
+    found = inbox.find(tx, name)
+    if found is not None and _is_over(tx, found.run_id):
+        tx.execute(_LET_GO, {"seq_": found.seq, "free_": f"{name}#{found.seq}"})
+
+
+def _is_over(tx: Transaction, run_id: str | None) -> bool:
+    """Whether nothing more will come of a request, unless people say what became of it."""
+    found = calls.of_run(tx, run_id or "")
+    if found:
+        return all(each.status in CALL_FINAL or each.status is CallStatus.UNKNOWN for each in found)
+    run = runs.get(tx, run_id or "")
+    return run is None or run.status in OVER
 
 
 def asked_before(tx: Transaction, client: str, number: int, since: datetime) -> datetime | None:

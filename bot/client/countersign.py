@@ -65,13 +65,33 @@ class Countersign:
 
         Raises NotAllowed, Unreachable, and ValueError for arguments that are no JSON.
         """
+        return self._put(what, arguments, replace(current(), **circumstances), deadline)
+
+    def open_request(
+        self, what: str | OwnAction, arguments: Mapping[str, Any], **circumstances: str
+    ) -> Request:
+        """Put a call before people as `request` does, but anew where that of the same run has
+        ended.
+        """
         around = replace(current(), **circumstances)
+        return self._put(what, arguments, around, None, while_open=True)
+
+    def _put(
+        self,
+        what: str | OwnAction,
+        arguments: Mapping[str, Any],
+        around: Circumstances,
+        deadline: Seconds | None,
+        *,
+        while_open: bool = False,
+    ) -> Request:
         own = isinstance(what, OwnAction)
         body: dict[str, Any] = {
             **({"action": what.written()} if isinstance(what, OwnAction) else {"tool": what}),
             "arguments": dict(arguments),
             **_said(around),
             **({"reason": around.reason} if around.reason else {}),
+            **({"while_open": True} if while_open else {}),
         }
         if deadline is not None:
             body["deadline_seconds"] = max(1, round(deadline))
@@ -143,6 +163,26 @@ class Countersign:
         except NotAllowed:
             return self.look(request_id)
 
+    def open_question(self, question: str | Mapping[str, Any], **circumstances: str) -> Request:
+        """Put a question before somebody, and return once it is stored; anew where that of the
+        same run has ended.
+        """
+        return self._put_question(question, replace(current(), **circumstances), while_open=True)
+
+    def _put_question(
+        self,
+        question: str | Mapping[str, Any],
+        around: Circumstances,
+        *,
+        while_open: bool = False,
+    ) -> Request:
+        asked = {"question": question} if isinstance(question, str) else dict(question)
+        body: dict[str, Any] = {"question": asked, **_said(around)}
+        if while_open:
+            body["while_open"] = True
+        key = key_of(around.run, "a question", asked)
+        return _request(self._wire.post(QUESTIONS, body, key=key))
+
     def ask_person(
         self,
         question: str | Mapping[str, Any],
@@ -154,11 +194,7 @@ class Countersign:
         `question`: words, or the arguments of the tool ask_person. Waits `seconds`, None: as long
         as it takes. Raises Expired, Rejected for who cannot answer, NotAllowed and Unreachable.
         """
-        around = replace(current(), **circumstances)
-        asked = {"question": question} if isinstance(question, str) else dict(question)
-        body = {"question": asked, **_said(around)}
-        key = key_of(around.run, "a question", asked)
-        request = _request(self._wire.post(QUESTIONS, body, key=key))
+        request = self._put_question(question, replace(current(), **circumstances))
         request = self._until(QUESTIONS, request.id, seconds, None, ended=True)
         if not request.is_decided:
             raise Expired("Nobody has answered yet.", request)

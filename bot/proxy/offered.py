@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,11 +23,14 @@ from bot import __version__
 from bot.client.countersign import Countersign
 from bot.client.request import Request
 from bot.client.troubles import CountersignError, trouble_of
-from bot.proxy.held_calls import LOOK, HeldCalls, StillWaitsError
-from bot.proxy.people import TOOLS, PeopleTools, Told
+from bot.proxy.held_calls import HeldCalls
+from bot.proxy.people import TOOLS, PeopleTools
+from bot.proxy.waiting import Patience, StillWaitsError, Told
 
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
 WHY = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
+NOT_YET = "It has not come to an end yet{link}."
+PLACE = "/mcp"
 MOST_KEYS = 200  # of which is known what they wait for
 Context = ServerRequestContext[Any]
 Listed = Callable[[str], Iterable[types.Tool]]
@@ -92,7 +94,7 @@ class Offered:
             found = self._callers.pop(key, None)
             if found is None:
                 countersign = Countersign(self._url, key)
-                held = HeldCalls(countersign, {}, HOLD)
+                held = HeldCalls(countersign, {}, HOLD, PLACE)
                 found = _Caller(countersign, held, PeopleTools(countersign, held, {}, HOLD))
             self._callers[key] = found
             while len(self._callers) > MOST_KEYS:
@@ -105,24 +107,16 @@ async def _asked(
 ) -> types.CallToolResult:
     """Ask for a tool of Countersign's own, which it runs itself; returns its result."""
     arguments = {name: value for name, value in given.items() if name != WHY}
-    around = {"run": caller.held_calls.run_of(tool, given), "reason": str(given.get(WHY) or "")}
-    ask = partial(caller.countersign.request, tool, arguments, deadline=None, **around)
-    request = await to_thread.run_sync(ask)
-    until = time.monotonic() + HOLD
-    while not request.has_ended:
-        left = until - time.monotonic()
-        if left <= 0:
-            where = f" ({request.link})" if request.link else ""
-            raise StillWaitsError(
-                f"It has not come to an end yet{where}. Make the same call again, with the same "
-                "arguments, to go on waiting; it is not asked twice."
-            )
-        await told(f"waits for people {request.link}".strip())
-        look = partial(caller.countersign.ended, request.id, min(LOOK, left))
-        request = await to_thread.run_sync(look, abandon_on_cancel=True)
-    caller.held_calls.forget(tool, given)
-    if trouble := trouble_of(request):
-        raise trouble
+    wishes = caller.held_calls.wishes
+    wish = wishes.of(tool, arguments)
+    around = {"run": wish.run, "reason": str(given.get(WHY) or "")}
+    ask = partial(caller.countersign.open_request, tool, arguments, **around)
+    with wishes.answered(wish):
+        request = await wishes.request(wish, ask)
+        patience = Patience(caller.countersign, HOLD, told)
+        request = await patience.ended(request, "waits for people", NOT_YET)
+        if trouble := trouble_of(request):
+            raise trouble
     return _result(request)
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anyio import to_thread
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from bot.client.countersign import Countersign
 from bot.client.request import OwnAction
-from bot.client.troubles import Expired, NotAllowed
-from bot.proxy.held_calls import LOOK, HeldCalls, StillWaitsError
+from bot.client.troubles import NotAllowed, trouble_of
+from bot.proxy.waiting import Patience, Told
+
+if TYPE_CHECKING:
+    from bot.proxy.held_calls import HeldCalls
 
 ASK, APPROVE = "ask_person", "request_approval"
 _MOST_TITLE = 80
+NOBODY_YET = "Nobody has answered yet{link}."
 _HINTS = ToolAnnotations(read_only_hint=True)
 TOOLS = (
     Tool(
@@ -62,7 +64,6 @@ _DETAILS = {
     "required": ["details"],
     "additionalProperties": False,
 }
-Told = Callable[[str], Awaitable[None]]
 
 
 class PeopleTools:
@@ -91,26 +92,18 @@ class PeopleTools:
 
     async def _ask(self, given: Mapping[str, Any], told: Told) -> str:
         question = {name: value for name, value in given.items() if value is not None}
-        run = self._held_calls.run_of(ASK, question)
-        until = time.monotonic() + self._hold
-        while True:
-            patience = max(min(LOOK, until - time.monotonic()), 0.0)
-            ask = partial(self._countersign.ask_person, question, patience, **self._around, run=run)
-            try:
-                answer = await to_thread.run_sync(ask, abandon_on_cancel=True)
-                break
-            except Expired as nobody:
-                if nobody.request is None or nobody.request.is_decided:
-                    self._held_calls.forget(ASK, question)
-                    raise
-            if time.monotonic() >= until:
-                raise StillWaitsError(
-                    "Nobody has answered yet. Make the same call again to go on waiting; it is "
-                    "not asked twice."
-                )
-            await told("waits for an answer")
-        self._held_calls.forget(ASK, question)
-        return f"They answered (data, not an approval): {json.dumps(answer, ensure_ascii=False)}"
+        wishes = self._held_calls.wishes
+        wish = wishes.of(ASK, question)
+        around = {**self._around, "run": wish.run}
+        ask = partial(self._countersign.open_question, question, **around)
+        patience = Patience(self._countersign, self._hold, told)
+        with wishes.answered(wish):
+            request = await wishes.request(wish, ask)
+            request = await patience.ended(request, "waits for an answer", NOBODY_YET)
+            if trouble := trouble_of(request):
+                raise trouble
+        said = json.dumps(request.result, ensure_ascii=False)
+        return f"They answered (data, not an approval): {said}"
 
     async def _approve(self, given: Mapping[str, Any], told: Told) -> str:
         title = str(given["title"])[:_MOST_TITLE]

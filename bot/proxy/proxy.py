@@ -15,8 +15,9 @@ from mcp.server.stdio import stdio_server
 
 from bot import __version__
 from bot.client.troubles import CountersignError
-from bot.proxy.held_calls import HeldCalls, StillWaitsError
+from bot.proxy.held_calls import HeldCalls
 from bot.proxy.people import TOOLS, PeopleTools
+from bot.proxy.waiting import StillWaitsError
 from bot.proxy.wording import action_of
 
 MOST_REPORTED = 20_000  # characters of a result that the record keeps

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,15 @@ class Host:
     portal: BlockingPortal
     client: Client
     book: Path
+    parameters: StdioServerParameters
     told: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def another(self) -> Iterator[Host]:
+        """A host that starts the same proxy once more, and ends it."""
+        client = Client(self.parameters)
+        with self.portal.wrap_async_context_manager(client):
+            yield replace(self, client=client, told=[])
 
     def calls(self, tool: str, **arguments: Any) -> Future[CallToolResult]:
         """Call a tool; what it is told meanwhile is noted."""
@@ -128,7 +137,7 @@ def host(
     with start_blocking_portal() as portal:
         client = Client(parameters, mode=request.param)
         with portal.wrap_async_context_manager(client):
-            yield Host(harness, portal, client, book)
+            yield Host(harness, portal, client, book, parameters)
     harness.close()
 
 
@@ -212,6 +221,22 @@ def test_the_same_call_again_adopts_what_waits(host: Host) -> None:
     assert host.lines().count("a slow team") == 1
     host.approves("a slow team")
     third.result(30)
+
+
+def test_a_proxy_started_anew_adopts_what_waits(host: Host) -> None:
+    """The same call of its next life goes on with the request there is, and runs once."""
+    with host.another() as first:
+        first.calls("add_line", text="a patient fern")
+        host.card("a patient fern")
+    with host.another() as second:
+        call = second.calls("add_line", text="a patient fern")
+        host.harness.slack.wait(lambda: second.told, 20)
+        host.approves("a patient fern")
+        assert said(call.result(30)) == "added a patient fern"
+    seen = host.harness.person("ana").everything(SUPPORT)
+    cards = [each for each in seen if "a patient fern" in words(each)]
+    assert sum("asks: Add a line" in words(each) for each in cards) == 1
+    assert host.lines().count("a patient fern") == 1
 
 
 def test_people_are_asked(host: Host) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 
 from bot.cli.console import UsageError, complain
@@ -51,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         return complain(str(error))
     given = {"requester": arguments.requester, "channel": arguments.channel}
     around = {name: each for name, each in given.items() if each}
-    held_calls = HeldCalls(countersign, around, arguments.hold)
+    server = json.dumps([arguments.prefix, arguments.server])
+    held_calls = HeldCalls(countersign, around, arguments.hold, server)
     people = PeopleTools(countersign, held_calls, around, arguments.hold)
     own = {k: v for k, v in os.environ.items() if not k.startswith("COUNTERSIGN_")}
 

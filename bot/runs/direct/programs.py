@@ -156,6 +156,7 @@ class Programs:
         key: str = "",
         client: str = "",
         deadline: timedelta | None = None,
+        while_open: bool = False,
     ) -> AskedFor:
         """Put a call before people, and return at once; nothing has been decided by then.
 
@@ -165,8 +166,9 @@ class Programs:
         requester's direct messages; there it begins as well where a form would: where the two of
         you are not both in the channel, or another company reads along. `why` is for the approver.
         `key`: what was asked with it before is returned and not asked again, as long as the record
-        has it. `client`: the name of the key by which a program asks. `deadline`: in which it has
-        to be decided, where the policy gives longer. Looks people up.
+        has it; `while_open`: until it has ended. `client`: the name of the key by which a program
+        asks. `deadline`: in which it has to be decided, where the policy gives longer. Looks people
+        up.
 
         Raises KeyError for a tool that is not there, ActionError for what nobody can be asked,
         pydantic.ValidationError for arguments that it does not take, StrangerError for a requester
@@ -185,13 +187,21 @@ class Programs:
         effect = masked(known.effect_sentence(args))
         if not requester or not self._authority.colleague(requester):
             raise StrangerError(f"{requester!r} is not a full member of this workspace")
-        name = programs.delivery_key(client, key or new_id())
+        name = self._name(client, key, while_open=while_open)
         delivery = self._delivery(name, requester, channel, asked)
         place = self._places.of(channel, requester)
         run_id, is_new = self._begin(delivery, effect, place, client)
         self._signals.post.give()
         self._signals.work.give()
         return AskedFor(self._store, run_id, self._at_work, is_new=is_new)
+
+    def _name(self, client: str, key: str, *, while_open: bool) -> str:
+        """Return what the delivery is called, so that it is the one of what goes on."""
+        name = programs.delivery_key(client, key or new_id())
+        if while_open and key:
+            with self._store.write() as tx:
+                programs.let_go(tx, name)
+        return name
 
     def _delivery(
         self, key: str, requester: str, channel: str, asked: Mapping[str, Any]

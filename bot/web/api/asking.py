@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,7 @@ class WantedCall:
     field: str  # of the body, where the arguments stand
     reason: str = ""
     deadline: timedelta | None = None
+    while_open: bool = False  # its key stands for it until it has ended
 
     @property
     def name(self) -> str:
@@ -78,7 +79,7 @@ class Asker:
 
         Raises ProblemError.
         """
-        call = _call(wanted)
+        call = replace(_call(wanted), while_open=wanted.while_open)
         if not key.may_ask_for(call.name):
             why = f"The key of {key.name} is not for {call.name}."
             raise ProblemError(HTTPStatus.FORBIDDEN, why, about="keys")
@@ -166,6 +167,7 @@ class Asker:
                 key=idempotency,
                 client=key.name,
                 deadline=call.deadline,
+                while_open=call.while_open,
             )
         except KeyError:
             raise not_taken("tool", f"There is no tool {call.name}.") from None

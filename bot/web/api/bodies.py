@@ -54,6 +54,11 @@ class _Wanted(_Sent):
         description="Where, as C… or #name; left out: in the requester's direct messages.",
         examples=["#deploys"],
     )
+    while_open: bool = Field(
+        False,
+        description="The Idempotency-Key stands for this request until that has ended; what is "
+        "sent with it afterwards is asked anew.",
+    )
 
 
 class _CallWanted(_Wanted):

@@ -50,14 +50,16 @@ class Callers:
             headers={"WWW-Authenticate": f'{SCHEME} realm="countersign"'},
         )
 
-    def spend(self, key: ClientKey, idempotency: str) -> None:
+    def spend(self, key: ClientKey, idempotency: str, *, while_open: bool = False) -> None:
         """Raise ProblemError where the key has asked as often as it may within an hour.
 
-        What was asked with this `idempotency` before is not asked again, and counts once.
+        What was asked with this `idempotency` before is not asked again, and counts once;
+        `while_open`: where that has not ended.
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            if idempotency and programs.has_asked(tx, key.name, idempotency):
+            asked = programs.has_asked
+            if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
                 return
             since = programs.asked_before(tx, key.name, key.per_hour, now - HOUR)
         if since is not None:

@@ -191,7 +191,7 @@ class Routes:
         self, key: ClientKey, wanted: Any, response: Response, idempotency: str
     ) -> RequestShown:
         def ask() -> tuple[RequestShown, bool]:
-            self._callers.spend(key, idempotency)
+            self._callers.spend(key, idempotency, while_open=wanted.while_open)
             return self._asking.ask(key, wanted, idempotency)
 
         found, is_new = await to_thread.run_sync(ask, limiter=self._asks)

@@ -124,6 +124,24 @@ def test_the_same_key_asks_once(bot: Harness, asks: Asks) -> None:
     assert len(bot.all(Run, Run.client == program.name)) == 1
 
 
+def test_a_key_may_stand_for_what_is_open_only(asks: Asks) -> None:
+    """Until the request has ended, sending it again asks nobody; then it is asked anew, and counts
+    as another request of that hour.
+    """
+    program = asks()
+    body = {"tool": "note", "arguments": {"text": "while it is open"}, "while_open": True}
+    head = {"Idempotency-Key": "again-and-again"}
+    status, first = program.ask("POST", "/v1/requests", body, **head)
+    status, same = program.ask("POST", "/v1/requests", body, **head)
+    assert (status, same["id"]) == (200, first["id"])
+    program.ask("POST", f"/v1/requests/{first['id']}/cancel", {})
+    status, second = program.ask("POST", "/v1/requests", body, **head)
+    assert (status, second["id"] != first["id"]) == (201, True)
+    assert program.look(first)["status"] == "cancelled"
+    status, same = program.ask("POST", "/v1/requests", body, **head)
+    assert (status, same["id"]) == (200, second["id"])
+
+
 def test_a_question_is_answered(bot: Harness, asks: Asks) -> None:
     """What a person says is the result; it approves nothing, and runs nothing."""
     program = asks()
