@@ -46,7 +46,7 @@ class RequestEnded:
     """How a call ended."""
 
     status: str  # succeeded, failed, rejected, expired, cancelled, refused, superseded, invalidated
-    result: str  # what the tool returned, as text, or what became of the call instead
+    result: str  # what the tool returned, as text, or in words why it was not done
     arguments: Mapping[str, Any]  # as they ran, or were last proposed: people may have edited them
 
 

@@ -55,6 +55,7 @@ SAID = {
     "outsiders_read_along": (),
     "errand_line": (EVIL, EVIL, EVIL),
     "program_line": (EVIL,),
+    "not_done": (CallStatus.REJECTED,),
     "votes_void": (["UANA00001", "UDAN00001"], "UBEN00001", [EVIL]),
     "unanswered_beside": (EVIL,),
     "sent_back_line": ("UANA00001", EVIL),

@@ -86,14 +86,14 @@ def test_it_hears_what_was_edited_and_rejected(harness: Harness, fakes: FakeTool
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at night")
     ended = found.wait(10)
     assert ended.status is C.REJECTED
-    assert "not at night" in ended.result
+    assert ended.result == "It was rejected: not at night."
 
 
 def test_policy_holds_for_programs_too(harness: Harness, fakes: FakeTools) -> None:
     """What is denied is refused, and the program is told so at once where it is plainly wrong."""
     ended = asked(harness, "everything", tool="wipe").wait(10)
     assert ended.status is C.REFUSED
-    assert "nothing is wiped here" in ended.result
+    assert ended.result == "It was refused, and nobody was asked: nothing is wiped here."
     assert fakes.did("wipe", "everything") == 0
     with pytest.raises(KeyError):
         asked(harness, "x", tool="no_such_tool")

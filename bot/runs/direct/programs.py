@@ -18,11 +18,12 @@ from bot.agent import outputs
 from bot.approvals.modes.narrowing import strictest
 from bot.messages.requests.root import root_message
 from bot.messages.sentences import notices
+from bot.messages.sentences.programs import not_done
 from bot.runs.direct.handovers import Claimed, Handovers
 from bot.runs.direct.refusals import KeyUsedError as KeyUsedError
 from bot.runs.direct.refusals import NotAskedError as NotAskedError
 from bot.runs.direct.refusals import StrangerError as StrangerError
-from bot.runs.direct.standing import HowItStands, standing
+from bot.runs.direct.standing import HowItStands, standing, words_of
 from bot.signals import Signals
 from bot.tools.handed_over import HandedOver, described, stored
 from storage import calls, endings, inbox, modes, moves, outbox, programs, runs
@@ -45,7 +46,7 @@ class HowItEnded:
     """How a call ended that a program had asked for."""
 
     status: CallStatus
-    result: str  # what the tool returned, as text, or what became of the call instead
+    result: str  # what the tool returned, as text, or in words why it was not done
     arguments: dict[str, Any]  # as they ran, or were last proposed: people may have edited them
 
 
@@ -70,12 +71,13 @@ class AskedFor:
             current = calls.revision(tx, call.id, call.revision) if call else None
         if call is None or call.status not in CALL_FINAL:
             if run is not None and run.status is RunStatus.CANCELLED:
-                return HowItEnded(CallStatus.CANCELLED, outputs.cancelled(), {})
+                over = CallStatus.CANCELLED
+                return HowItEnded(over, words_of(not_done(over)), {})
             return None
         arguments = json.loads(current.arguments) if current else {}
-        gave = outputs.result_of(call.output)
-        is_done = call.status is CallStatus.SUCCEEDED
-        return HowItEnded(call.status, gave if is_done else call.output, arguments)
+        why_not = not_done(call.status)
+        said = words_of(why_not, self.stands().note) if why_not else outputs.result_of(call.output)
+        return HowItEnded(call.status, said, arguments)
 
     def stands(self) -> HowItStands:
         """Return how it stands: what was asked, who decided, what came of it."""

@@ -12,6 +12,7 @@ from bot.agent import outputs
 from bot.approvals.terms.effect import effect_at
 from bot.approvals.terms.progress import approving
 from bot.messages.overview.link import permalink
+from bot.messages.sentences.notices import POLICY
 from storage import calls, questions, runs
 from storage.masking import masked
 from storage.states import CallStatus, RunStatus, Verb
@@ -95,6 +96,12 @@ def _of(tx: Transaction, tools: Registry, run: Run, call: Call, link: str) -> Ho
         result=_result(tx, call),
         note=masked(words or call.note),
     )
+
+
+def words_of(what: str, note: str = "") -> str:
+    """Return a sentence of what became of a request, with what was noted of it."""
+    why = note.removeprefix(POLICY)
+    return f"{what}: {why.rstrip('.')}." if why else f"{what}."
 
 
 def _deciders(tx: Transaction, call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
