@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.app import App, build
+from bot.config.connection import Transport
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from bot.sandbox.workspace.clock import ShiftedClock
@@ -50,6 +51,7 @@ class Orders:
     at: Step | None = None  # where it is struck; None: nowhere
     trouble: Trouble = Trouble.KILLED
     lasts: float = LASTS  # seconds, where the disk is well again afterwards
+    over: Transport = Transport.SOCKET  # how Slack reaches it
 
 
 class Life:
@@ -157,7 +159,8 @@ def _settled(app: App) -> str:
 
 def _begin(orders: Orders, clock: ShiftedClock, well: threading.Event) -> tuple[App, Steps]:
     folder = orders.folder
-    settings, ledger = Settings.load(orders.settings), Ledger(folder)
+    settings = Settings.load(orders.settings, transport=orders.over)
+    ledger = Ledger(folder)
     made: list[App] = []
     power = Power(folder, settings.database_url)
     strike = partial(_strike, orders, made, power, well)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from bot.config.connection import Transport
 from tests.proof.crash.life import Died, Stuck
 from tests.proof.crash.world import World
 from tests.stories.messages import action_ids, value_of, words
@@ -56,7 +57,7 @@ class Scene:
     def _connected(self) -> bool:
         if not self.world.life.process.is_alive():
             raise Died
-        return self.world.slack.connections > 0
+        return self.world.over is Transport.HTTP or self.world.slack.connections > 0
 
     def until(self, look: Callable[[], Any], what: str) -> Any:
         """Rest until `look` finds something, a minute after the other."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.config.connection import Transport
 from tests.proof.crash.minds import (
     ANSWER,
     ASIDE,
@@ -16,6 +17,7 @@ from tests.proof.crash.minds import (
     proposes,
 )
 from tests.proof.crash.people import Act, Change, Fill, Hear, Press, Say, Wait
+from tests.proof.crash.program import asks_claims_reports
 from tests.stories.steps import typed
 
 POLICY = """
@@ -59,6 +61,7 @@ class Story:
     may: Mapping[str, int] = field(default_factory=dict)  # effects by text, and how many at most
     needs: int = 1  # votes of these
     allowed: frozenset[str] = LEADS
+    over: Transport = Transport.SOCKET  # HTTP: as `countersign serve`, which programs ask
 
 
 def _note(text: str) -> tuple[str, dict[str, Any]]:
@@ -237,6 +240,13 @@ STORIES = (
             Hear(ANSWER),
         ],
         may={"aside": 1},
+    ),
+    Story(
+        "program",
+        proposes(),
+        lambda: asks_claims_reports("release", Press("ana", "approve")),
+        may={"release": 1},
+        over=Transport.HTTP,
     ),
 )
 BY_NAME = {story.name: story for story in STORIES}

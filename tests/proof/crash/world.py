@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from bot.config.connection import Transport
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.clock import ShiftedClock
@@ -26,6 +27,7 @@ from tests.proof.crash.steps import ANY, Step
 from tests.proof.crash.tools import Ledger
 from tests.proof.crash.troubles import LASTS, Trouble
 from tests.records import ON_A_SERVER, drop, settings_of, store_of
+from tests.stories.over_http import asked_at, free_port
 
 ROOM = "4m"  # of the small disk that can be made full
 MOST_LIVES = 5
@@ -38,10 +40,19 @@ class World:
     """What stays when the bot dies."""
 
     def __init__(
-        self, folder: Path, mind: Mind, policy: str, strike: tuple[Trouble, Step] | None = None
+        self,
+        folder: Path,
+        mind: Mind,
+        policy: str,
+        strike: tuple[Trouble, Step] | None = None,
+        over: Transport = Transport.SOCKET,
     ) -> None:
-        """The first life that is begun is struck by that trouble at that step."""
-        self.folder, self.policy = folder, policy
+        """The first life that is begun is struck by that trouble at that step.
+
+        `over` HTTP the bot listens to Slack and to programs, as `countersign serve` does.
+        """
+        self.folder, self.policy, self.over = folder, policy, over
+        self.address = ""  # where it listens, if it does
         self.clock = ShiftedClock()
         self.slack = Sandbox(clock=self.clock)
         self.slack.world.ack_seconds = 1.5  # seconds that people wait for a process that is dead
@@ -67,6 +78,9 @@ class World:
         self.write_policy(self.policy)
         self.slack.start()
         self.planner.start()
+        if self.over is Transport.HTTP:
+            self.address = f"127.0.0.1:{free_port()}"
+            asked_at(self.slack.world.app.manifest, f"http://{self.address}")
 
     def end(self) -> None:
         """Everything ends, and nothing is left."""
@@ -150,6 +164,7 @@ class World:
                 "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
                 "COUNTERSIGN_MODEL_BACKOFF": "0.05",
                 "COUNTERSIGN_LEASE": LEASE,
+                **self._listening(),
             },
             self.policy,
             self.folder,
@@ -157,7 +172,14 @@ class World:
             self._strike(),
             self.trouble,
             self.lasts,
+            self.over,
         )
+
+    def _listening(self) -> dict[str, str]:
+        if not self.address:
+            return {}
+        secret = self.slack.world.app.signing_secret
+        return {"SLACK_SIGNING_SECRET": secret, "COUNTERSIGN_HTTP": self.address}
 
     def _strike(self) -> Step | None:
         if self.lives == 1:
@@ -169,11 +191,15 @@ class World:
 
 @contextmanager
 def world(
-    folder: Path, mind: Mind, policy: str, strike: tuple[Trouble, Step] | None = None
+    folder: Path,
+    mind: Mind,
+    policy: str,
+    strike: tuple[Trouble, Step] | None = None,
+    over: Transport = Transport.SOCKET,
 ) -> Iterator[World]:
     """A world in that folder, which is removed with it."""
     folder.mkdir(parents=True)
-    made = World(folder, mind, policy, strike)
+    made = World(folder, mind, policy, strike, over)
     try:
         made.begin()
         yield made
