@@ -1,0 +1,138 @@
+"""MCP hosts: before a server of others, through the proxy, and at the bot's own address."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from xmlrpc.server import SimpleXMLRPCServer
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.types import CallToolResult, TextContent
+
+from tests.pages import ROOT
+from tests.sources.place import PATIENCE, Place
+from tests.sources.source import Asked, End, Heard, Source
+from tests.stories.harness import SUPPORT
+
+TOLD = {
+    End.DONE: "result",
+    End.REJECTED: "error",
+    End.EXPIRED: "error",
+    End.CANCELLED: "error",
+}
+SERVER = """
+import sys
+from xmlrpc.client import ServerProxy
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("book")
+
+
+@server.tool(title="Write")
+def write(text: str) -> str:
+    return ServerProxy(sys.argv[1]).did(text)
+
+
+server.run()
+"""
+
+
+class _Calling(Asked):
+    """One call of a host; where the line was cut, or it was told to come back, it calls again."""
+
+    def __init__(
+        self, place: Place, text: str, call: Callable[[str], Future[CallToolResult]]
+    ) -> None:
+        super().__init__(place, text)
+        self._call = call
+        self._calling = call(text)
+
+    def outcome(self) -> Heard:
+        """As Asked says."""
+        result = self._calling.result(PATIENCE)
+        said = "\n".join(e.text for e in result.content if isinstance(e, TextContent))
+        return Heard("error" if result.is_error else "result", said)
+
+
+class BeforeAServer(Source):
+    """A host that has started `countersign mcp-proxy` before a server."""
+
+    name = "mcp-proxy"
+    claims = True
+    hears = TOLD
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._ends = ExitStack()
+        script = place.harness.folder / "book.py"
+        script.write_text(SERVER)
+        book = SimpleXMLRPCServer(("127.0.0.1", 0), logRequests=False)
+        book.register_function(place.did)
+        writing = threading.Thread(target=book.serve_forever, args=(0.02,))
+        writing.start()
+        self._ends.callback(writing.join)
+        self._ends.callback(book.shutdown)
+        at = f"http://127.0.0.1:{book.server_address[1]}"
+        words = ["mcp-proxy", "--channel", SUPPORT, "--prefix", "book_"]
+        around = {"COUNTERSIGN_URL": place.line.url, "COUNTERSIGN_API_KEY": place.key}
+        parameters = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "bot", *words, "--", sys.executable, str(script), at],
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **around},
+        )
+        self._portal = self._ends.enter_context(start_blocking_portal())
+        self._client = Client(parameters)
+        self._ends.enter_context(self._portal.wrap_async_context_manager(self._client))
+
+    def close(self) -> None:
+        """As Source says."""
+        self._ends.close()
+
+    def ask(self, text: str) -> Asked:
+        """As Source says."""
+        return _Calling(self.place, text, self._calls)
+
+    def _calls(self, text: str) -> Future[CallToolResult]:
+        return self._portal.start_task_soon(self._client.call_tool, "write", {"text": text})
+
+
+class AtTheEndpoint(Source):
+    """A host that talks to the bot itself, at /mcp, and is offered the bot's own tools."""
+
+    name = "/mcp"
+    hears = TOLD
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._ends = ExitStack()
+        self._portal: BlockingPortal = self._ends.enter_context(start_blocking_portal())
+
+    def close(self) -> None:
+        """As Source says."""
+        self._ends.close()
+
+    def ask(self, text: str) -> Asked:
+        """As Source says."""
+        return _Calling(self.place, text, self._calls)
+
+    def _calls(self, text: str) -> Future[CallToolResult]:
+        return self._portal.start_task_soon(self._call, text)
+
+    async def _call(self, text: str) -> CallToolResult:
+        return await self._connected(lambda client: client.call_tool("note", {"text": text}))
+
+    async def _connected(
+        self, work: Callable[[Client], Awaitable[CallToolResult]]
+    ) -> CallToolResult:
+        headers = {"Authorization": f"Bearer {self.place.key}"}
+        async with create_mcp_http_client(headers=headers) as http:
+            line = streamable_http_client(f"{self.place.line.url}/mcp", http_client=http)
+            async with Client(line) as client:
+                return await work(client)

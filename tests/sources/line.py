@@ -1,0 +1,152 @@
+"""The line between the sources and the bot: an HTTP proxy that repeats, loses and holds up.
+
+It stands where a network stands; what it hands on is what was sent.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+LONGEST = 90.0  # seconds that an answer may take
+HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "date", "server")
+Answer = tuple[int, list[tuple[str, str]], bytes]
+
+
+@dataclass
+class Trouble:
+    """What befalls the next request of one kind."""
+
+    kind: str  # POST /claim: the method, and how the path ends
+    met: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)  # a request that is held goes on
+
+
+class Line:
+    """Listens at `url`, and hands on to the address that `there` says when it is asked."""
+
+    def __init__(self, there: Callable[[], str]) -> None:
+        """All goes well, until something else is said."""
+        self._there = there
+        self.twice = False  # each request reaches the bot two times, at once
+        self.cut = threading.Event()  # a request did not reach the bot
+        self._held: list[Trouble] = []
+        self._lost: list[Trouble] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign] # cut by us
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        """Hand on nothing more."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @contextmanager
+    def holding(self, kind: str) -> Iterator[Trouble]:
+        """Keep requests of this kind from the bot until the block ends."""
+        trouble = Trouble(kind)
+        self._held.append(trouble)
+        try:
+            yield trouble
+        finally:
+            self._held.remove(trouble)
+            trouble.over.set()
+
+    def losing(self, kind: str) -> Trouble:
+        """Have the bot do what the next request of this kind says, and lose its answer."""
+        trouble = Trouble(kind)
+        self._lost.append(trouble)
+        return trouble
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        line = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _handle(self) -> None:
+                line.handle(self)
+
+            do_GET = do_POST = do_DELETE = _handle
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        return Handler
+
+    def handle(self, visitor: BaseHTTPRequestHandler) -> None:
+        """Hand on one request and its answer, as is said of its kind."""
+        kind = f"{visitor.command} {visitor.path.partition('?')[0]}"
+        body = visitor.rfile.read(int(visitor.headers.get("Content-Length", 0)))
+        for trouble in [each for each in self._held if _is(each.kind, kind)]:
+            trouble.met.set()
+            trouble.over.wait(LONGEST)
+        try:
+            answer = self._answer(visitor, body)
+        except (OSError, HTTPException):
+            self.cut.set()
+            _cut(visitor)
+            return
+        for trouble in [each for each in self._lost if _is(each.kind, kind)]:
+            self._lost.remove(trouble)
+            trouble.met.set()
+            _cut(visitor)
+            return
+        with suppress(OSError):  # who asked has gone
+            _send(visitor, *answer)
+
+    def _answer(self, visitor: BaseHTTPRequestHandler, body: bytes) -> Answer:
+        if not self.twice:
+            return self._ask(visitor, body)
+        other = threading.Thread(target=self._once_more, args=(visitor, body))
+        other.start()
+        try:
+            return self._ask(visitor, body)
+        finally:
+            other.join()
+
+    def _once_more(self, visitor: BaseHTTPRequestHandler, body: bytes) -> None:
+        with suppress(OSError, HTTPException):
+            self._ask(visitor, body)
+
+    def _ask(self, visitor: BaseHTTPRequestHandler, body: bytes) -> Answer:
+        there = urlsplit(self._there())
+        line = HTTPConnection(there.netloc, timeout=LONGEST)
+        headers = {k: v for k, v in visitor.headers.items() if k.lower() not in (*HOP, "host")}
+        try:
+            line.request(visitor.command, visitor.path, body or None, headers)
+            answer = line.getresponse()
+            kept = [(k, v) for k, v in answer.getheaders() if k.lower() not in HOP]
+            return answer.status, kept, answer.read()
+        finally:
+            line.close()
+
+
+def _is(wanted: str, kind: str) -> bool:
+    method, _, end = wanted.partition(" ")
+    return kind.startswith(f"{method} ") and kind.endswith(end)
+
+
+def _cut(visitor: BaseHTTPRequestHandler) -> None:
+    visitor.close_connection = True
+    with suppress(OSError):
+        visitor.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _send(
+    visitor: BaseHTTPRequestHandler, status: int, headers: list[tuple[str, str]], body: bytes
+) -> None:
+    visitor.send_response_only(status)
+    for name, value in headers:
+        visitor.send_header(name, value)
+    visitor.send_header("Content-Length", str(len(body)))
+    visitor.end_headers()
+    visitor.wfile.write(body)

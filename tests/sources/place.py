@@ -1,0 +1,231 @@
+"""Where these stories are told: one bot, its people, and a ledger of what was done for anybody."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlmodel import col
+
+from bot.config.connection import Transport
+from bot.programs.client import say_to_the_bot
+from bot.programs.wire import KeyWanted
+from bot.sandbox.openai.server import Planner
+from bot.sandbox.server import Sandbox
+from storage.digest import key_path, load_key
+from storage.models import Call, Message, Revision, Run
+from storage.states import MESSAGE_OPEN, RUN_OPEN
+from storage.store import Store
+from storage.transaction import rows
+from tests.proof.crash.checks import of_slack, of_the_record
+from tests.proof.crash.tools import Ledger, make_tools
+from tests.records import ON_A_SERVER, settings_of, store_of
+from tests.sources.line import Line
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import arrived, open_modal, press, reject, typed
+
+BEN = "UBEN00001"  # in whose name all is asked
+APPROVERS = frozenset({"UANA00001", "UCLEO0001"})
+PATIENCE = 40.0  # seconds that anything may take on a machine with much to do
+POLICY = """
+[defaults]
+approvers = ["UANA00001", "UCLEO0001"]
+deadline = "1h"
+
+[[rule]]
+name = "what takes both"
+when = 'args.text.startsWith("both")'
+verdict = "ask"
+quorum = 2
+"""
+NUMBERS = itertools.count(1)
+
+
+class Place:
+    """One bot over HTTP, whose operator is Ben; the tools' effects and the programs' are noted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ledger = Ledger(folder)
+        tools = make_tools(self.ledger, lambda _what: None, folder)
+        (folder / "shelf").write_text("3")
+        more = {"COUNTERSIGN_OPERATOR": BEN}
+        self.harness = Harness(folder, tools, POLICY, Transport.HTTP, **more)
+        self.ledger.store = self.store()
+        self.line = Line(lambda: f"http://127.0.0.1:{self.harness.port}")
+        at = self.harness.app.core.store.path
+        wanted = KeyWanted("desk", "@ben", ("*",), per_hour=10_000)
+        self.key = say_to_the_bot(wanted, at).key
+
+    def close(self) -> None:
+        """End it all."""
+        self.line.close()
+        self.harness.close()
+
+    # as the checks of the crash matrix look at a world
+
+    @property
+    def slack(self) -> Sandbox:
+        """The local Slack."""
+        return self.harness.slack
+
+    @property
+    def planner(self) -> Planner:
+        """The stand-in for the model."""
+        return self.harness.planner
+
+    @property
+    def database(self) -> Path:
+        """The bot's file."""
+        return self.harness.folder / "countersign.db"
+
+    def store(self) -> Store:
+        """The record, read from outside."""
+        if ON_A_SERVER:
+            return store_of(self.database)
+        url = settings_of(self.database)["DATABASE_URL"]
+        return Store(url, key=load_key(key_path(self.database)))
+
+    def all(self, model: type[Any], *where: Any) -> list[Any]:
+        """Every row of a table."""
+        store = self.store()
+        try:
+            with store.read() as tx:
+                return rows(tx, model, select(model).where(*where))
+        finally:
+            store.close()
+
+    # what was done
+
+    def did(self, text: str) -> str:
+        """Note that a program did this; what the record says of the call is noted with it."""
+        call = self.call(text)
+        self.ledger.note(call.tool, text, call.id)
+        return f"wrote {text}"
+
+    def done(self, text: str) -> int:
+        """How often anybody did this."""
+        return sum(line["text"] == text for line in self.ledger.lines())
+
+    def call(self, text: str) -> Call:
+        """The one call whose arguments have this text, in any revision."""
+        found = {each.call_id for each in self.all(Revision) if _has(each, text)}
+        [call] = [each for each in self.all(Call) if each.id in found]
+        assert isinstance(call, Call)
+        return call
+
+    def wrong_with(self, text: str, needs: int = 1, times: int = 1) -> list[str]:
+        """What is not as it was promised: this many effects, with so many votes; cards, record."""
+        found: list[str] = []
+        lines = [line for line in self.ledger.lines() if line["text"] == text]
+        if len(lines) != times:
+            found.append(f"“{text}” was done {len(lines)} times")
+        for line in lines:
+            record = line["record"]
+            if record["arguments"]["text"] != text:
+                found.append(f"“{text}” was done, and {record['arguments']} was approved")
+            if len(APPROVERS & set(record["agreed"])) < needs:
+                found.append(f"“{text}” was done by the votes of {record['agreed']} alone")
+        self.wait(self.is_over)
+        self.rest()
+        store = self.store()
+        try:
+            return [*found, *of_slack(self), *of_the_record(store, self)]
+        finally:
+            store.close()
+
+    def is_over(self) -> bool:
+        """Whether no request is open, and Slack knows all of it."""
+        unsent = self.all(Message, col(Message.status).in_(MESSAGE_OPEN))
+        return not unsent and not self.all(Run, col(Run.status).in_(RUN_OPEN))
+
+    # what people do
+
+    def rest(self) -> None:
+        """Until nothing is on its way to the bot, and nothing under way in it."""
+        arrived(self.harness)
+
+    def wait(self, look: Any) -> Any:
+        """What `look` finds, waited for."""
+        return self.slack.wait(look, PATIENCE)
+
+    def seen_by(self, who: str) -> list[tuple[str, dict[str, Any]]]:
+        """The bot's messages that this person sees, each with its channel."""
+        person = self.harness.person(who)
+        places = (SUPPORT, person.dm_channel)
+        return [(at, m) for at in places for m in person.everything(at) if m.get("bot_id")]
+
+    def card(
+        self, text: str, who: str = "ana", having: str = "approve"
+    ) -> tuple[str, dict[str, Any]]:
+        """The message about this with such a button, waited for, and where it is."""
+
+        def look() -> tuple[str, dict[str, Any]] | None:
+            for at, message in self.seen_by(who):
+                is_there = having in action_ids(message) or f'"{having}:' in words(message)
+                if is_there and text in words(message):
+                    return at, message
+            return None
+
+        found: tuple[str, dict[str, Any]] = self.wait(look)
+        return found
+
+    def cards(self, text: str, who: str = "ana") -> int:
+        """How many requests about this text there are."""
+        found = {each.call_id for each in self.all(Revision) if _has(each, text)}
+        return len(found)
+
+    def approve(self, text: str, who: str = "ana", *, twice: bool = False) -> None:
+        """Somebody approves it; Slack delivers the click once, or twice."""
+        at, card = self.card(text, who)
+        sent = self.harness.person(who).click(at, card["ts"], "approve", seen=card)
+        if twice:
+            self.slack.redeliver(sent)
+        self.rest()
+
+    def edit(self, text: str, other: str) -> None:
+        """Ana puts another text in its place."""
+        at, card = self.card(text)
+        open_modal(self.harness, "ana", at, card, "edit")
+        assert self.harness.person("ana").submit(typed(text=other))["outcome"] == "closed"
+        self.rest()
+
+    def reject(self, text: str, why: str) -> None:
+        """Ana rejects it in these words."""
+        at, card = self.card(text)
+        reject(self.harness, "ana", at, card, why)
+        self.rest()
+
+    def take_back(self, text: str) -> None:
+        """Ben takes the request back in Slack, by its button, or in words where he sees none."""
+        [run] = self.all(Run, col(Run.id) == self.call(text).run_id)
+        if run.channel == SUPPORT:
+            at, card = self.card(text, "ben", "cancel_run")
+            press(self.harness, "ben", at, card, "cancel_run")
+        else:
+            self.harness.person("ben").say(run.channel, "cancel", run.thread_ts)
+        self.rest()
+
+    def approve_and_restart(self, text: str) -> None:
+        """Ana's click is stored, and the next life of the bot decides it."""
+        at, card = self.card(text)
+        self.harness.app.loop.pause()
+        sent = self.harness.person("ana").click(at, card["ts"], "approve", seen=card)
+        self.wait(lambda: sent.outcome != "pending")
+        self.harness.restart()
+
+
+def new_text(story: str, source: str) -> str:
+    """What nobody has asked for before."""
+    return f"{story} by {source}, number {next(NUMBERS)}"
+
+
+def _has(revision: Revision, text: str) -> bool:
+    """Whether these arguments have that very text, whatever it is the beginning of."""
+    if text not in revision.arguments:
+        return False
+    given = json.loads(revision.arguments)
+    return text in given.values()

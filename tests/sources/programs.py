@@ -1,0 +1,198 @@
+"""Programs: at the socket, over HTTP, and a function that is run once people approved the call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLong
+from threading import Event
+from typing import ClassVar, TypeVar
+
+from bot.client import Countersign, OwnAction, Request, countersigned
+from bot.client.countersign import new_claimant
+from bot.client.troubles import CountersignError, trouble_of
+from bot.programs.client import NotRunningError, Requested, request
+from tests.sources.place import BEN, PATIENCE, Place
+from tests.sources.source import Asked, End, Heard, Source
+from tests.stories.harness import SUPPORT
+
+T = TypeVar("T")
+STATUSES = {
+    End.DONE: "succeeded",
+    End.REJECTED: "rejected",
+    End.EXPIRED: "expired",
+    End.CANCELLED: "cancelled",
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+WRITE = OwnAction("write_down", "Write down", "Write “{text}” down", schema=SCHEMA)
+
+
+class AtTheSocket(Source):
+    """A program beside the bot."""
+
+    name = "socket"
+    hears = STATUSES
+
+    def ask(self, text: str) -> Asked:
+        """As Source says; where no bot is there, again with the same key until one is."""
+        return _AtTheSocket(self.place, text)
+
+
+class _AtTheSocket(Asked):
+    def __init__(self, place: Place, text: str) -> None:
+        super().__init__(place, text)
+        self._pool = ThreadPoolExecutor(1)
+        self._asked = self._pool.submit(self._ask)
+
+    def _ask(self) -> Requested:
+        found = self._patiently(self._once)
+        return self._patiently(self._once) if self.place.line.twice else found
+
+    def _once(self) -> Requested:
+        return request(
+            "note",
+            {"text": self.text},
+            requester=BEN,
+            channel=SUPPORT,
+            key=self.text,
+            database=self.place.database,
+        )
+
+    def _patiently(self, say: Callable[[], T]) -> T:
+        for _ in range(100):
+            try:
+                return say()
+            except NotRunningError:
+                self.place.line.cut.set()
+                Event().wait(PATIENCE / 100)
+        raise AssertionError("the bot is away for ever")
+
+    def outcome(self) -> Heard:
+        """As Asked says."""
+        ended = self._asked.result(PATIENCE).wait(PATIENCE)
+        self._pool.shutdown()
+        return Heard(ended.status, ended.result)
+
+
+class OverHttp(Source):
+    """A program that asks for a tool of the bot's own."""
+
+    name = "HTTP"
+    hears = STATUSES
+
+    def ask(self, text: str) -> Asked:
+        """As Source says."""
+        return _OverHttp(self.place, text)
+
+
+class _OverHttp(Asked):
+    what: str | OwnAction = "note"
+
+    def __init__(self, place: Place, text: str) -> None:
+        super().__init__(place, text)
+        self.client = Countersign(place.line.url, place.key)
+        self._pool = ThreadPoolExecutor(2)
+        self._asked = self._pool.submit(
+            self.client.request, self.what, {"text": text}, channel=SUPPORT
+        )
+        self._ended = self._pool.submit(self._hear)
+
+    def take_back(self) -> None:
+        """As Asked says."""
+        self.client.cancel(self._asked.result(PATIENCE).id)
+
+    def outcome(self) -> Heard:
+        """As Asked says."""
+        found = self._ended.result(PATIENCE)
+        self._pool.shutdown()
+        trouble = trouble_of(found)
+        return Heard(found.status.value, str(trouble or found.result))
+
+    def _hear(self) -> Request:
+        return self.does(self._asked.result(PATIENCE).id)
+
+    def does(self, request_id: str) -> Request:
+        """What the program does until it has ended."""
+        return self.client.ended(request_id, PATIENCE)
+
+
+class HandedOverHttp(Source):
+    """A program that claims what was approved, does it, and reports."""
+
+    name = "handed over"
+    claims = True
+    hears = STATUSES
+
+    def ask(self, text: str) -> Asked:
+        """As Source says."""
+        return _HandedOver(self.place, text)
+
+
+class _HandedOver(_OverHttp):
+    what = WRITE
+
+    def does(self, request_id: str) -> Request:
+        """As _OverHttp says."""
+        found = self.client.wait(request_id, PATIENCE)
+        if found.status.value != "approved":
+            return found
+        claimant = new_claimant()
+        handout = self.client.claim(request_id, claimant)
+        result = self.place.did(handout.arguments["text"])
+        return self.client.report(request_id, claimant, succeeded=True, result=result)
+
+
+class Decorated(Source):
+    """A function, awaited, of which each call is approved."""
+
+    name = "@countersigned"
+    claims = True
+    hears: ClassVar = {
+        End.DONE: "returned",
+        End.REJECTED: "Rejected",
+        End.EXPIRED: "Expired",
+        End.CANCELLED: "cancelled",
+    }
+
+    def ask(self, text: str) -> Asked:
+        """As Source says."""
+        return _Decorated(self.place, text)
+
+
+class _Decorated(Asked):
+    def __init__(self, place: Place, text: str) -> None:
+        super().__init__(place, text)
+        self._pool = ThreadPoolExecutor(1)
+        self._loop = asyncio.new_event_loop()
+        self._running = self._pool.submit(self._loop.run_forever)
+        client = Countersign(place.line.url, place.key)
+
+        @countersigned(effect="Write “{text}” down", channel=SUPPORT, client=client)
+        async def write_text(text: str) -> str:
+            return await asyncio.to_thread(place.did, text)
+
+        self._called = asyncio.run_coroutine_threadsafe(write_text(text), self._loop)
+
+    def take_back(self) -> None:
+        """As Asked says: whoever awaits it is cancelled."""
+        self._called.cancel()
+
+    def outcome(self) -> Heard:
+        """As Asked says."""
+        try:
+            return Heard("returned", str(self._called.result(PATIENCE)))
+        except CountersignError as error:
+            return Heard(type(error).__name__, str(error))
+        except TooLong:
+            raise
+        except CancelledError:
+            return Heard("cancelled")
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._pool.shutdown()

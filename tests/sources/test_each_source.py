@@ -1,0 +1,100 @@
+"""The stories of the Slack path, told again with each source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.sources.place import Place, new_text
+from tests.sources.source import Asked, End, Heard, Source, is_plain
+from tests.sources.table import CANNOT, IN_SLACK, SOURCES, Story, cells
+
+WHY = "not on a Friday"
+HOUR = 3601  # seconds: more than people have
+
+
+def approve(place: Place, asked: Asked) -> None:
+    """Ana approves, and it is done once."""
+    place.approve(asked.text)
+
+
+def reject(place: Place, asked: Asked) -> None:
+    """Ana says no, and why."""
+    place.reject(asked.text, WHY)
+
+
+def expire(place: Place, asked: Asked) -> None:
+    """Nobody says anything for an hour."""
+    place.card(asked.text)
+    place.harness.clock.advance(HOUR)
+
+
+def cancel(place: Place, asked: Asked) -> None:
+    """It is taken back while people decide."""
+    place.card(asked.text)
+    asked.take_back()
+
+
+ENDS: dict[Story, tuple[Callable[[Place, Asked], None], End]] = {
+    Story.APPROVE: (approve, End.DONE),
+    Story.REJECT: (reject, End.REJECTED),
+    Story.EXPIRE: (expire, End.EXPIRED),
+    Story.CANCEL: (cancel, End.CANCELLED),
+}
+
+
+def as_told(source: Source, end: End, heard: Heard) -> None:
+    """Check that the source was told that end, in words of a person where it was not done."""
+    assert heard.how == source.hears[end], heard
+    by_itself = end is End.CANCELLED and not heard.sentence and source.name not in IN_SLACK
+    assert by_itself or end is End.DONE or is_plain(heard.sentence), heard
+
+
+@pytest.mark.parametrize(
+    ("name", "story"),
+    cells(Story, *Story),
+)
+def test_the_stories_with_each_source(
+    place: Place, source_of: Callable[[str], Source], name: str, story: Story
+) -> None:
+    """One effect with enough votes, or none; the card is true; the source hears it in words."""
+    source = source_of(name)
+    text = new_text("both want it" if story is Story.QUORUM else story, name)
+    place.line.twice = story is Story.TWICE
+    asked = source.ask(text)
+    match story:
+        case Story.EDIT:
+            other = f"{text}, edited"
+            place.edit(text, other)
+            place.approve(other, "cleo")
+            as_told(source, End.DONE, asked.outcome())
+            assert place.done(text) == 0
+            assert place.wrong_with(other) == []
+        case Story.QUORUM:
+            place.approve(text)
+            assert place.done(text) == 0
+            place.approve(text, "cleo")
+            as_told(source, End.DONE, asked.outcome())
+            assert place.wrong_with(text, needs=2) == []
+        case Story.TWICE:
+            place.approve(text, twice=True)
+            as_told(source, End.DONE, asked.outcome())
+            assert place.cards(text) == 1
+            assert place.wrong_with(text) == []
+        case _:
+            act, end = ENDS[story]
+            act(place, asked)
+            heard = asked.outcome()
+            as_told(source, end, heard)
+            assert end is not End.REJECTED or WHY in heard.sentence, heard
+            assert place.wrong_with(text, times=int(end is End.DONE)) == []
+
+
+def test_the_table_leaves_nothing_out() -> None:
+    """Every source is in it once, and every reason is about a source and says something."""
+    names = [each.name for each in SOURCES]
+    assert len(set(names)) == len(names)
+    for name in [*CANNOT, *IN_SLACK]:
+        assert name in names
+    assert all(why for reasons in CANNOT.values() for why in reasons.values())
