@@ -212,6 +212,12 @@ def is_elsewhere(call: Call) -> bool:
     )
 
 
+def is_handed_on(call: Call) -> bool:
+    """Whether the program that claimed it has handed it on, and nobody has said how it went."""
+    unsaid = call.status is CallStatus.UNKNOWN and call.deadline is None
+    return bool(call.action) and unsaid and call.held_until is None
+
+
 def holds_up(call: Call) -> bool:
     """Whether its run has to wait for it: for people, for a sub-agent, or for a program."""
     return waits(call) or call.status is CallStatus.ENTRUSTED or is_elsewhere(call)

@@ -12,7 +12,7 @@ from storage.models import Call
 from storage.states import CallStatus
 from storage.transaction import Transaction, readable
 
-LEASE = timedelta(minutes=5)  # that a claim holds without a sign of life
+LEASE = timedelta(minutes=5)  # that a claim holds without a sign of life, unless it says longer
 _CLAIM = (
     update(Call)
     .where(
@@ -50,9 +50,9 @@ def claim(tx: Transaction, call: Call, claimant: str, *, at: datetime, actor: st
     return True
 
 
-def renew(tx: Transaction, call: Call, *, at: datetime) -> bool:
-    """Hold a claimed call for a while longer; False where it is no longer under way."""
-    given = {"id_": call.id, "claimant_": call.claimant, "held_until": at + LEASE}
+def renew(tx: Transaction, call: Call, lease: timedelta, *, at: datetime) -> bool:
+    """Hold a claimed call for so long from now on; False where it is no longer under way."""
+    given = {"id_": call.id, "claimant_": call.claimant, "held_until": at + lease}
     return tx.execute(_RENEW, given).rowcount == 1
 
 

@@ -34,6 +34,7 @@ class CommandEntry:
     module: str
     help: str
     serves: bool = False  # it goes on until Ctrl-C or SIGTERM, which is how it is meant to end
+    takes_command: bool = False  # what stands behind -- is a command that it runs
     misused: int = 2  # the exit code where it was typed in a way that makes no sense
 
     def load(self) -> Command:
@@ -79,7 +80,13 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "cancel": CommandEntry("bot.cli.terminal.cancel", "stop a request of the operator's own"),
     "ask": CommandEntry(
-        "bot.cli.asking.ask", "have people approve what a script or a CI job is to do", misused=3
+        "bot.cli.asking.ask",
+        "have people approve what a script or a CI job is to do, and run it",
+        takes_command=True,
+        misused=3,
+    ),
+    "outcome": CommandEntry(
+        "bot.cli.asking.outcome", "say how it went with what `ask` has handed to a job"
     ),
     "hook": CommandEntry(
         "bot.cli.asking.hook", "have people approve what Claude Code does: its PreToolUse hook"

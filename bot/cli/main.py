@@ -48,8 +48,14 @@ def _run(name: str, words: list[str]) -> int:
     with uncollected():
         loaded = {name: COMMANDS[name].load()} if name else {}
     parser = build_parser(loaded)
+    behind: list[str] | None = None
+    if name and COMMANDS[name].takes_command and "--" in words:
+        at = words.index("--")
+        words, behind = words[:at], words[at + 1 :]
     try:
         arguments = parser.parse_args(words)
+        if behind is not None:
+            arguments.behind = behind
     except SystemExit as end:
         raise SystemExit(_misused(name) if end.code else 0) from None
     try:

@@ -144,10 +144,14 @@ class Countersign:
         except (KeyError, TypeError, ValueError):
             raise _garbled() from None
 
-    def report(self, request_id: str, claimant: str, *, succeeded: bool, result: Any) -> Request:
+    def report(
+        self, request_id: str, claimant: str, *, succeeded: bool | None, result: Any
+    ) -> Request:
         """Say what came of it; `result` is JSON of 100 kB at most. Raises NotAllowed, Unreachable.
 
-        NotAllowed is for who has not claimed it, or where it was said otherwise before.
+        `succeeded`: None where this program has handed it on, and cannot say how it goes; it may
+        say so later. NotAllowed is for who has not claimed it, or where it was said otherwise
+        before.
         """
         said = {"claimant": claimant, "succeeded": succeeded, "result": result}
         return _request(self._wire.post(_path(request_id, "outcome"), said))

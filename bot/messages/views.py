@@ -76,6 +76,7 @@ class CallView:
     agent: str = "The agent"  # which one; a sub-agent by its title
     chain: tuple[str, ...] = ()  # who asked whom for what on the way to it, a line each
     program: str = ""  # plain words about the program that asks and does it itself; "" for none
+    handed_on: bool = False  # that program has it, has not said how it went, and nobody is asked
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom

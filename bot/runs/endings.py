@@ -90,12 +90,34 @@ class Endings:
 
     def reported(self, tx: Transaction, run: Run, shown: calls.Approved, outcome: Any) -> None:
         """Write down what the program that executed the call itself says of how it ended."""
-        going_on = run.status is not RunStatus.CANCELLED
-        self._write(tx, run, shown, outcome, going_on=going_on)
-        if going_on:
+        self._write(tx, run, shown, outcome, going_on=run.status is not RunStatus.CANCELLED)
+        self._go_on(tx, run)
+
+    def _go_on(self, tx: Transaction, run: Run) -> None:
+        """Have the run of a call that a program executed go on, or end where it was cancelled."""
+        if run.status is not RunStatus.CANCELLED:
             runs.free(tx, run.id, at=self._clock.now(), actor="worker")
         else:
             endings.close_cancelled(tx, run, at=self._clock.now())
+
+    def handed_on(self, tx: Transaction, run: Run, shown: calls.Approved, why: str) -> None:
+        """Write down that the program that claimed the call has handed it on, and cannot say how it
+        goes; nobody is asked.
+        """
+        moves.call(
+            tx,
+            shown.call,
+            C.UNKNOWN,
+            at=self._clock.now(),
+            actor="worker",
+            data={"why": why, "handed_on": True},
+            output=outputs.UNKNOWN,
+            note=why,
+            deadline=None,
+            held_until=None,
+        )
+        self._say(tx, run, shown)
+        self._go_on(tx, run)
 
     def _not_known(self, tx: Transaction, call: Call, why: str) -> None:
         gate = load_gate(call.gate)

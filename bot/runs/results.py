@@ -79,6 +79,7 @@ def say_outcome(
         stated or (f"Done: {effect}" if done else effect),
         None if done and _is_told_later(tx, run, plan, people) else people,
         why=call.note if call.status is CallStatus.FAILED else "",
+        handed_on=calls.is_handed_on(call),
     )
     outbox.notice(tx, run, _outcome_key(call), {"text": text})
 

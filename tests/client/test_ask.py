@@ -6,12 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bot.cli.asking.ask import Exit
 from bot.cli.main import main
+from bot.client import RequestStatus
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT
 
@@ -33,7 +35,10 @@ def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 def test_a_job_goes_on_with_what_was_approved(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ana edits, Cleo approves: exit 0, and the arguments as they were approved; it is done."""
+    """Ana edits, Cleo approves: exit 0, and the arguments as they were approved.
+
+    What the job makes of them nobody knows, until it says so with the receipt.
+    """
     future = shop.begin(main, command("6.1", "--reason", "The tests are green."))
     assert "The tests are green." in str(shop.card("Deploy 6.1 to prod"))
     shop.edit("Deploy 6.1 to prod", version="6.1.2")
@@ -43,7 +48,79 @@ def test_a_job_goes_on_with_what_was_approved(
     assert said["arguments"] == {"env": "prod", "version": "6.1.2"}
     assert (said["status"], said["decided_by"]) == ("approved", ["UCLEO0001"])
     assert said["edited_by"] == ["UANA00001"]
-    assert shop.client.look(said["id"]).has_ended
+    assert shop.client.look(said["id"]).status is RequestStatus.UNKNOWN
+    assert main(["outcome", said["receipt"], "failed", "--result", "the disk is full"]) == 0
+    stands = shop.client.look(said["id"])
+    assert (stands.status, stands.note) == (RequestStatus.FAILED, "the disk is full")
+    assert main(["outcome", said["receipt"], "succeeded"]) == 1
+    assert "it has ended" in capsys.readouterr().err.lower()
+
+
+def test_a_command_runs_as_people_approved_it(
+    shop: Shop, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is run once, with the edited values as arguments that no shell reads; what it says is the
+    job's output, and how it ended stands on the card.
+    """
+    words = command("6.8", "--run", "job 68", "--", *script(tmp_path, "{version}", "to {env}"))
+    future = shop.begin(main, words)
+    assert "It runs: " in str(shop.card("Deploy 6.8 to prod"))
+    shop.edit("Deploy 6.8 to prod", version="6.8; touch x $(id)")
+    shop.approve("Deploy 6.8; touch x $(id) to prod", "cleo")
+    assert ended(future) == Exit.APPROVED
+    said = json.loads(capfd.readouterr().out)
+    assert said["argv"] == ["6.8; touch x $(id)", "to prod"]
+    assert said["values"] == {"env": "prod", "version": "6.8; touch x $(id)"}
+    [call] = shop.calls("6.8; touch")
+    assert (call.status.value, "exit code 0 after" in call.note) == ("succeeded", True)
+    assert main(words) == Exit.APPROVED
+    told = capfd.readouterr()
+    assert ("done before" in told.err, told.out) == (True, "")
+
+
+def test_a_command_that_fails_is_no_success(
+    shop: Shop, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 4, whatever its own code is; the card and the record say that it failed."""
+    future = shop.begin(main, command("6.9", "--", *script(tmp_path, "3")))
+    shop.approve("Deploy 6.9 to prod")
+    assert ended(future) == Exit.FAILED
+    assert "exit code 3" in capfd.readouterr().err
+    [call] = shop.calls('"6.9"')
+    assert (call.status.value, "exit code 3" in call.note) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    ("behind", "says"),
+    [
+        ([], "the command"),
+        (["echo", "{verison}"], "{verison}"),
+        (["sh", "-c", "echo {version}"], "shell"),
+        (["env", "X=1", "/bin/bash", "-ec", "echo {env}"], "shell"),
+        (["{env}"], "stands fixed"),
+        (["no-such-command-here"], "no command"),
+    ],
+)
+def test_a_command_that_cannot_be_run_asks_nobody(
+    behind: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 3 before anybody is asked; above all where a shell would read what people edit."""
+    with pytest.raises(SystemExit) as end:
+        main(command("6.0", "--", *behind))
+    assert end.value.code == Exit.NOT_ASKED
+    assert says in capsys.readouterr().err
+
+
+def script(folder: Path, *arguments: str) -> list[str]:
+    """A command that prints how it was called, and ends with its first argument where it can."""
+    path = folder / "deploy.py"
+    path.write_text(
+        "import json, os, sys\n"
+        "values = json.loads(os.environ['COUNTERSIGN_ARGUMENTS'])\n"
+        "print(json.dumps({'argv': sys.argv[1:], 'values': values}))\n"
+        "sys.exit(int(sys.argv[1]) if sys.argv[1].isdecimal() else 0)\n"
+    )
+    return [sys.executable, str(path), *arguments]
 
 
 def test_a_job_that_is_rejected_does_not_go_on(
@@ -93,16 +170,18 @@ def test_what_cannot_be_asked(
         ["ask", "deploy", "amount:=much"],
         ["ask", "deploy", "--schema", "nowhere.json"],
         ["ask", "note", "--registered", "--title", "Mine"],
+        ["ask", "note", "--registered", "--", "true"],
+        ["outcome", "1", "failed"],
         ["ask", "deploy", "--does", "good"],
     ],
 )
 def test_what_was_typed_wrongly_is_no_decision(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 3 here too, not the usual 2, which would say that nobody decided in time."""
+    """Of `ask` exit 3, not the usual 2, which would say that nobody decided in time."""
     with pytest.raises(SystemExit) as end:
         main(words)
-    assert end.value.code == Exit.NOT_ASKED
+    assert end.value.code == (Exit.NOT_ASKED if words[0] == "ask" else 2)
     assert "usage: countersign" in capsys.readouterr().err
 
 
@@ -130,6 +209,23 @@ def test_the_same_job_started_again_asks_once(
     assert main(words) == Exit.NOT_ASKED
     assert "handed out" in capsys.readouterr().err
     assert shop.cards("Deploy 6.6") == 1
+
+
+@pytest.mark.long
+def test_a_runner_ends_the_command(shop: Shop, tmp_path: Path) -> None:
+    """SIGTERM reaches the command that runs, and how that ended is reported."""
+    path = tmp_path / "slow.py"
+    path.write_text("import signal\nprint('runs', flush=True)\nsignal.pause()\n")
+    words = [sys.executable, "-m", "bot", *command("6.10", "--", sys.executable, str(path))]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as job:
+        shop.approve("Deploy 6.10 to prod")
+        assert job.stdout is not None
+        assert job.stdout.readline() == "runs\n"
+        job.send_signal(signal.SIGTERM)
+        assert job.wait(30) == Exit.FAILED
+    shop.harness.settle()
+    [call] = shop.calls('"6.10"')
+    assert (call.status.value, "Signal 15 ended it" in call.note) == ("failed", True)
 
 
 @pytest.mark.long

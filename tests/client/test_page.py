@@ -14,6 +14,7 @@ import yaml
 
 from bot import client
 from bot.cli.asking import ask, hook
+from bot.cli.asking.job_command import JobCommand
 from bot.client.troubles import CountersignError
 from bot.policy.evaluate import parse
 from tests.client.shop import Shop, ended
@@ -43,8 +44,11 @@ def test_jobs_ask_with_options_that_are_there() -> None:
     asked = [line for line in typed if line.startswith("countersign ask")]
     assert len(asked) == 3
     for line in asked:
-        words = shlex.split(line.partition(" > ")[0])[2:]
-        found = parser.parse_args(words)
+        asking, _, behind = line.partition(" -- ")
+        found = parser.parse_args(shlex.split(asking)[2:])
+        JobCommand(tuple(shlex.split(behind.replace("./deploy.sh", "echo")))).insist(
+            ask.assignments(found.values)
+        )
         assert found.effect == "Deploy {version} to {env}"
         assert len(found.values) == 2
 

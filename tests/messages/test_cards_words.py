@@ -96,6 +96,7 @@ SAID = {
     "was_done": (EVIL, EVIL),
     "did_not_work": (EVIL, EVIL),
     "not_known": (EVIL,),
+    "handed_on": (EVIL,),
     "no_longer": (EVIL, EVIL),
     "nobody_asked": (EVIL,),
     "policy_forbids": (EVIL,),

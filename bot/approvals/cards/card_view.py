@@ -97,6 +97,7 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         stand_ins=stand_ins(votes),
         decided_at=call.decided_at,
         good_until=_good_until(call),
+        handed_on=calls.is_handed_on(call),
         note="" if over else masked(call.note),
         **_came_to(tool, call, votes),
         editable=tool is not None and _is_editable(tool, call),

@@ -14,6 +14,7 @@ from storage.states import CallStatus, MessageKind, RunSource
 from storage.transaction import Transaction
 
 WAITS = "hourglass_flowing_sand"
+HANDED_ON = "outbox_tray"
 ENDS = {  # the first of these that a call ended with is the request's
     CallStatus.UNKNOWN: "question",
     CallStatus.FAILED: "x",
@@ -30,6 +31,8 @@ def mark_of(found: Iterable[Call]) -> str:
     status = {call.status for call in asked}
     if CallStatus.UNKNOWN not in status and not all(map(calls.settled, found)):
         return WAITS  # also for an answer
+    if asked and all(map(calls.is_handed_on, asked)):
+        return HANDED_ON
     return next((name for ended, name in ENDS.items() if ended in status), "")
 
 

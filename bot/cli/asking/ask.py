@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import time
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from bot.cli.asking.waiting import add_circumstances, approved, time_to_wait
+from bot.cli.asking.job_command import JobCommand, run_command
+from bot.cli.asking.waiting import (
+    add_circumstances,
+    approved,
+    hand_on,
+    take,
+    tell,
+    time_to_wait,
+)
 from bot.cli.console import UsageError, complain, harmless, say
 from bot.cli.terminal.asking import assignments
 from bot.client.countersign import Countersign
-from bot.client.decorated import as_effect, in_words
-from bot.client.request import Does, OwnAction, Request
+from bot.client.decorated import as_effect
+from bot.client.decorated import in_words as name_in_words
+from bot.client.gated_call import TakenCall
+from bot.client.request import Does, OwnAction, Request, RequestStatus
 from bot.client.schema import schema_of_values
 from bot.client.troubles import CountersignError, DidNotWork, Expired, Rejected
+from bot.durations import in_words
 
-HANDED = "The arguments were handed to the job."
+HANDED = "The arguments were given to the job that asked."
+DONE_BEFORE = "It was done before, and is not done again."
 
 
 class Exit(IntEnum):
@@ -27,7 +41,7 @@ class Exit(IntEnum):
     DECLINED = 1  # rejected, refused by policy, or cancelled
     EXPIRED = 2  # nobody decided, or not within --wait
     NOT_ASKED = 3  # it could not be asked, or was handed out before
-    FAILED = 4  # with --registered: it was approved, and did not work or has not ended
+    FAILED = 4  # it was approved, and did not work; with --registered: or has not ended
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,22 +68,94 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", default="", help="what this job is called: asked again, it is not asked twice"
     )
     add_circumstances(parser, "30m")
+    parser.set_defaults(behind=None)
+    parser.epilog = (
+        "Behind -- stands a command that is run once it is approved, with the values as they were:"
+        " -- ./deploy.sh {env} {version}"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, wait, and print what was decided as JSON; returns the exit code, one of `Exit`."""
+    """Ask, wait, and print what was decided as JSON, or run the command that stands behind it.
+
+    Returns the exit code, one of `Exit`.
+    """
     what, values = _read(arguments)
+    command = _command(arguments, what, values)
     wait = time_to_wait(arguments)
     around = {name: getattr(arguments, name) for name in ("run", "requester", "channel", "reason")}
+    if command is not None and not around["reason"]:
+        around["reason"] = f"It runs: {command}"
     try:
-        request = approved(Countersign(), what, values, wait, HANDED, **around)
+        client = Countersign()
+        request = approved(client, what, values, wait, **around)
+        if command is not None:
+            return _run(client, request, command)
+        _pass_on(client, request)
     except CountersignError as error:
-        if error.request is not None:
+        if error.request is not None and command is None:
             _print(error.request)
         complain(harmless(str(error)))
         return _exit_of(error)
-    _print(request)
     return Exit.APPROVED
+
+
+def _command(
+    arguments: argparse.Namespace, what: str | OwnAction, values: dict[str, Any]
+) -> JobCommand | None:
+    """The command that is to be run; raises UsageError for one that cannot be."""
+    if arguments.behind is None:
+        return None
+    if not isinstance(what, OwnAction):
+        raise UsageError("Countersign runs a registered tool itself: nothing stands behind --")
+    command = JobCommand(tuple(arguments.behind))
+    command.insist({*values, *what.schema.get("properties", ())})
+    return command
+
+
+def _pass_on(client: Countersign, request: Request) -> None:
+    """Print it; what is for the job to do is handed out to it with that."""
+    if not request.handed_over:
+        _print(request)
+        return
+    taken = take(client, request)
+    hand_on(client, taken, HANDED)
+    _print(taken.request, receipt=taken.receipt)
+
+
+def _run(client: Countersign, request: Request, command: JobCommand) -> Exit:
+    """Run the command as it was approved, and report how it went."""
+    if request.status is RequestStatus.SUCCEEDED:
+        tell(DONE_BEFORE)
+        return Exit.APPROVED
+    found = take(client, request)
+    taken = TakenCall(client, request, found.claimant, found.request.arguments, found.lease)
+    began = time.monotonic()
+    with taken.kept():
+        code, how = _ran(command, taken.arguments)
+    spent = in_words(max(1, round(time.monotonic() - began)))
+    try:
+        client.report(
+            request.id, found.claimant, succeeded=code == 0, result=f"{how} after {spent}."
+        )
+    except CountersignError as error:
+        complain(harmless(f"It could not be reported: {error}"))
+    tell(f"{how}.")
+    return Exit.APPROVED if code == 0 else Exit.FAILED
+
+
+def _ran(command: JobCommand, values: dict[str, Any]) -> tuple[int | None, str]:
+    """The command's exit code, and how it ended in words; None where it could not be started."""
+    try:
+        words = command.filled(values)
+    except KeyError as error:
+        return None, f"It was not started: there is no value {error.args[0]}"
+    tell(f"Approved; running {shlex.join(words)}")
+    try:
+        code = run_command(words, values)
+    except (OSError, ValueError) as error:
+        return None, f"It could not be started ({error})"
+    return code, f"It ended with exit code {code}" if code >= 0 else f"Signal {-code} ended it"
 
 
 def _read(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any]]:
@@ -79,7 +165,7 @@ def _read(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any
         if arguments.title or arguments.effect or arguments.schema:
             raise UsageError("a registered tool has a title, an effect and a schema of its own")
         return arguments.name, values
-    title = arguments.title or in_words(arguments.name)
+    title = arguments.title or name_in_words(arguments.name)
     schema = _schema(arguments.schema) if arguments.schema else schema_of_values(values)
     effect = arguments.effect or as_effect(title)
     return OwnAction(arguments.name, title, effect, Does(arguments.does), schema), values
@@ -115,8 +201,8 @@ def _exit_of(error: CountersignError) -> Exit:
     return Exit.NOT_ASKED
 
 
-def _print(request: Request) -> None:
-    found = {
+def _print(request: Request, receipt: str = "") -> None:
+    found: dict[str, Any] = {
         "status": request.status.value,
         "arguments": request.arguments,
         "decided_by": list(request.decided_by),
@@ -125,5 +211,6 @@ def _print(request: Request) -> None:
         "link": request.link,
         "note": request.note,
         "result": request.result,
+        **({"receipt": receipt} if receipt else {}),
     }
     say(json.dumps(found))

@@ -13,7 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.cli.asking.waiting import add_circumstances, approved, time_to_wait
+from bot.cli.asking.waiting import (
+    add_circumstances,
+    approved,
+    hand_on,
+    take,
+    time_to_wait,
+)
 from bot.cli.console import complain, say
 from bot.client.countersign import Countersign
 from bot.client.decorated import as_effect
@@ -87,17 +93,20 @@ def _use_of(said: Mapping[str, Any]) -> _Use:
 
 def _decided(use: _Use, wait: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """What Claude Code is answered; raises CountersignError where it may not."""
+    client = Countersign()
     request = approved(
-        Countersign(),
+        client,
         use.action(Does(arguments.does)),
         use.given,
         wait,
-        HANDED,
         run=f"{use.session} {use.id}" if use.id else "",
         requester=arguments.requester,
         channel=arguments.channel,
         reason=f"Claude Code works in {use.folder}." if use.folder else "",
     )
+    taken = take(client, request)
+    hand_on(client, taken, HANDED)
+    request = taken.request
     by = f" by {', '.join(request.decided_by)}" if request.decided_by else ""
     found = {"permissionDecision": "allow", "permissionDecisionReason": f"Approved{by}."}
     if request.arguments == use.given:

@@ -1,4 +1,4 @@
-"""Asks, waits and takes what was approved, for a command that only passes it on."""
+"""Asks, waits until people have decided, and takes what they approved, for commands that ask."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from bot.cli.console import UsageError, harmless
 from bot.client.countersign import Countersign, new_claimant
 from bot.client.request import Does, OwnAction, Request, RequestStatus
-from bot.client.troubles import CountersignError, DidNotWork, Expired, trouble_of
+from bot.client.troubles import (
+    AlreadyTaken,
+    CountersignError,
+    DidNotWork,
+    Expired,
+    trouble_of,
+)
 from bot.durations import in_words, seconds
 
 AT_ONCE = 2.0  # seconds after which a card has its link
 BRIEF = 5.0  # seconds to take back what nobody waits for any more
+BEFORE = "It was handed out before, and nobody has said how it went: it is not handed out again."
 
 
 def add_circumstances(parser: argparse.ArgumentParser, wait: str, note: str = "") -> None:
@@ -43,18 +50,33 @@ def time_to_wait(arguments: argparse.Namespace) -> int:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class HandedOut:
+    """What was handed out to this process, once."""
+
+    request: Request  # with the arguments as people approved them
+    claimant: str  # by which it says how it went
+    lease: float  # seconds; a sign of life is due before they are over
+
+    @property
+    def receipt(self) -> str:
+        """What to say how it went with, in another process."""
+        return f"{self.request.id}:{self.claimant}"
+
+
+def read_receipt(text: str) -> tuple[str, str] | None:
+    """The request and the claimant of a receipt; None for anything else."""
+    request_id, _, claimant = text.strip().partition(":")
+    return (request_id, claimant) if request_id and claimant else None
+
+
 def approved(
-    client: Countersign,
-    what: str | OwnAction,
-    values: dict[str, Any],
-    wait: int,
-    passed_on: str,
-    **around: str,
+    client: Countersign, what: str | OwnAction, values: dict[str, Any], wait: int, **around: str
 ) -> Request:
     """Return what people approved, with the arguments as they did; raises CountersignError.
 
-    What Countersign runs itself has ended then; what it hands over is claimed and reported at
-    once, with the words `passed_on`. Who interrupts (Ctrl-C, SIGTERM) takes the request back.
+    What Countersign runs itself has ended then. Who interrupts (Ctrl-C, SIGTERM) takes the request
+    back.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)  # as a runner ends a job that was cancelled
@@ -63,7 +85,7 @@ def approved(
         request = client.wait(request.id, min(AT_ONCE, wait))
         if not request.is_decided:
             where = f" at {request.link}" if request.link else ""
-            _tell(f"Asked{where}; people have {in_words(wait)}.")
+            tell(f"Asked{where}; people have {in_words(wait)}.")
         request = (client.wait if request.handed_over else client.ended)(request.id, wait)
     except KeyboardInterrupt:
         with suppress(CountersignError):
@@ -73,25 +95,29 @@ def approved(
         request = client.withdraw(request.id)
         if request.status is RequestStatus.CANCELLED:
             raise Expired("Nobody approved it in time; it was taken back.", request)
+    if request.handed_over and request.status is RequestStatus.UNKNOWN:
+        raise AlreadyTaken(BEFORE, request)
     if trouble := trouble_of(request):
         raise trouble
-    if not request.handed_over:
-        if request.has_ended:
-            return request
+    if not request.handed_over and not request.has_ended:
         raise DidNotWork("It was approved, and has not ended yet.", request)
-    return _handed_out(client, request, passed_on)
+    return request
 
 
-def _handed_out(client: Countersign, request: Request, passed_on: str) -> Request:
-    """The request with the arguments that were handed out."""
+def take(client: Countersign, request: Request) -> HandedOut:
+    """Have an approved request handed out to this process; raises CountersignError."""
     claimant = new_claimant()
     handout = client.claim(request.id, claimant)
+    return HandedOut(replace(request, arguments=handout.arguments), claimant, handout.lease)
+
+
+def hand_on(client: Countersign, taken: HandedOut, to_whom: str) -> None:
+    """Say in words that it was handed on to somebody who may say later how it went."""
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
-        client.report(request.id, claimant, succeeded=True, result=passed_on)
-    return replace(request, arguments=handout.arguments)
+        client.report(taken.request.id, taken.claimant, succeeded=None, result=to_whom)
 
 
-def _tell(sentence: str) -> None:
+def tell(sentence: str) -> None:
     """Say how it goes on, beside the result."""
     sys.stderr.write(f"{harmless(sentence)}\n")
     sys.stderr.flush()

@@ -79,6 +79,7 @@ BEGAN = {
 }
 # what may be asked for once more
 OVER = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED)
+HANDED_ICON, HANDED_WORDS = "📤", "Handed over"
 WAITS_FOR_PROGRAM = "the program that asked has not begun yet"
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
@@ -135,7 +136,10 @@ def asks(call: CallView) -> bool:
 
 def _status(call: CallView, undecided: int) -> list[Json]:
     """Build "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
-    leaves = [words(f"{ICONS[call.status]} "), words(WORDS[call.status], bold=True)]
+    icon, is_now = ICONS[call.status], WORDS[call.status]
+    if call.handed_on:
+        icon, is_now = HANDED_ICON, HANDED_WORDS
+    leaves = [words(f"{icon} "), words(is_now, bold=True)]
     match call.status:
         case S.APPROVED | S.REJECTED | S.CANCELLED:
             leaves += _by(call)
@@ -146,6 +150,8 @@ def _status(call: CallView, undecided: int) -> list[Json]:
             )
         case S.PENDING:
             leaves.append(words(": the deadline has passed, and this is being closed"))
+        case S.UNKNOWN if call.handed_on:
+            leaves.append(words(": the program that asked has not said how it went"))
         case S.UNKNOWN:
             given_up = "" if asks(call) else ", and it is no longer asked"
             leaves.append(words(f": it started, and nobody knows whether it finished{given_up}"))
@@ -240,7 +246,7 @@ def foot(calls: Sequence[CallView], asked: str, about: CardTarget) -> Json:
     """
     if len(calls) == 1:
         asked = "  ·  ".join([asked, *_small(calls[0])])
-    over = [call for call in calls if call.status in OVER]
+    over = [call for call in calls if call.status in OVER or call.handed_on]
     choices = [
         (_again(call, alone=len(over) == 1), Click(Action.ASK_AGAIN, call.target)) for call in over
     ]
@@ -265,7 +271,8 @@ def outcome_sentence(call: CallView) -> str:
         came_to = escape(plain(_title(call), 120)).rstrip(".")
         if call.status is S.SUCCEEDED and call.outcome.strip():
             return f"{came_to}. {approved}"
-        start = BEGAN.get(call.status, "Nobody knows whether this happened")
+        unsaid = HANDED_WORDS if call.handed_on else "Nobody knows whether this happened"
+        start = BEGAN.get(call.status, unsaid)
         return f"{start}: {effect}. {approved}"
     if call.status is S.EXPIRED:
         return f"Nobody answered in time: {effect}."

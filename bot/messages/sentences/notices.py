@@ -104,19 +104,28 @@ class People:
     remembered: bool = False  # who approved had that remembered, and nobody was asked
 
 
-def outcome_line(status: CallStatus, what: str, people: People | None, *, why: str = "") -> str:
+def outcome_line(
+    status: CallStatus,
+    what: str,
+    people: People | None,
+    *,
+    why: str = "",
+    handed_on: bool = False,
+) -> str:
     """Tell the thread in one line what came of a call that people approved, and who did.
 
     "✅ Refunded 30.00 EUR of order 1042, 59.90 left. Asked by @ben, approved by @ana." `what`: its
     tool's sentence, or the effect; `people`: None where a later line has them; `why`: what went
-    wrong.
+    wrong; `handed_on`: the program that runs it has not said how it went, and nobody is asked.
     """
     start = {
         CallStatus.FAILED: "❌ It failed: ",
         CallStatus.UNKNOWN: "❓ It started, and nobody knows whether it happened: ",
     }.get(status, "✅ ")
+    start = "📤 Handed over: " if handed_on else start
     failed = f" — “{said(why)}”" if why.strip() else ""
     then = " Its approvers can say so on the card." if status is CallStatus.UNKNOWN else ""
+    then = " The program that asked has not said how it went." if handed_on else then
     return f"{start}{said(what).rstrip('.')}{failed}.{then}{_parts(people)}"
 
 

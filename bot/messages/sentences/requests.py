@@ -29,6 +29,11 @@ def not_known(effect: str) -> str:
     return f"❓ Nobody knows whether this happened: {said(effect, 160)}. It is not run again."
 
 
+def handed_on(effect: str) -> str:
+    """Tell the thread that a program has it now, and has said no more."""
+    return f"📤 Handed over: {said(effect, 160)}. The program that asked has not said how it went."
+
+
 def no_longer(effect: str, why: str) -> str:
     """Tell the thread that it was approved, or asked, and yet is not done."""
     return f"⚠️ This was not done: {said(effect, 160)}. {said(why)}"

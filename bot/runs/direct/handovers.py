@@ -13,12 +13,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bot.approvals.terms.renewal import Renewal
+from bot.runs.direct.outcomes import put_outcome
 from bot.runs.direct.refusals import NotClaimedError as NotClaimedError
 from bot.runs.endings import Endings
 from bot.tools.runner import Raised, Ran
 from storage import calls, handovers, runs
 from storage.models import Call, Run
-from storage.states import CallStatus
+from storage.states import CallStatus, RunStatus
 
 if TYPE_CHECKING:
     from bot.clock import Clock
@@ -31,7 +32,7 @@ C = CallStatus
 MOST_RESULT = 20_000  # characters that are kept of what a program reports
 MOST_SUMMARY = 200
 NOT_HEARD_OF = "nothing was heard of the program that runs it"
-ENDED = (C.SUCCEEDED, C.FAILED)
+_TARGETS = {True: C.SUCCEEDED, False: C.FAILED, None: C.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,16 @@ class Handovers:
         self._store = store
         self._clock = clock
         self._signals = signals
+        self._tools = tools
         self._endings = Endings(store, clock, signals, tools, _not_renewed)
 
-    def claim(self, run_id: str, claimant: str) -> Claimed | None:
+    def claim(
+        self, run_id: str, claimant: str, lease: timedelta = handovers.LEASE
+    ) -> Claimed | None:
         """Claim the request's call for whoever gives this text; it is theirs alone from then on.
 
         None while it is still being checked: ask again. The same claimant is given the same again,
-        and holds it for longer. Raises NotClaimedError.
+        and holds it for longer: for `lease` without a sign of life. Raises NotClaimedError.
         """
         who, now = _hashed(claimant), self._clock.now()
         with self._store.write() as tx:
@@ -68,23 +72,24 @@ class Handovers:
                 raise NotClaimedError("it has just changed: look at it again")
             if not is_free and call.claimant != who:
                 raise NotClaimedError(_why_not(call))
-            is_held = call.status is C.RUNNING and handovers.renew(tx, call, at=now)
+            is_held = call.status is C.RUNNING and handovers.renew(tx, call, lease, at=now)
             current = calls.revision(tx, call.id, call.revision)
         if is_held and current is not None:
             arguments = json.loads(current.arguments)
-            return Claimed(arguments, call.revision, call.digest, handovers.LEASE)
+            return Claimed(arguments, call.revision, call.digest, lease)
         if call.status is not C.APPROVED:
             raise NotClaimedError(_why_not(call))
         self._signals.work.give()
         return None
 
-    def report(self, run_id: str, claimant: str, succeeded: bool, result: Any) -> None:
+    def report(self, run_id: str, claimant: str, succeeded: bool | None, result: Any) -> None:
         """Write down how it ended, as its claimant says; also late, while nobody else has.
 
-        `result`: text or JSON. Raises NotClaimedError.
+        `succeeded`: None where it was handed on, and the claimant cannot say how it goes; it may
+        later. `result`: text or JSON. Raises NotClaimedError.
         """
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-        target = C.SUCCEEDED if succeeded else C.FAILED
+        target = _TARGETS[succeeded]
         with self._store.write() as tx:
             run, call = _found(tx, run_id)
             if call.claimant != _hashed(claimant):
@@ -95,8 +100,13 @@ class Handovers:
             if call.status not in (C.RUNNING, C.UNKNOWN) or shown is None:
                 raise NotClaimedError(_why_not(call))
             line = " ".join(text.split())[:MOST_SUMMARY]
-            done, failed = Ran(text[:MOST_RESULT], line), Raised(line, certain=False)
-            self._endings.reported(tx, run, shown, done if succeeded else failed)
+            if succeeded is None:
+                self._endings.handed_on(tx, run, shown, line)
+            else:
+                done, failed = Ran(text[:MOST_RESULT], line), Raised(line, certain=False)
+                self._endings.reported(tx, run, shown, done if succeeded else failed)
+                if run.status is RunStatus.COMPLETED and (ended := calls.get(tx, call.id)):
+                    put_outcome(tx, self._tools, run, ended)
         self._signals.work.give()
         self._signals.post.give()
 

@@ -14,7 +14,7 @@ from bot.messages.requests.result import result_blocks
 from bot.messages.sentences import requests
 from bot.runs.results import is_told
 from bot.tools import Effect, Registry
-from storage import outbox
+from storage import calls, outbox
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction
@@ -23,7 +23,7 @@ from storage.transaction import Transaction
 def put_outcome(tx: Transaction, tools: Registry, run: Run, call: Call) -> None:
     """Tell the thread what became of the call, where nothing else has."""
     if body := _told(tx, tools, call):
-        outbox.notice(tx, run, f"ended:{call.id}:{call.revision}", body)
+        outbox.notice(tx, run, f"ended:{call.id}:{call.revision}:{call.status}", body)
 
 
 def _told(tx: Transaction, tools: Registry, call: Call) -> Mapping[str, Any] | None:
@@ -40,6 +40,8 @@ def _told(tx: Transaction, tools: Registry, call: Call) -> Mapping[str, Any] | N
             return {"text": requests.was_done(effect, call.note)}
         case CallStatus.FAILED:
             return {"text": requests.did_not_work(effect, call.note)}
+        case CallStatus.UNKNOWN if calls.is_handed_on(call):
+            return None if is_told(tx, call) else {"text": requests.handed_on(effect)}
         case CallStatus.UNKNOWN:
             return {"text": requests.not_known(effect)}
         case CallStatus.INVALIDATED:

@@ -27,6 +27,7 @@ from bot.runs.direct.standing import HowItStands, standing, words_of
 from bot.signals import Signals
 from bot.tools.handed_over import HandedOver, described, stored
 from storage import calls, endings, inbox, modes, moves, outbox, programs, runs
+from storage.handovers import LEASE
 from storage.masking import masked
 from storage.models import Delivery, Run, new_id
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
@@ -93,15 +94,19 @@ class AskedFor:
             pause.wait(GLANCE)
         return found
 
-    def claim(self, claimant: str) -> Claimed | None:
+    def claim(self, claimant: str, lease: timedelta = LEASE) -> Claimed | None:
         """Claim the call to execute it, for whoever gives this text, made anew for each attempt.
 
-        None while it is still being checked: ask again. Raises NotClaimedError.
+        None while it is still being checked: ask again. `lease`: until a sign of life is due.
+        Raises NotClaimedError.
         """
-        return self._at_work.handovers.claim(self.run_id, claimant)
+        return self._at_work.handovers.claim(self.run_id, claimant, lease)
 
-    def report(self, claimant: str, succeeded: bool, result: Any) -> None:
-        """Say how the claimed call ended, in text or JSON; raises NotClaimedError."""
+    def report(self, claimant: str, succeeded: bool | None, result: Any) -> None:
+        """Say how the claimed call ended, in text or JSON; raises NotClaimedError.
+
+        `succeeded`: None where it was handed on, and this program cannot say how it goes.
+        """
         self._at_work.handovers.report(self.run_id, claimant, succeeded, result)
 
     def cancel(self) -> bool:

@@ -31,6 +31,7 @@ from bot.web.api.bodies import (
 from bot.web.api.problems import FieldError, ProblemError, invalid, later, not_taken
 from bot.web.api.shown import shown
 from storage import webhooks
+from storage.handovers import LEASE
 
 if TYPE_CHECKING:
     from bot.core import Core
@@ -109,7 +110,8 @@ class Asker:
     def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> Claimed | None:
         """Claim a call; None while it is being checked. Raises ProblemError."""
         try:
-            return self.find(key, run_id).claim(sent.claimant)
+            lease = timedelta(seconds=sent.lease_seconds) if sent.lease_seconds else LEASE
+            return self.find(key, run_id).claim(sent.claimant, lease)
         except NotClaimedError as error:
             raise _conflict(error) from error
 

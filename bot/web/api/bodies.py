@@ -151,13 +151,21 @@ class ClaimSent(_Sent):
     """Who executes it."""
 
     claimant: Claimant
+    lease_seconds: int | None = Field(
+        None,
+        ge=30,
+        le=3_600,
+        description="Seconds without a sign of life, before people are asked; left out: 300.",
+    )
 
 
 class OutcomeSent(_Sent):
     """What came of it."""
 
     claimant: Claimant
-    succeeded: bool
+    succeeded: bool | None = Field(
+        description="null: it was handed on, and how it goes is not known here."
+    )
     result: Any = Field(None, description="Any JSON of 100 kB at most; people see it.")
 
 

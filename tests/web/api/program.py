@@ -80,13 +80,19 @@ class Program:
         assert status == 200, said
         return said
 
-    def claim(self, request: dict[str, Any], claimant: str = ME) -> tuple[int, dict[str, Any]]:
+    def claim(
+        self, request: dict[str, Any], claimant: str = ME, **more: Any
+    ) -> tuple[int, dict[str, Any]]:
         """Claim it."""
         path = f"/v1/requests/{request['id']}/claim"
-        return self.ask("POST", path, {"claimant": claimant})
+        return self.ask("POST", path, {"claimant": claimant, **more})
 
     def report(
-        self, request: dict[str, Any], result: Any, claimant: str = ME, succeeded: bool = True
+        self,
+        request: dict[str, Any],
+        result: Any,
+        claimant: str = ME,
+        succeeded: bool | None = True,
     ) -> tuple[int, dict[str, Any]]:
         """Say what came of it."""
         body = {"claimant": claimant, "succeeded": succeeded, "result": result}

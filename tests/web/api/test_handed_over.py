@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from storage.handovers import LEASE
+from storage.states import RunStatus
 from tests.stories.harness import Harness
-from tests.stories.messages import words
+from tests.stories.messages import action_ids, words
 from tests.stories.steps import open_modal, typed, vote
 from tests.web.api.conftest import Asks
 from tests.web.api.program import ME, SUPPORT
@@ -79,6 +81,56 @@ def test_a_claim_outlives_its_lease_and_a_restart(bot: Harness, asks: Asks) -> N
     assert program.claim(asked, ME[::-1])[0] == 409
     status, said = program.report(asked, "it took long")
     assert (status, said["status"], said["result"]) == (200, "succeeded", "it took long")
+
+
+def test_what_is_handed_on_is_not_called_done(bot: Harness, asks: Asks) -> None:
+    """Whoever cannot say how it goes says that: nobody is asked, and what it says later counts."""
+    program = asks()
+    asked = program.deploy("5.0-handed-on")
+    vote(bot, "ana", card := program.card("5.0-handed-on"))
+    program.look(asked, 30)
+    assert program.claim(asked)[0] == 200
+    for _ in range(2):
+        status, said = program.report(asked, "It was given to the runner.", succeeded=None)
+        assert (status, said["status"], said["result"]) == (200, "unknown", None)
+    bot.settle()
+    assert bot.run_of(asked["id"]).status is RunStatus.COMPLETED
+    shown = on_card(bot, card)
+    assert shown["text"].startswith("Handed over: Deploy 5.0-handed-on to prod.")
+    assert ": the program that asked has not said how it went" in words(shown)
+    assert "It was given to the runner." in words(shown)
+    assert "resolve_done" not in action_ids(shown)
+    told = [each["text"] for each in bot.thread(SUPPORT, bot.run_of(asked["id"]).thread_ts)]
+    assert sum("📤 Handed over: Deploy 5.0-handed-on to prod" in each for each in told) == 1
+    assert not any("nobody knows" in each.lower() for each in told)
+    assert program.report(asked, "mine", ME[::-1])[0] == 409
+    status, said = program.report(asked, "exit code 3", succeeded=False)
+    assert (status, said["status"], said["note"]) == (200, "failed", "exit code 3")
+    bot.settle()
+    assert "Handed over" not in words(on_card(bot, card))
+    assert "exit code 3" in words(on_card(bot, card))
+
+
+def test_a_claim_says_how_long_it_is_quiet(bot: Harness, asks: Asks) -> None:
+    """What is quiet for longer than five minutes says so before; an hour at most."""
+    program = asks()
+    asked = program.deploy("6.0-quiet")
+    vote(bot, "ana", program.card("6.0-quiet"))
+    program.look(asked, 30)
+    assert program.claim(asked, lease_seconds=3_601)[0] == 422
+    status, said = program.claim(asked, lease_seconds=900)
+    assert (status, said["lease_seconds"]) == (200, 900)
+    bot.clock.advance(800)
+    bot.settle()
+    assert program.look(asked)["status"] == "running"
+    bot.clock.advance(101)
+    assert program.look(asked, 30)["status"] == "unknown"
+
+
+def on_card(bot: Harness, card: dict[str, Any]) -> dict[str, Any]:
+    """The card as it stands now."""
+    seen = bot.person("ana").everything(SUPPORT)
+    return next(m for m in seen if m["ts"] == card["ts"])
 
 
 def test_what_is_no_action(asks: Asks) -> None:
