@@ -27,12 +27,14 @@ CONSENT = re.compile(
 CORRECTION = re.compile(r"\b(?:instead|rather|make it|i meant|only|change it to)\b", re.I)
 NUMBER = re.compile(r"\W*(?:order\s*)?#?\d+\W*", re.I)
 QUESTION = re.compile(r"\?\s*$|^\W*(?:why|what|who|when|where|how)\b", re.I)
+SUM_UP = re.compile(r"^The older part of a Slack thread, quoted, to be summed up:\n")
 IT = re.compile(r"\b(?:it|that|same)\b", re.I)
 REPLACE = "replace_waiting_plan"  # offered while calls wait for people
 ASK = "ask_person"
 FEEDBACK = re.compile(r'Their feedback, quoted: "(.*)"', re.S)
 ANSWER = re.compile(r'Quoted: > "(.*)"$')
 LONGEST = 4_000  # characters of a request
+SHORT, MOST_LINES = 80, 20  # characters of a line, and lines, of a summary
 MOST_OF_REASON = 500  # characters that an approver is told
 
 
@@ -59,6 +61,8 @@ class Talk:
 
 def plan(body: dict[str, Any]) -> Turn:
     """Make the next turn for a request body that the checks have let through."""
+    if (summary := _summed_up(body["input"])) is not None:
+        return Turn(text=summary)
     offered = [] if body.get("tool_choice") == "none" else body.get("tools") or []
     tools = {tool["name"]: {"parameters": {}} | tool for tool in offered}
     talk = read(body["input"])
@@ -101,6 +105,16 @@ def read(source: str | list[dict[str, Any]]) -> Talk:
             case "function_call_output", _:
                 open_calls[item["call_id"]].outcome = reports.outcome_of(_text(item["output"]))
     return talk
+
+
+def _summed_up(source: str | list[dict[str, Any]]) -> str | None:
+    """Return a summary where one is asked for: the beginning of each of its first lines."""
+    last = source if isinstance(source, str) else source[-1].get("content") or ""
+    text = _text(last)
+    if not SUM_UP.match(text):
+        return None
+    lines = [line.removeprefix("> ")[:SHORT] for line in text.splitlines()[1:]]
+    return "\n".join(lines[:MOST_LINES])
 
 
 def _take_request(talk: Talk, text: str) -> None:

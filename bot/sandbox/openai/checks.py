@@ -21,7 +21,7 @@ from bot.sandbox.openai.schema import (
     bad_value,
     parse,
 )
-from bot.sandbox.openai.wire import opens_seal
+from bot.sandbox.openai.wire import opens_seal, tokens
 
 REASONING_MODEL = re.compile(r"^(gpt-[5-9]|o\d)")
 MODEL = re.compile(r"^(gpt-\d|o\d|stand-in)[\w.:-]*$")
@@ -40,6 +40,8 @@ UNSUPPORTED = (
     "prompt",
     "access_programs",
 )
+
+TOO_LONG = "context_length_exceeded"
 
 
 def check(body: Any, *, lenient_ids: bool = False) -> None:
@@ -69,6 +71,22 @@ def check(body: Any, *, lenient_ids: bool = False) -> None:
         _check_reasoning(parsed.input)
     elif not isinstance(parsed.input, str):
         raise Refusal("Missing required parameter: 'input'.", "input", "missing_required_parameter")
+
+
+def fits(body: dict[str, Any], context: int | None, *, by_chat: bool = False) -> None:
+    """Raise Refusal unless a request of the Responses API has at most so many tokens.
+
+    `by_chat`: it came as one of Chat Completions, and is told so.
+    """
+    asked = tokens([body.get(each) for each in ("instructions", "input", "tools")])
+    if context is None or asked <= context or body.get("truncation") == "auto":
+        return
+    if by_chat:
+        text = f"This model's maximum context length is {context} tokens. However, your messages"
+        why = f"resulted in {asked} tokens. Please reduce the length of the messages."
+        raise Refusal(f"{text} {why}", "messages", TOO_LONG)
+    text = "Your input exceeds the context window of this model. Please adjust your input"
+    raise Refusal(f"{text} and try again.", "input", TOO_LONG)
 
 
 def _check_model(body: Body) -> None:
@@ -245,10 +263,15 @@ def _check_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> None:
 
 
 def _check_reasoning(items: list[dict[str, Any]]) -> None:
-    """Refuse reasoning that was altered, misplaced or left out."""
+    """Refuse reasoning altered, misplaced or left out, and altered items that stand for others."""
     for index, item in enumerate(items):
         if item.get("type") == "reasoning":
             _check_sealed(item, items[index + 1] if index + 1 < len(items) else {})
+        elif item.get("type") == "compaction":
+            name = item.get("id") or ""
+            if not opens_seal(item["encrypted_content"], name, []):
+                text = f"The encrypted content for item {name} could not be verified."
+                raise Refusal(text, None, "invalid_encrypted_content")
     given = {item["id"] for item in items if item.get("type") == "reasoning"}
     for item in items:
         led = re.fullmatch(r"fc_([0-9a-f]{40})_\d+", item.get("id") or "")

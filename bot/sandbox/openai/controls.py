@@ -19,6 +19,7 @@ class Part(StrEnum):
     """What a server may lack that speaks as OpenAI's does."""
 
     RESPONSES = "responses"  # the Responses API
+    COMPACTION = "compaction"  # its means to say a long transcript in fewer items
     TOOLS = "tools"  # a model that can call them
     SIGHT = "sight"  # a model that sees pictures
     FILES = "files"  # a model that reads files
@@ -61,14 +62,18 @@ class Controls:
 
     `requests` holds every body that came as JSON, oldest first, one of Chat Completions as the
     Responses API would have it; `chats` those as they came; `refused` the message of every refusal.
-    `chunk_delay` is the pause after each delta in seconds; `lenient_ids` accepts call ids used
-    twice; `without` names what the server is to lack.
+    `compactions` holds the bodies of what was to be said in fewer items. `context` is how many
+    tokens the model reads at once, None for any number; `chunk_delay` is the pause after each delta
+    in seconds; `lenient_ids` accepts call ids used twice; `without` names what the server is to
+    lack.
     """
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.chats: list[dict[str, Any]] = []
         self.refused: list[str] = []
+        self.compactions: list[dict[str, Any]] = []
+        self.context: int | None = None
         self.without: set[Part] = set()
         self.chunk_delay = 0.0
         self.lenient_ids = False

@@ -6,12 +6,15 @@ It opens no socket, and does not decide what is answered.
 from __future__ import annotations
 
 import json
+import secrets
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from bot.sandbox.openai.chat_wire import chunks, failure, whole_chat
-from bot.sandbox.openai.checks import REASONING_MODEL
+from bot.sandbox.openai.checks import REASONING_MODEL, check, fits
+from bot.sandbox.openai.schema import CompactBody, Refusal, parse
 from bot.sandbox.openai.wire import (
     Item,
     Turn,
@@ -19,6 +22,8 @@ from bot.sandbox.openai.wire import (
     events,
     final_response,
     output_items,
+    seal,
+    tokens,
 )
 
 
@@ -66,3 +71,45 @@ class Exchange:
         items = output_items(turn, reasoning=reasons)
         blank = blank_response(self.body)
         return items, blank, final_response(blank, turn, items, self.body)
+
+
+def compacted(body: Any, context: int | None) -> Item:
+    """Answer a request to say items in fewer: every message of a user, then one sealed item for all
+    the rest, as OpenAI's server does. Raises Refusal for what it refuses.
+    """
+    if not isinstance(body, dict):
+        raise Refusal("We could not parse the JSON body of your request: expected an object.")
+    asked = parse(CompactBody, body, "")
+    check({"model": asked.model, "input": asked.input, "instructions": asked.instructions})
+    fits(body, context)
+    items = [] if isinstance(asked.input, str) else asked.input
+    said = [
+        {
+            "id": f"msg_{secrets.token_hex(20)}",
+            "type": "message",
+            "status": "completed",
+            "role": "user",
+            "content": [{"type": "input_text", "text": each["content"]}]
+            if isinstance(each["content"], str)
+            else each["content"],
+        }
+        for each in items
+        if each.get("role") == "user"
+    ]
+    name = f"cmp_{secrets.token_hex(20)}"
+    made = {"id": name, "type": "compaction", "encrypted_content": seal(name, [])}
+    read, written = tokens([asked.instructions, asked.input]), tokens(made)
+    usage = {
+        "input_tokens": read,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": read + written,
+    }
+    return {
+        "id": f"resp_{secrets.token_hex(20)}",
+        "object": "response.compaction",
+        "created_at": int(time.time()),
+        "output": [*said, made],
+        "usage": usage,
+    }

@@ -109,6 +109,16 @@ class Body(Strict):
     previous_response_id: str | None = None
 
 
+class CompactBody(Strict):
+    """What is to be said in fewer items."""
+
+    model: str
+    input: Any = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    prompt_cache_key: Annotated[str, Field(max_length=64)] | None = None
+
+
 class Tool(Strict):
     """One function tool."""
 
@@ -169,6 +179,14 @@ class ReasoningItem(Strict):
     status: Status = "completed"
 
 
+class CompactionItem(Strict):
+    """What stands for items that came before."""
+
+    type: Literal["compaction"]
+    encrypted_content: Annotated[str, Field(min_length=1)]
+    id: Annotated[str, Field(pattern="^cmp")] | None = None
+
+
 class TextPart(Strict):
     """One part of a content list."""
 
@@ -201,6 +219,7 @@ ITEMS: dict[str, type[Strict]] = {
     "function_call": Call,
     "function_call_output": Output,
     "reasoning": ReasoningItem,
+    "compaction": CompactionItem,
 }
 
 

@@ -19,9 +19,9 @@ from aiohttp import web
 
 from bot.sandbox.openai.brain import plan
 from bot.sandbox.openai.chat_checks import as_responses, check_chat
-from bot.sandbox.openai.checks import MODEL, check
+from bot.sandbox.openai.checks import MODEL, check, fits
 from bot.sandbox.openai.controls import Controls, Hold, Part
-from bot.sandbox.openai.exchange import Event, Exchange
+from bot.sandbox.openai.exchange import Event, Exchange, compacted
 from bot.sandbox.openai.media import kinds
 from bot.sandbox.openai.schema import Refusal
 from bot.sandbox.openai.wire import Turn
@@ -117,6 +117,7 @@ class Planner(Controls):
         self._loop, self._quit = asyncio.get_running_loop(), asyncio.Event()
         app = web.Application(middlewares=[self._guard], client_max_size=32 * 2**20)
         app.router.add_post("/v1/responses", self._responses)
+        app.router.add_post("/v1/responses/compact", self._compact)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{id}", self._model)
@@ -164,6 +165,13 @@ class Planner(Controls):
         body = await _read(request)
         return await self._turn(request, Exchange(body, lambda: self._check(body)))
 
+    async def _compact(self, request: web.Request) -> web.StreamResponse:
+        if self.without & {Part.RESPONSES, Part.COMPACTION}:
+            raise Refusal("Invalid URL (POST /v1/responses/compact)", status=404)
+        body = await _read(request)
+        self.compactions.append(body)
+        return _answer(compacted(body, self.context))
+
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await _read(request)
         self.chats.append(body)
@@ -172,12 +180,17 @@ class Planner(Controls):
         except Refusal as refusal:
             return await self._turn(request, Exchange(body, partial(_refuse, refusal), body))
         asked = as_responses(body)
-        exchange = Exchange(asked, lambda: self._check_model(asked), body)
-        return await self._turn(request, exchange)
+        return await self._turn(request, Exchange(asked, lambda: self._check_chat(asked), body))
 
     def _check(self, body: Any) -> None:
         check(body, lenient_ids=self.lenient_ids)
+        fits(body, self.context)
         self._check_model(body)
+
+    def _check_chat(self, asked: dict[str, Any]) -> None:
+        """Of a chat that is one, as the Responses API has it."""
+        fits(asked, self.context, by_chat=True)
+        self._check_model(asked)
 
     def _check_model(self, body: dict[str, Any]) -> None:
         if Part.TOOLS in self.without and body.get("tools"):
