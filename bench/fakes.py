@@ -29,6 +29,11 @@ class Stub:
         self._tool = tool_name
         self._turns = 0
 
+    seal = ""
+
+    def compacted(self, items: object, instructions: str) -> None:
+        """Its server has no means of its own."""
+
     def close(self) -> None:
         """There is nothing to close."""
 

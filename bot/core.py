@@ -42,6 +42,7 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
 from bot.runs import ports
+from bot.runs.compaction.threads import LongThreads
 from bot.runs.crew.others import Others
 from bot.runs.crew.workers import Workers
 from bot.runs.direct.handovers import Handovers
@@ -201,20 +202,19 @@ class Core:
         presence = ports.PresenceAloud(presence, self.signals.live)
         limits, sources, tools = self.limits(), self.sources(), self.tools
         proposals = Proposals(sources, self.authority, tools, limits, self.key, self.previews)
+        known, window = self.transcripts, self.settings.context_tokens
+        threads = LongThreads(self.store, self.clock, self.signals, planner, known, window)
+        rest = (self.store, self.clock, tools, self.signals)
         turns = Turns(
-            self.store,
-            self.clock,
-            self.tools,
-            self.signals,
-            planner=planner,
+            *rest,
+            threads=threads,
             proposals=proposals,
             limits=limits,
-            transcripts=self.transcripts,
             thread=thread,
             answer=answer,
             presence=presence,
         )
-        entries, rest = self.forms().entries(), (self.store, self.clock, tools, self.signals)
+        entries = self.forms().entries()
         direct = DirectTurns(*rest, proposals=proposals, entries=entries, presence=presence)
         return Worker(
             self.store,

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Update, bindparam, func, select, update
 from sqlmodel import col
 
-from storage import asked, calls, moves
+from storage import asked, calls, compactions, moves
 from storage.columns import values
 from storage.models import PURGED, Call, Delivery, Item, Run
 from storage.states import MODELLED, RUN_OPEN, RunStatus
@@ -62,6 +62,7 @@ _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
     col(Run.parent_call) == "",  # what a sub-agent uses is counted with its request
     asked.lately(col(Run.status) == RunStatus.RUNNING),
 )
+_SAID = ~col(Item.body).startswith(compactions.BEGINS)  # no stand-in for what was said
 _TRANSCRIPT = (
     select(col(Item.body))
     .join(Run, col(Run.id) == col(Item.run_id))
@@ -71,6 +72,7 @@ _TRANSCRIPT = (
             for name in ("team", "channel", "thread_ts", "parent_call")
         ),
         col(Item.body) != PURGED,
+        _SAID,
     )
     .order_by(col(Item.seq))
 )
@@ -82,7 +84,7 @@ _HEARD = (
 )
 _NEWEST = (
     select(col(Item.body))
-    .where(col(Item.run_id) == bindparam("id_"))
+    .where(col(Item.run_id) == bindparam("id_"), _SAID)
     .order_by(col(Item.seq).desc())
     .limit(1)
 )
@@ -96,6 +98,11 @@ _COUNT_IN_ROOT = (
             for name in ("tokens", "calls", "cards")
         },
     )
+)
+_SPEND = (
+    update(Run)
+    .where(col(Run.id).in_((bindparam("id_"), bindparam("root_"))))
+    .values(tokens=col(Run.tokens) + bindparam("tokens_"))
 )
 _COUNT_TURN = (
     _COUNT_IN_ROOT.where(col(Run.fence) == bindparam("fence_"))
@@ -205,6 +212,11 @@ def count_turn(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int
     if counted is not None and counted.parent_call:  # one budget for all of its request
         tx.execute(_COUNT_IN_ROOT, {"id_": counted.root_id, **used})
     return counted
+
+
+def spend(tx: Transaction, run: Run, tokens: int) -> None:
+    """Count tokens that were used beside a turn; of a sub-agent in its request as well."""
+    tx.execute(_SPEND, {"id_": run.id, "root_": run.root_id, "tokens_": tokens})
 
 
 def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
+from storage import compactions
+from storage.compactions import Compaction
 from storage.models import PURGED, Item, Run
 from storage.transaction import Transaction
 
@@ -33,11 +36,29 @@ class Transcript:
     """Every item of a thread, in order, as the model sends and sees it. Not to be changed."""
 
     items: tuple[dict[str, Any], ...] = ()
+    seqs: tuple[int, ...] = ()  # of each of them
+    sizes: tuple[int, ...] = ()  # characters of JSON of each of them
+    compactions: tuple[Compaction, ...] = ()  # what stands for older ones, in order
     proposed: frozenset[str] = frozenset()  # the model's call ids
     answered: frozenset[str] = frozenset()  # those of them that have an output
     late: bool = False  # somebody wrote between a call and its output
-    last: int = 0  # `seq` of the newest item
+    last: int = 0  # `seq` of the newest entry
     size: int = 0  # characters of JSON
+
+    def compaction(self, seal: str) -> Compaction | None:
+        """What stands for its older part, to a model whose server opens this seal."""
+        fitting = (each for each in reversed(self.compactions) if each.seal in ("", seal))
+        return next(fitting, None)
+
+    def seen(self, seal: str) -> list[dict[str, Any]]:
+        """The items that such a model is sent: all of them while nothing stands for older ones."""
+        found = self.compaction(seal)
+        if found is None:
+            return list(self.items)
+        begin = bisect_right(self.seqs, found.until)
+        older = zip(self.seqs[:begin], self.items[:begin], strict=True)
+        kept = (item for seq, item in older if seq in found.kept)
+        return [*found.items, *kept, *self.items[begin:]]
 
 
 class Transcripts:
@@ -85,23 +106,32 @@ def _place(run: Run) -> Place:
 
 
 def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
-    bodies = [body for _, body in rows]
     # at once: several times as fast as one by one
-    found: list[dict[str, Any]] = json.loads(f"[{','.join(bodies)}]")
+    found: list[dict[str, Any]] = json.loads(f"[{','.join(body for _, body in rows)}]")
     proposed, answered, late = set(had.proposed), set(had.answered), had.late
-    for each in found:
+    made, items, seqs, sizes = list(had.compactions), [], [], []
+    for each, (seq, body) in zip(found, rows, strict=True):
         match each.get("type"):
+            case compactions.KIND:
+                made.append(compactions.read(each))
+                continue
             case "function_call":
                 proposed.add(each["call_id"])
             case "function_call_output":
                 answered.add(each["call_id"])
             case _ if each.get("role") == "user" and len(proposed) > len(answered):
                 late = True
+        items.append(each)
+        seqs.append(seq)
+        sizes.append(len(body))
     return Transcript(
-        (*had.items, *found),
+        (*had.items, *items),
+        (*had.seqs, *seqs),
+        (*had.sizes, *sizes),
+        tuple(made),
         frozenset(proposed),
         frozenset(answered),
         late,
         rows[-1][0],
-        had.size + sum(map(len, bodies)),
+        had.size + sum(len(body) for _, body in rows),
     )

@@ -63,3 +63,4 @@ class Dialect:
     reading: Callable[[Sink], Reading]  # of the stream of an answer, whose words go to the sink
     streamed: dict[str, Any]  # what a request has besides for its answer to be streamed
     whole: bool = False  # its reading takes an answer that is not streamed, too, as one event
+    compacts: str = ""  # of the address where items are said in fewer; "" where nowhere

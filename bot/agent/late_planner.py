@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bot.agent.turn import ModelTurns, PlannerError, Proposal, Reply, Sink
+from bot.agent.turn import Compacted, ModelTurns, PlannerError, Proposal, Reply, Sink
 
 log = logging.getLogger("countersign.planner")
 
@@ -31,6 +31,11 @@ class NoModel:
     ) -> Reply | Proposal:
         """Raises PlannerError."""
         raise PlannerError("There is no model here to go on with this.")
+
+    seal = ""
+
+    def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> None:
+        """Nobody is there to do it."""
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -62,6 +67,15 @@ class LatePlanner:
     ) -> Reply | Proposal:
         """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
         return self._planner().turn(transcript, tools, instructions, sink)
+
+    @property
+    def seal(self) -> str:
+        """Where what `compacted` gives can be read again. Raises PlannerError."""
+        return self._planner().seal
+
+    def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> Compacted | None:
+        """Have the model's server say these items in fewer. Raises PlannerError."""
+        return self._planner().compacted(items, instructions)
 
     def close(self) -> None:
         """Close the planner where there is one; a turn under way fails, and none begins."""

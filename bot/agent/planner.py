@@ -24,16 +24,14 @@ from bot.agent.troubles import (
     TRANSIENT,
     CutStreamError,
     UnstreamedError,
+    error_of,
     kind_of,
     lacks_api,
     lacks_streams,
-    lacks_tools,
     may_pass,
     raise_failed,
-    sentence_of,
-    without_tools,
 )
-from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink
+from bot.agent.turn import Compacted, PlannerError, Proposal, Proposed, Reply, Sink
 from bot.watch.passages import Lookout, Work
 
 log = logging.getLogger("countersign.planner")
@@ -68,6 +66,7 @@ class Planner:
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
         self._watch = watch or Lookout()
+        self._compacts = True  # until the server says that it has no such thing
 
     def close(self) -> None:
         """Close the client's connections; a turn under way fails."""
@@ -101,9 +100,39 @@ class Planner:
         try:
             return _result(retrying(self._once, transcript, tools, instructions, sink))
         except (openai.OpenAIError, CutStreamError) as error:
-            lacking = lacks_tools(error)
-            text = without_tools(self._model) if lacking else sentence_of(error)
-            raise PlannerError(text) from error
+            raise error_of(error, self._model) from error
+
+    @property
+    def seal(self) -> str:
+        """Where what `compacted` gives can be read again: the server, if it can do such a thing."""
+        return str(self._client.base_url) if self._dialects[0].compacts else ""
+
+    def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> Compacted | None:
+        """Have the server say these items in fewer, once; None where it cannot or does not."""
+        path = self._dialects[0].compacts
+        if not path or not self._compacts:
+            return None
+        asked = {"model": self._model, "input": list(items), "instructions": instructions}
+        with self._watch.over(Work.MODEL) as passage:
+            try:
+                made: Any = self._client.post(
+                    path,
+                    body=asked,
+                    options={"security": {"bearer_auth": True}},
+                    cast_to=object,
+                )
+            except openai.OpenAIError as error:
+                passage.end = kind_of(error)
+                self._compacts = not lacks_api(error)
+                log.info("the model's server has not compacted a thread: %s", error)
+                return None
+            used = made.get("usage") or {}
+            written = used.get("output_tokens") or 0
+            passage.amounts |= {"in": used.get("input_tokens") or 0, "out": written}
+        found = [each for each in made.get("output") or () if isinstance(each, dict)]
+        if not any(each.get("type") == "compaction" for each in found):
+            return None
+        return Compacted(found, used.get("total_tokens") or 0)
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -253,8 +282,9 @@ def _result(gathered: Gathered) -> Reply | Proposal:
         for index, item in enumerate(gathered.items)
         if item.get("type") == "function_call"
     ]
+    read = gathered.tokens - gathered.written
     return (
-        Proposal(text, calls, gathered.items, gathered.tokens)
+        Proposal(text, calls, gathered.items, gathered.tokens, read)
         if calls
-        else Reply(text, gathered.items, gathered.tokens, gathered.cut)
+        else Reply(text, gathered.items, gathered.tokens, gathered.cut, read)
     )

@@ -21,7 +21,7 @@ def request_of(asked: Inquiry) -> dict[str, Any]:
         "tools": asked.tools,
         "store": False,
         "include": ["reasoning.encrypted_content"],
-        "truncation": "auto",
+        "truncation": "disabled",  # nothing is left out behind our back
     }
     if asked.effort:
         request["reasoning"] = {"effort": asked.effort}
@@ -68,4 +68,5 @@ RESPONSES = Dialect(
     request_of=request_of,
     reading=ResponseReading,
     streamed={"stream": True},
+    compacts="/responses/compact",
 )

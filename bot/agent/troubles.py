@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import openai
 
-from bot.agent.turn import PlannerError
+from bot.agent.turn import PlannerError, TooLongError
 
 SERVER_ERROR = 500  # the least status of an error that is the server's own
 MOST_REASON = 300  # characters of what the model's service gives as its reason
@@ -38,6 +38,12 @@ _TOO_LONG = re.compile(
     r"(?:maximum|available|model'?s) context|context (?:length|window|size)|prompt is too long",
     re.IGNORECASE,
 )
+# and how they say how much does
+_WINDOW = re.compile(
+    r"(?:context (?:length|window|size)|\bn_ctx)\D{0,20}(\d{3,9})|> (\d{3,9}) maximum", re.I
+)
+TOO_LONG = "context_length_exceeded"
+THREAD_TOO_LONG = "This thread has become longer than the model can read. Ask anew in a new one."
 
 
 class CutStreamError(Exception):
@@ -119,8 +125,12 @@ def without_tools(model: str) -> str:
 
 
 def raise_failed(error: Mapping[str, Any]) -> NoReturn:
-    """Raise CutStreamError for a failure told in a stream that may pass, else PlannerError."""
+    """Raise CutStreamError for a failure told in a stream that may pass, else PlannerError, of it
+    TooLongError for what does not fit.
+    """
     code, why = error.get("code"), error.get("message", "no reason given")
+    if code == TOO_LONG:
+        raise TooLongError(THREAD_TOO_LONG, window_in(why))
     busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
     if busy or code in ("server_error", "rate_limit_exceeded"):
         raise CutStreamError(why)
@@ -135,17 +145,30 @@ def reason_of(error: openai.APIStatusError) -> str:
 
 def is_too_long(error: BaseException) -> bool:
     """Whether the server says that the model cannot read as much at once."""
-    if getattr(error, "code", None) == "context_length_exceeded":
+    if getattr(error, "code", None) == TOO_LONG:
         return True
     if not isinstance(error, openai.APIStatusError) or error.status_code not in TOO_LARGE:
         return False
     return bool(_TOO_LONG.search(reason_of(error)))
 
 
+def window_in(why: str) -> int:
+    """Return how many tokens the model can read at once, as a server says in its refusal; or 0."""
+    found = _WINDOW.search(why.replace(",", ""))
+    return int(found[1] or found[2]) if found else 0
+
+
+def error_of(error: Exception, model: str) -> PlannerError:
+    """Return what is raised of it, with what people are told."""
+    if is_too_long(error):
+        return TooLongError(THREAD_TOO_LONG, window_in(str(error)))
+    return PlannerError(without_tools(model) if lacks_tools(error) else sentence_of(error))
+
+
 def sentence_of(error: Exception) -> str:
     """What people are told of it."""
     if is_too_long(error):
-        return "This thread has become longer than the model can read. Ask anew in a new one."
+        return THREAD_TOO_LONG
     if getattr(error, "code", None) == "insufficient_quota":
         return "The model's account has no credit left."
     match error:

@@ -28,6 +28,7 @@ class Reply:
     items: list[dict[str, Any]]
     tokens: int
     cut: str = ""
+    read: int = 0  # tokens of what it was asked; 0 where nobody says
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,27 @@ class Proposal:
     calls: list[Proposed]
     items: list[dict[str, Any]]
     tokens: int
+    read: int = 0  # tokens of what it was asked; 0 where nobody says
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What the model's server made of items: others that stand for them, to be sent as they are."""
+
+    items: list[dict[str, Any]]
+    tokens: int
 
 
 class PlannerError(Exception):
     """The model could not be had; the text is a sentence for people."""
+
+
+class TooLongError(PlannerError):
+    """The model cannot read as much at once. `window`: how many tokens it can, 0 if nobody says."""
+
+    def __init__(self, text: str, window: int = 0) -> None:
+        super().__init__(text)
+        self.window = window
 
 
 class Sink(Protocol):
@@ -66,7 +84,18 @@ class ModelTurns(Protocol):
         instructions: str,
         sink: Sink,
     ) -> Reply | Proposal:
-        """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
+        """One model turn. Raises PlannerError, of it TooLongError for what does not fit; whatever
+        `sink` raises passes through.
+        """
+        ...
+
+    @property
+    def seal(self) -> str:
+        """Where what `compacted` gives can be read again; "" where there is no such thing."""
+        ...
+
+    def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> Compacted | None:
+        """Have the model's server say these items in fewer; None where it cannot or does not."""
         ...
 
     def close(self) -> None:

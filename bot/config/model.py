@@ -48,6 +48,14 @@ class Model(BaseModel):
         max_length=200,
         description="The name of the model that plans.",
     )
+    context_tokens: int | None = Field(
+        None,
+        title="COUNTERSIGN_CONTEXT_TOKENS",
+        ge=1000,
+        le=100_000_000,
+        description="How many tokens the model reads at once; unset: as its server says when it "
+        "refuses.",
+    )
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
         None,
         title="COUNTERSIGN_REASONING_EFFORT",

@@ -51,23 +51,24 @@ def standing(waiting: Iterable[Call]) -> dict[str, str]:
     return {call.provider_id: told.get(call.status, call.output) for call in waiting}
 
 
-def complete(transcript: Transcript, meanwhile: Mapping[str, str]) -> list[dict[str, Any]]:
+def complete(
+    transcript: Transcript, seal: str = "", *, meanwhile: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Return the items so that they are valid: each call with one output, before anybody goes on.
+
+    Of a long thread what stands for older ones, to a model whose server opens this `seal`.
 
     An output that came after somebody wrote takes its place before that. A call without one has
     what `meanwhile` says of it, by its id; where that says nothing its tool is still running, and
     its run was cancelled.
     """
     if not transcript.late and transcript.proposed == transcript.answered:
-        return list(transcript.items)
-    given = {
-        each["call_id"]: each
-        for each in transcript.items
-        if each.get("type") == "function_call_output"
-    }
+        return transcript.seen(seal)
+    items = transcript.seen(seal)
+    given = {each["call_id"]: each for each in items if each.get("type") == "function_call_output"}
     result: list[dict[str, Any]] = []
     lacking: list[str] = []
-    for item in transcript.items:
+    for item in items:
         match item.get("type"):
             case "function_call":
                 lacking.append(item["call_id"])

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from bot.agent import outputs
-from bot.agent.turn import ModelTurns, PlannerError, Proposal, Reply
+from bot.agent.turn import PlannerError, Proposal, Reply
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.limits import Allowance
 from bot.clock import Clock
@@ -21,6 +22,7 @@ from bot.messages.sentences import notices
 from bot.runs import transcript
 from bot.runs.children.returning import give_up, hand_in
 from bot.runs.children.unheard import Unheard
+from bot.runs.compaction.threads import LongThreads, Prompt
 from bot.runs.ports import Answer, AnswerAloud, Presence, Thread, announce_wait
 from bot.runs.proposals.prepared import asks_people, born, only_reads, only_waits, show
 from bot.runs.proposals.proposals import Proposals
@@ -34,7 +36,6 @@ from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
-from storage.transcripts import Transcripts
 
 log = logging.getLogger("countersign.turns")
 C, R = CallStatus, RunStatus
@@ -66,24 +67,24 @@ class Turns:
         tools: Registry,
         signals: Signals,
         *,
-        planner: ModelTurns,
+        threads: LongThreads,
         proposals: Proposals,
         limits: Allowance,
-        transcripts: Transcripts,
         thread: Thread,
         answer: Callable[[Run], Answer],
         presence: Presence,
     ) -> None:
-        """`answer` opens the way for one turn's words; `thread` reads what was said before."""
+        """`answer` opens the way for one turn's words; `thread` reads what was said before;
+        `threads` asks the model.
+        """
         self._store = store
         self._clock = clock
         self._tools = tools
         self._signals = signals
-        self._planner = planner
+        self._threads = threads
         self._roles = proposals.roles
         self._proposals = proposals
         self._limits = limits
-        self._transcripts = transcripts
         self._thread = thread
         self._answer = answer
         self._presence = presence
@@ -101,15 +102,16 @@ class Turns:
         role = self._roles.of(run)
         with self._store.read() as tx:
             over = self._limits.on_going_on(tx, run)
-            before = self._transcripts.read(tx, run)
+            before = self._threads.read(tx, run)
         if over:
             return self._end(run, over, beside=bool(waiting))
-        items = transcript.complete(before, transcript.standing(waiting))
         tools = [*role.offered(), *([outputs.REPLACE] if waiting else [])]
+        items = partial(transcript.complete, meanwhile=transcript.standing(waiting))
+        asked = Prompt(items, tools, role.instructions)
         answer = self._aloud(run)
         try:
             with self._signals.watch.over(Work.TURN):
-                result = self._planner.turn(items, tools, role.instructions, answer)
+                result = self._threads.ask(run, before, asked, answer)
             said = Heard(result, before.proposed, beside=bool(waiting))
             return until_stored(
                 lambda: self._stored(run, said, answer),

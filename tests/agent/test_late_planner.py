@@ -39,6 +39,11 @@ class Short:
         """The one word."""
         return Reply("yes", [], 1)
 
+    seal = ""
+
+    def compacted(self, items: object, instructions: str) -> None:
+        """Its server has no means of its own."""
+
     def close(self) -> None:
         """Note it."""
         self.closed = True

@@ -157,7 +157,7 @@ def test_the_same_request_is_posted() -> None:
     """Body, address and headers are those of `responses.create`."""
     ours, theirs = Wire([COMPLETED]), Wire([COMPLETED])
     ours.turn()
-    more = {"include": ["reasoning.encrypted_content"], "truncation": "auto", "store": False}
+    more = {"include": ["reasoning.encrypted_content"], "truncation": "disabled", "store": False}
     list(theirs.client.responses.create(**REQUEST, **more, instructions="Be brief.", stream=True))
     [mine], [other] = ours.requests, theirs.requests
     assert (mine.method, mine.url) == (other.method, other.url)
@@ -226,7 +226,7 @@ def test_items_are_kept_verbatim() -> None:
 def test_unknown_events_are_passed_over() -> None:
     """A kind of event that nobody knows yet, and data that is no object, change nothing."""
     odd = [{"type": "response.dreamt", "dream": {"delta": "x"}}, {"type": "x"}, COMPLETED]
-    assert Wire(odd).turn() == Reply("", [], 7)
+    assert Wire(odd).turn() == Reply("", [], 7, read=7)
     assert Wire(b'data: [1, 2]\n\ndata: "word"\n\n' + as_sse(COMPLETED)).turn().tokens == 7
 
 

@@ -132,6 +132,7 @@ SAID = {
     "members_only_there": (),
     "doing_now": (EVIL, ""),
     "step_title": ("", EVIL),
+    "beginning_left_out": (),
 }
 
 

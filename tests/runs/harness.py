@@ -63,15 +63,18 @@ class FakeModel:
         self.turns = 0
         self.wrong: list[str] = []
 
+    seal = ""
+
+    def compacted(self, items: object, instructions: str) -> None:
+        """Its server has no means of its own."""
+
     def turn(
         self, transcript: Sequence[dict[str, Any]], tools: object, words: str, sink: object
     ) -> Reply | Proposal:
         """As bot.agent.planner.Planner's."""
         self.turns += 1
-        asked = [item["call_id"] for item in transcript if item.get("type") == "function_call"]
-        told = [
-            item["call_id"] for item in transcript if item.get("type") == "function_call_output"
-        ]
+        kinds = ("function_call", "function_call_output")
+        asked, told = ([i["call_id"] for i in transcript if i.get("type") == k] for k in kinds)
         if Counter(asked) != Counter(told) or len(set(asked)) != len(asked):
             self.wrong.append(f"asked {asked}, told {told}")
         waiting: set[str] = set()

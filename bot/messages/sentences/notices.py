@@ -56,6 +56,14 @@ def votes_void(people: Sequence[str], requester: str, effects: Sequence[str]) ->
     )
 
 
+def beginning_left_out() -> str:
+    """Tell the thread that the model goes on without what was said in it long ago."""
+    return (
+        "✂️ This thread has become longer than the model can read, and it could not be summed up: "
+        "I go on without its oldest messages. What was decided here I still know word for word."
+    )
+
+
 def unanswered_beside(why: str) -> str:
     """Tell the thread that words beside a waiting card got no answer; `why` is a sentence."""
     return f"I could not answer that: {said(why)} What waits for a decision still waits."

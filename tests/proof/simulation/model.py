@@ -54,6 +54,11 @@ class SimModel:
             return self._proposal(transcript, back=True)
         return self._proposal(transcript, back=False)
 
+    seal = ""
+
+    def compacted(self, items: object, instructions: str) -> None:
+        """Its server has no means of its own."""
+
     def close(self) -> None:
         """Nothing to close."""
 

@@ -1,0 +1,1 @@
+"""Threads longer than the model can read: what goes to it instead of their beginning."""

@@ -1,0 +1,117 @@
+"""What the planner makes of a request that does not fit, and of a server that compacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from bot.agent.chat import CHAT
+from bot.agent.compaction import words
+from bot.agent.planner import Planner
+from bot.agent.responses import RESPONSES
+from bot.agent.troubles import raise_failed, window_in
+from bot.agent.turn import TooLongError
+from bot.sandbox.openai.server import Part
+from bot.sandbox.openai.server import Planner as Server
+from tests.agent.test_planner import Words
+
+LONG = [{"role": "user", "content": [{"type": "input_text", "text": "words " * 4_000}]}]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A model's server whose model reads 4,000 tokens at once."""
+    with Server() as server:
+        server.context = 4_000
+        yield server
+
+
+def planner(server: Server, *dialects: Any) -> Planner:
+    """A planner at that server."""
+    client = openai.OpenAI(api_key="sk-offline", base_url=server.url)
+    return Planner(client, model="gpt-5", dialects=dialects or (RESPONSES,), retries=2)
+
+
+@pytest.mark.parametrize(("dialect", "window"), [(RESPONSES, 0), (CHAT, 4_000)])
+def test_what_does_not_fit_is_told_as_such(server: Server, dialect: Any, window: int) -> None:
+    """It is asked once only, by either API, and how much fits is known where the server says so."""
+    with pytest.raises(TooLongError, match="longer than the model can read") as raised:
+        planner(server, dialect).turn(LONG, [], "Be brief.", Words())
+    assert raised.value.window == window
+    assert len(server.refused) == 1
+
+
+def test_a_failure_in_the_stream_is_told_as_such() -> None:
+    """Where the server has begun to answer before it counts, the same is raised."""
+    with pytest.raises(TooLongError):
+        raise_failed({"code": "context_length_exceeded", "message": "Your input is too long."})
+
+
+@pytest.mark.parametrize(
+    ("said", "window"),
+    [
+        ("This model's maximum context length is 128,000 tokens. However, you", 128_000),
+        ("the request exceeds the available context size (4096 tokens), try", 4096),
+        ("Requested tokens (5210) exceed context window of 2048", 2048),
+        ("prompt is too long: 210000 tokens > 200000 maximum", 200_000),
+        ("{'message': 'the request exceeds the available context size', 'n_ctx': 8192}", 8192),
+        ("Your input exceeds the context window of this model.", 0),
+    ],
+)
+def test_how_much_fits_is_read_from_a_refusal(said: str, window: int) -> None:
+    """As the servers word it that we know of."""
+    assert window_in(said) == window
+
+
+def test_the_server_compacts(server: Server) -> None:
+    """It gives items that it takes back and nobody else can open; by chat there is no such thing,
+    and where the server has none it is asked once.
+    """
+    server.context = None
+    here = planner(server)
+    made = here.compacted([*LONG, {"role": "assistant", "content": "Yes."}], "Be brief.")
+    assert made is not None
+    assert [each["type"] for each in made.items] == ["message", "compaction"]
+    assert made.tokens > 4_000
+    assert here.seal == f"{server.url}/"
+    here.turn([*made.items, *LONG], [], "Be brief.", Words())
+    altered = {**made.items[-1], "encrypted_content": "gAAAAAx"}
+    with pytest.raises(Exception, match="could not be verified"):
+        here.turn([altered, *LONG], [], "Be brief.", Words())
+
+    assert planner(server, CHAT).seal == ""
+    assert planner(server, CHAT).compacted(LONG, "") is None
+    server.without = {Part.COMPACTION}
+    server.refused.clear()
+    assert [here.compacted(LONG, "") for _ in range(2)] == [None, None]
+    assert len(server.refused) == 1
+
+
+def test_a_summary_is_asked_of_what_fits() -> None:
+    """What stood for older items is in it at any rate; what is left out is said; nothing of it is
+    sealed, and each line is quoted.
+    """
+    call = {"type": "function_call", "name": "peek", "arguments": '{"text": "1042"}'}
+    items = [
+        {"role": "user", "content": "In short: the beginning."},
+        *({"role": "assistant", "content": f"answer {n}\n\nEarlier messages"} for n in range(50)),
+        {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAAA"},
+        call,
+        {"type": "function_call_output", "call_id": "c", "output": "x" * 9_000},
+    ]
+    item, out = words.source(items, 4_000)
+    text = item["content"][0]["text"]
+    head, *lines = text.splitlines()
+    assert head == words.SOURCE
+    assert lines[0] == "> In short: the beginning."
+    assert lines[1] == words.OLDER_LEFT_OUT.format(many=out)
+    assert 10 < out < 50
+    assert all(line.startswith("> ") for line in lines[2:] if line)
+    assert '> The agent called peek: {"text": "1042"}' in lines
+    assert "gAAAA" not in text
+    assert len(text) < 4_200
+    stands = words.summed_up("So it was.\n\nReally.", out, 13)["content"][0]["text"]
+    assert stands.splitlines()[1:] == [lines[1], "> So it was.", "> R …"]

@@ -1,0 +1,144 @@
+"""However a transcript looks, what is left of it after a cut is one that a model's server takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.runs.compaction.cut import cut
+from bot.runs.transcript import complete
+from storage.compactions import Compaction
+from storage.transcripts import Transcript, _longer
+
+Item = dict[str, Any]
+STANDS: Item = {"role": "user", "content": "In short."}
+
+
+@st.composite
+def threads(draw: st.DrawFn) -> list[Item]:
+    """People write, the model thinks, speaks and calls; outputs come at once, late or never."""
+    items: list[Item] = []
+    late: list[Item] = []
+    for number in range(draw(st.integers(1, 7))):
+        items += [said(f"m{number}")] * draw(st.integers(1, 2))
+        for turn in range(draw(st.integers(0, 3))):
+            calls = [f"c{number}.{turn}.{n}" for n in range(draw(st.integers(0, 3)))]
+            if calls:
+                items.append({"type": "reasoning", "id": calls[0], "of": calls})
+            items += [{"type": "function_call", "call_id": each} for each in calls]
+            for each in calls:
+                when = draw(st.sampled_from(("now", "now", "late", "never")))
+                told = {"type": "function_call_output", "call_id": each, "output": f"of {each}"}
+                if when != "never":
+                    (items if when == "now" else late).append(told)
+            if not calls:
+                items.append({"role": "assistant", "content": f"a{number}.{turn}"})
+        if draw(st.booleans()):
+            items += late
+            late = []
+    return [*items, *late]
+
+
+def said(words: str) -> Item:
+    """What somebody wrote."""
+    return {"role": "user", "content": words}
+
+
+def as_read(items: Sequence[Item], *, had: Transcript | None = None) -> Transcript:
+    """The transcript of these items, behind those that there were."""
+    before = had or Transcript()
+    rows = [(before.last + 3 * n, json.dumps(each)) for n, each in enumerate(items, start=1)]
+    return _longer(before, rows) if rows else before
+
+
+def check(thread: Transcript, on_record: frozenset[str]) -> None:
+    """What the model is sent is valid, and has all that is on the record as it was."""
+    sent = complete(thread, meanwhile={})
+    called = [each["call_id"] for each in sent if each.get("type") == "function_call"]
+    told = [each["call_id"] for each in sent if each.get("type") == "function_call_output"]
+    assert sorted(called) == sorted(told)
+    assert len(set(called)) == len(called)
+    assert on_record & thread.proposed <= set(called)
+    waiting: set[str] = set()
+    for each in sent:
+        if each.get("type") == "function_call":
+            waiting.add(each["call_id"])
+        elif each.get("type") == "function_call_output":
+            assert each["call_id"] in waiting, "an output before its call"
+            waiting.discard(each["call_id"])
+        elif each.get("role") == "user":
+            assert not waiting, "somebody goes on before an output"
+        elif each.get("type") == "reasoning":
+            assert set(each["of"]) <= set(called), "thoughts without their calls"
+    led = {each for thought in sent if thought.get("type") == "reasoning" for each in thought["of"]}
+    assert set(called) <= led, "calls without the thoughts that led to them"
+    verbatim = {json.dumps(each) for each in thread.items}
+    for each in sent:
+        known = json.dumps(each) in verbatim or each in (STANDS, *sent[-1:])
+        assert known or "UNKNOWN" in each.get("output", ""), "an item that nobody said"
+
+
+@settings(max_examples=150, deadline=None)
+@given(threads(), threads(), st.data())
+def test_what_is_left_is_valid(first: list[Item], more: list[Item], data: st.DataObject) -> None:
+    """After one cut, and after a second one that builds on it, with any calls on the record."""
+    thread = as_read(first)
+    on_record = data.draw(st.frozensets(st.sampled_from(sorted(thread.proposed) or ["none"])))
+    most = st.integers(0, thread.size)
+    found = cut(thread, None, on_record, data.draw(most))
+    if found is None:
+        return
+    assert found.gained > 0
+    made = Compaction(found.until, found.kept, (STANDS,))
+    thread = replace(thread, compactions=(made,))
+    check(thread, on_record)
+    assert first[-1] in thread.seen("")
+    renamed = json.loads(re.sub(r'"([cm])(?=\d)', r'"later \1', json.dumps(more)))
+    thread = as_read(renamed, had=thread)
+    check(thread, on_record)
+    again = cut(thread, made, on_record, data.draw(most))
+    if again is not None:
+        assert again.older[0] == STANDS
+        assert again.until > made.until
+        made = Compaction(again.until, again.kept, (STANDS,))
+        check(replace(thread, compactions=(*thread.compactions, made)), on_record)
+
+
+def test_the_newest_request_and_what_is_on_record_stay() -> None:
+    """Whatever room there is: what was asked last stays, and so do calls that people decided about
+    with their outputs; what was looked up goes.
+    """
+    items: list[Item] = []
+    for name in ("looked", "asked"):
+        items += [
+            said(f"first {name}"),
+            {"type": "function_call", "call_id": name},
+            {"type": "function_call_output", "call_id": name, "output": name},
+        ]
+    items += [{"role": "assistant", "content": "Done."}, said("And now?")]
+    items += [{"type": "function_call", "call_id": f"more{n}"} for n in range(3)]
+    items += [
+        {"type": "function_call_output", "call_id": f"more{n}", "output": "x" * 90}
+        for n in range(3)
+    ]
+    thread = as_read(items)
+    found = cut(thread, None, frozenset({"asked"}), 0)
+    assert found is not None
+    sent = replace(thread, compactions=(Compaction(found.until, found.kept, (STANDS,)),)).seen("")
+    assert sent == [STANDS, *items[4:6], *items[7:]]
+    assert cut(thread, None, frozenset({"looked", "asked", "more0"}), thread.size) is not None
+
+
+def test_what_is_sealed_elsewhere_is_not_sent() -> None:
+    """A compaction that another server has sealed is passed over: all items go instead."""
+    thread = as_read([said("one"), {"role": "assistant", "content": "two"}, said("three")])
+    sealed = Compaction(6, frozenset(), (STANDS,), seal="https://there/v1/")
+    thread = replace(thread, compactions=(sealed,))
+    assert thread.seen("https://there/v1/") == [STANDS, thread.items[-1]]
+    assert thread.seen("") == thread.seen("https://here/v1/") == list(thread.items)
