@@ -9,6 +9,7 @@ PlannerError            the turn could not be had; says in one sentence why
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Generator, Sequence
@@ -35,6 +36,8 @@ from bot.agent.turn import Compacted, PlannerError, Proposal, Proposed, Reply, S
 from bot.watch.passages import Lookout, Work
 
 log = logging.getLogger("countersign.planner")
+
+CHARACTERS_OF_A_TOKEN = 4  # or thereabouts
 
 
 class Planner:
@@ -160,7 +163,12 @@ class Planner:
                 if self._stopping.is_set():  # who stops cuts its own streams
                     raise
                 log.info("nothing was streamed, so the model is asked for all at once: %s", error)
-        gathered = self._ask(asked, sink, whole=True)
+        try:
+            gathered = self._ask(asked, sink, whole=True)
+        except openai.APITimeoutError:
+            raise
+        except openai.APIConnectionError:  # it may close the line on which it streamed nothing
+            gathered = self._ask(asked, sink, whole=True)
         self._streams = bool(self._streams)
         return gathered
 
@@ -177,6 +185,8 @@ class Planner:
                 gathered = reading.gathered()
                 if not gathered.complete:
                     raise CutStreamError("the model's answer broke off")
+                if not gathered.tokens:
+                    _count(asked, gathered)
             except (openai.OpenAIError, CutStreamError, PlannerError) as error:
                 passage.end = kind_of(error)
                 raise
@@ -248,6 +258,15 @@ def _events(answer: object, dialect: Dialect) -> Generator[dict[str, Any]]:
             raise UnstreamedError(str(error)) from error
     if not began and dialect.whole:
         raise UnstreamedError("the stream was empty")
+
+
+def _count(asked: Inquiry, gathered: Gathered) -> None:
+    """Reckon what a turn took where the server has not counted: limits are kept to all the same."""
+    read, said = (
+        len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN
+        for each in ([asked.instructions, asked.tools, asked.transcript], gathered.items)
+    )
+    gathered.tokens, gathered.written = read + said, said
 
 
 _END = object()

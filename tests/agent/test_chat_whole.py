@@ -91,6 +91,30 @@ def test_why_nothing_was_streamed_is_told(server: Planner) -> None:
         planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
 
 
+def test_the_line_of_an_empty_stream_may_be_closed() -> None:
+    """A server that fails in a stream closes its line, be it under the next request, which is then
+    made again. What a server does not count is reckoned.
+    """
+    asked: list[bool] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(bool(json.loads(request.content).get("stream")))
+        if asked[-1]:
+            return httpx2.Response(200, headers={"content-type": "text/event-stream"})
+        if len(asked) == 2:
+            raise httpx2.ReadError("Connection reset by peer")
+        choice: dict[str, Any] = {"message": {"content": "Whole."}, "finish_reason": "stop"}
+        return httpx2.Response(200, json={"choices": [choice]})
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
+    planner = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0)
+    turn = planner.turn(REQUEST["input"], [], "Be brief." * 400, Words())
+    assert turn.text == "Whole."
+    assert asked == [True, False, False]
+    assert 900 < turn.tokens < 1_000  # which this server has not counted
+
+
 @pytest.mark.parametrize(
     ("said", "param", "lacks"),
     [
