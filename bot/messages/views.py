@@ -136,6 +136,7 @@ class CardView:
     card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1
     parts: int = 1
+    client: str = ""  # the program by which the requester asks; "" for none that has a key
 
     @property
     def target(self) -> CardTarget:

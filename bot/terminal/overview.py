@@ -40,6 +40,7 @@ class WaitingHere:
     tool: str
     effect: str
     requester: str
+    client: str  # the program by which they ask; "" for none
     channel: str
     asked_at: datetime | None
     deadline: datetime | None
@@ -116,6 +117,7 @@ class RunTold:
     id: str
     status: RunStatus
     requester: str
+    client: str  # the program by which they asked; "" for none
     channel: str
     thread_ts: str
     asked: tuple[str, ...]  # in whose words it began and went on
@@ -139,6 +141,7 @@ def _waiting(tx: Transaction, tools: Registry, call: Call, run: Run, now: dateti
         tool=call.tool,
         effect=effect_of(tools, tx, call),
         requester=run.requester,
+        client=run.client,
         channel=run.channel,
         asked_at=call.asked_at,
         deadline=call.deadline,
@@ -198,6 +201,7 @@ def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> 
         id=run.id,
         status=run.status,
         requester=run.requester,
+        client=run.client,
         channel=run.channel,
         thread_ts=run.thread_ts,
         asked=tuple(masked(" ".join(text.split())) for text in said if text.strip()),

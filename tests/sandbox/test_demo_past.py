@@ -62,9 +62,13 @@ def test_all_of_it_happens_and_two_cards_wait(
         assert "Refund 9.50 EUR" in seen
         assert "Cancel order 1050" in seen
         assert "Refund 12.00 EUR" in seen  # what a program asks
+        threads = " ".join(words(each) for each in cleo.everything("C0SUPPORT"))
+        assert "“help-desk”, for <@UDAN00001>, asks: Refund 12.00 EUR" in threads
+        assert "Asked by <@UDAN00001> through “help-desk”" in threads
         monkeypatch.chdir(tmp_path)
         assert main(["pending"]) == 0
         listed = capsys.readouterr().out
+        assert "asked by Dan Weber (UDAN00001) through “help-desk” in #support" in listed
         [wanted] = re.findall(r"^(\S+)  Refund 9.50 EUR", listed, re.M)
         assert main(["approve", wanted]) == 0
         assert "Approved: Refund 9.50 EUR" in capsys.readouterr().out

@@ -274,6 +274,7 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
         plan_revision=plan.revision,
         run_id=run.id,
         requester=run.requester,
+        client=run.client,
         calls=tuple(views),
         origin=body.get("origin", ""),
         card=row.seq or 0,

@@ -11,7 +11,8 @@ from bot.cli.readonly.core import ReadOnlyCore
 from bot.cli.readonly.plain_words import PlainWords
 from bot.cli.terminal.seeing import add_json, as_json, deciders_in_words, look
 from bot.durations import roughly
-from bot.messages.text import in_utc, visible
+from bot.messages.sentences.agents import through
+from bot.messages.text import in_utc, unescape, visible
 from bot.terminal.overview import WaitingHere, waiting
 from storage.states import CallStatus
 
@@ -50,8 +51,8 @@ def _lines(each: WaitingHere, words: PlainWords, now: datetime) -> Iterator[str]
         if each.deadline
         else ""
     )
-    place = words.channel(each.channel)
-    yield f"    asked by {words.person(each.requester)} in {place}{due}"
+    place, by = words.channel(each.channel), unescape(through(each.client))
+    yield f"    asked by {words.person(each.requester)}{by} in {place}{due}"
     if each.status is CallStatus.UNKNOWN:
         yield "    nobody knows whether it happened: `countersign resolve` says so, or its card"
         return

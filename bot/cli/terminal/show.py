@@ -10,12 +10,14 @@ from bot.cli.readonly.core import ReadOnlyCore
 from bot.cli.readonly.plain_words import PlainWords
 from bot.cli.terminal.seeing import add_json, as_json, deciders_in_words, look
 from bot.messages.quoting import past
-from bot.messages.text import in_utc, visible
+from bot.messages.sentences.agents import through
+from bot.messages.text import in_utc, unescape, visible
 from bot.terminal.overview import CallTold, RunTold, whole_life
 from storage.calls import AGENT, FORM
 from storage.states import CallStatus
 
 _WRITERS = {AGENT: "the agent", FORM: "whoever asked, in a form"}
+_PROGRAMS = {**_WRITERS, FORM: "the program that asked"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
             say(line)
         for call in told.calls:
             say("")
-            for line in _call(call, words, told.channel):
+            for line in _call(call, words, told):
                 say(line)
         return 0
 
@@ -49,12 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _request(told: RunTold, words: PlainWords) -> Iterator[str]:
     yield f"Request {told.id}: {told.status}"
     place = words.channel(told.channel)
-    yield f"    by {words.person(told.requester)} in {place}, {in_utc(told.created_at)}"
+    by = f"{words.person(told.requester)}{unescape(through(told.client))}"
+    yield f"    by {by} in {place}, {in_utc(told.created_at)}"
     for each in told.asked:
         yield f"    “{visible(each)}”"
 
 
-def _call(call: CallTold, words: PlainWords, channel: str) -> Iterator[str]:
+def _call(call: CallTold, words: PlainWords, of: RunTold) -> Iterator[str]:
     yield f"{call.id}  {_on_one_line(call.effect)}: {call.status}"
     for label, text in call.arguments.items():
         yield from _long(label, text)
@@ -66,11 +69,12 @@ def _call(call: CallTold, words: PlainWords, channel: str) -> Iterator[str]:
     if call.rule:
         yield f"    Rule: {visible(call.rule)}"
     if call.asked_at and call.deciders:
-        yield f"    Who decides: {deciders_in_words(call.deciders, words, channel)}"
+        yield f"    Who decides: {deciders_in_words(call.deciders, words, of.channel)}"
     if call.deadline and call.status is CallStatus.PENDING:
         yield f"    Decide by {in_utc(call.deadline)}"
     for each in call.revisions:
-        by = _WRITERS.get(each.author) or words.person(each.author)
+        writers = _PROGRAMS if of.client else _WRITERS
+        by = writers.get(each.author) or words.person(each.author)
         effect = f": {_on_one_line(each.effect)}" if len(call.revisions) > 1 else ""
         yield f"    Revision {each.number} by {by}, {in_utc(each.at)}, #{each.digest[:8]}{effect}"
     for vote in call.votes:

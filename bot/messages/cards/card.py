@@ -40,6 +40,7 @@ from bot.messages.parts import (
     weight,
 )
 from bot.messages.pieces import Filled, effect_of, fill, pieces_of, sure_of_all, wanted
+from bot.messages.sentences.agents import through
 from bot.messages.text import (
     channel_mention,
     due,
@@ -188,7 +189,8 @@ def _asked(view: CardView) -> str:
         if view.origin.startswith(("https://", "http://"))
         else ""
     )
-    return f"Asked by {mention(view.requester)}" + (f" (<{link}|see it>)" if link else "")
+    who = f"{mention(view.requester)}{through(view.client)}"
+    return f"Asked by {who}" + (f" (<{link}|see it>)" if link else "")
 
 
 def _head(

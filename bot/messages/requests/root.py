@@ -14,12 +14,12 @@ _LINK = re.compile(r"https?://[!-~]{1,500}")
 
 
 def root_message(
-    person: str, effect: str, link: str, mode: Mode = Mode.ASK
+    person: str, effect: str, link: str, mode: Mode = Mode.ASK, client: str = ""
 ) -> tuple[str, list[Json]]:
     """Return words and blocks of one without the agent; `link`: the message that it is about, ""
-    for none; `mode`: in which it is asked.
+    for none; `mode`: in which it is asked; `client`: the program that asks for that person.
     """
-    text = requests.asks(person, effect)
+    text = requests.asks(person, effect, client)
     blocks = [*notice_blocks(text), *mode_line(mode)]
     if _LINK.fullmatch(link):
         there = {"type": "link", "url": link, "text": "The message it is about"}

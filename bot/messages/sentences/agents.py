@@ -11,6 +11,11 @@ def errand_line(agent: str, by: str, what: str) -> str:
     return f"🤖 {asked[:1].upper()}{asked[1:]} asked {said(agent, 60)}: “{said(what)}”"
 
 
+def through(client: str) -> str:
+    """Tell by which program somebody asked, behind their name; "" where they did so themselves."""
+    return f" through “{said(client, 60)}”" if client else ""
+
+
 def program_line(client: str) -> str:
     """Tell who decides that a program asks, whose words these are, and who does it then."""
     name = f" “{said(client, 60)}”" if client else ""

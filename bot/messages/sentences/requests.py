@@ -9,9 +9,10 @@ COMMAND = "/approvals request"
 POLICY = "policy: "  # what the note of a call begins with that policy denies
 
 
-def asks(person: str, effect: str) -> str:
-    """Begin a request in the name of who asks for it."""
-    return f"{mention(person)} asks: {said(effect)}"
+def asks(person: str, effect: str, client: str = "") -> str:
+    """Begin a request in the name of who asks for it, or of the program `client` that does."""
+    who = f"“{said(client, 60)}”, for {mention(person)}," if client else mention(person)
+    return f"{who} asks: {said(effect)}"
 
 
 def was_done(effect: str, result: str) -> str:

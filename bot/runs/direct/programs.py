@@ -257,7 +257,7 @@ class Programs:
             moves.started(tx, run, at=now)
             inbox.hold(tx, stored, run.id)
             mode = strictest(modes.of_run(tx, run))
-            text, blocks = root_message(run.requester, effect, "", mode)
+            text, blocks = root_message(run.requester, effect, "", mode, run.client)
             outbox.root(tx, run, text, blocks)
         return run.id, True
 
