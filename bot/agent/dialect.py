@@ -6,11 +6,14 @@ Whatever the server speaks, a transcript is kept in one form, the items of the R
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bot.agent.turn import Sink
+from bot.agent.turn import Proposal, Proposed, Reply, Sink
+
+CHARACTERS_OF_A_TOKEN = 4  # or thereabouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +67,33 @@ class Dialect:
     streamed: dict[str, Any]  # what a request has besides for its answer to be streamed
     whole: bool = False  # its reading takes an answer that is not streamed, too, as one event
     compacts: str = ""  # of the address where items are said in fewer; "" where nowhere
+
+
+def reckon(asked: Inquiry, gathered: Gathered) -> None:
+    """Reckon what a turn took where the server has not counted: limits are kept to all the same."""
+    read, said = (
+        len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN
+        for each in ([asked.instructions, asked.tools, asked.transcript], gathered.items)
+    )
+    gathered.tokens, gathered.written = read + said, said
+
+
+def result_of(gathered: Gathered) -> Reply | Proposal:
+    """Return what an answer comes to: a reply, or a proposal where it calls anything."""
+    text = "".join(gathered.text)
+    calls = [
+        Proposed(
+            str(item.get("call_id") or ""),
+            str(item.get("name") or ""),
+            str(item.get("arguments") or ""),
+            index,
+        )
+        for index, item in enumerate(gathered.items)
+        if item.get("type") == "function_call"
+    ]
+    read = gathered.tokens - gathered.written
+    return (
+        Proposal(text, calls, gathered.items, gathered.tokens, read)
+        if calls
+        else Reply(text, gathered.items, gathered.tokens, gathered.cut, read)
+    )

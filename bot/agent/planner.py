@@ -9,7 +9,6 @@ PlannerError            the turn could not be had; says in one sentence why
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Generator, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 import openai
 import tenacity
 
-from bot.agent.dialect import Dialect, Gathered, Inquiry, Reading
+from bot.agent.dialect import Dialect, Gathered, Inquiry, Reading, reckon, result_of
 from bot.agent.responses import RESPONSES
 from bot.agent.troubles import (
     TRANSIENT,
@@ -32,12 +31,10 @@ from bot.agent.troubles import (
     may_pass,
     raise_failed,
 )
-from bot.agent.turn import Compacted, PlannerError, Proposal, Proposed, Reply, Sink
+from bot.agent.turn import Compacted, PlannerError, Proposal, Reply, Sink
 from bot.watch.passages import Lookout, Work
 
 log = logging.getLogger("countersign.planner")
-
-CHARACTERS_OF_A_TOKEN = 4  # or thereabouts
 
 
 class Planner:
@@ -101,7 +98,7 @@ class Planner:
             reraise=True,
         )
         try:
-            return _result(retrying(self._once, transcript, tools, instructions, sink))
+            return result_of(retrying(self._once, transcript, tools, instructions, sink))
         except (openai.OpenAIError, CutStreamError) as error:
             raise error_of(error, self._model) from error
 
@@ -186,7 +183,7 @@ class Planner:
                 if not gathered.complete:
                     raise CutStreamError("the model's answer broke off")
                 if not gathered.tokens:
-                    _count(asked, gathered)
+                    reckon(asked, gathered)
             except (openai.OpenAIError, CutStreamError, PlannerError) as error:
                 passage.end = kind_of(error)
                 raise
@@ -260,15 +257,6 @@ def _events(answer: object, dialect: Dialect) -> Generator[dict[str, Any]]:
         raise UnstreamedError("the stream was empty")
 
 
-def _count(asked: Inquiry, gathered: Gathered) -> None:
-    """Reckon what a turn took where the server has not counted: limits are kept to all the same."""
-    read, said = (
-        len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN
-        for each in ([asked.instructions, asked.tools, asked.transcript], gathered.items)
-    )
-    gathered.tokens, gathered.written = read + said, said
-
-
 _END = object()
 
 
@@ -287,23 +275,3 @@ def _next(stream: openai.Stream[Any]) -> object:
         raise
     except Exception as error:
         raise CutStreamError(f"{type(error).__name__}: {error}") from error
-
-
-def _result(gathered: Gathered) -> Reply | Proposal:
-    text = "".join(gathered.text)
-    calls = [
-        Proposed(
-            str(item.get("call_id") or ""),
-            str(item.get("name") or ""),
-            str(item.get("arguments") or ""),
-            index,
-        )
-        for index, item in enumerate(gathered.items)
-        if item.get("type") == "function_call"
-    ]
-    read = gathered.tokens - gathered.written
-    return (
-        Proposal(text, calls, gathered.items, gathered.tokens, read)
-        if calls
-        else Reply(text, gathered.items, gathered.tokens, gathered.cut, read)
-    )
