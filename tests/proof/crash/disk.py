@@ -47,19 +47,26 @@ class Power:
         if not self._watching:
             return
         with self.lock:
-            for part in PARTS:
-                source, target = Path(f"{self._database}{part}"), self._kept / f"db{part}"
-                if source.exists():
-                    shutil.copyfile(source, target)
-                else:
-                    target.unlink(missing_ok=True)
+            _copy(self._database, self._kept / "db")
 
     def fail(self) -> None:
         """Put the database back to what is on the disk; its process is dead."""
         Path(f"{self._database}-shm").unlink(missing_ok=True)
-        for part in PARTS:
-            source, target = self._kept / f"db{part}", Path(f"{self._database}{part}")
-            if source.exists():
-                shutil.copyfile(source, target)
-            else:
-                target.unlink(missing_ok=True)
+        _copy(self._kept / "db", self._database)
+
+
+def copied(database: Path, folder: Path) -> Path:
+    """Return a copy of a database as it stands, made anew in that folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / "db-shm").unlink(missing_ok=True)
+    _copy(database, folder / "db")
+    return folder / "db"
+
+
+def _copy(database: Path, other: Path) -> None:
+    for part in PARTS:
+        source, target = Path(f"{database}{part}"), Path(f"{other}{part}")
+        if source.exists():
+            shutil.copyfile(source, target)
+        else:
+            target.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from storage.models import Call
 from storage.states import CallStatus
 from tests.proof.crash.life import Stuck
 from tests.proof.crash.people import ROUNDS, Act, Scene
+from tests.records import store_of
 
 NAME = "release"  # of its key
 LONGEST = 30.0  # seconds that an answer may take
@@ -109,7 +110,8 @@ class MakeKey(Act):
             scene.rest()
             if self.program.key:
                 return
-            at, wanted = scene.world.store().path, KeyWanted(NAME, "@ben", tools=("deploy",))
+            at = store_of(scene.world.database).path
+            wanted = KeyWanted(NAME, "@ben", tools=("deploy",))
             try:
                 try:
                     self.program.key = say_to_the_bot(wanted, at).key
