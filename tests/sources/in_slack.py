@@ -71,10 +71,9 @@ class InAMessage(Source):
         harness = self.place.harness
         found.thread = harness.person("ben").say(SUPPORT, f"@bot please: {text}")
         if self.place.line.twice:
-            sent = [each for each in harness.slack.deliveries if each.event.get("text")]
-            for each in sent:
-                if text in each.event["text"]:
-                    harness.slack.redeliver(each)
+            about = [each for each in harness.slack.deliveries if text in str(each.event)]
+            for each in about:
+                self.place.redeliver(each)
         return found
 
 

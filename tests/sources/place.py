@@ -15,6 +15,7 @@ from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyWanted
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.records import Delivery
 from storage.digest import key_path, load_key
 from storage.models import Call, Message, Revision, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
@@ -183,8 +184,14 @@ class Place:
         at, card = self.card(text, who)
         sent = self.harness.person(who).click(at, card["ts"], "approve", seen=card)
         if twice:
-            self.slack.redeliver(sent)
+            self.redeliver(sent)
         self.rest()
+
+    def redeliver(self, sent: Delivery) -> None:
+        """Have Slack deliver it once more, later: in the same second it would be a replay."""
+        self.wait(lambda: sent.outcome != "pending")
+        self.harness.clock.advance(2)
+        self.slack.redeliver(sent)
 
     def edit(self, text: str, other: str) -> None:
         """Ana puts another text in its place."""
