@@ -91,6 +91,22 @@ def test_the_stories_with_each_source(
             assert place.wrong_with(text, times=int(end is End.DONE)) == []
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["HTTP", "handed over"])
+def test_who_does_not_hear_that_it_is_taken_back(
+    place: Place, source_of: Callable[[str], Source], name: str
+) -> None:
+    """The answer is lost, so the program takes it back again, and hears that it is."""
+    source, text = source_of(name), new_text("unheard", name)
+    asked = source.ask(text)
+    place.card(text)
+    trouble = place.line.losing("POST /cancel")
+    asked.take_back()
+    assert trouble.met.is_set()
+    as_told(source, End.CANCELLED, asked.outcome())
+    assert place.wrong_with(text, times=0) == []
+
+
 def test_the_table_leaves_nothing_out() -> None:
     """Every source is in it once, and every reason is about a source and says something."""
     names = [each.name for each in SOURCES]

@@ -26,6 +26,7 @@ from bot.web.api.bodies import (
     OutcomeSent,
     QuestionWanted,
     RequestShown,
+    ShownStatus,
     ToolWanted,
 )
 from bot.web.api.problems import FieldError, ProblemError, invalid, later, not_taken
@@ -127,12 +128,14 @@ class Asker:
         return shown(asked.stands())
 
     def cancel(self, key: ClientKey, run_id: str) -> RequestShown:
-        """Take a request back. Raises ProblemError."""
+        """Take a request back, which may have been done before. Raises ProblemError."""
         asked = self.find(key, run_id)
-        if not asked.cancel():
+        is_taken_back = asked.cancel()
+        found = shown(asked.stands())
+        if not is_taken_back and found.status is not ShownStatus.CANCELLED:
             why = "It has ended, or is being executed: there is nothing to take back."
             raise ProblemError(HTTPStatus.CONFLICT, why, about="statuses")
-        return shown(asked.stands())
+        return found
 
     def _requester(self, key: ClientKey, named: str) -> str:
         """The id of whoever is said to ask; ProblemError where the key may not ask for them."""
