@@ -186,6 +186,7 @@ class Core:
             previews=self.previews,
             signals=self.signals,
             lease=self.settings.lease,
+            workers=self.settings.workers,
             pool=pool,
             portal=portal,
         )

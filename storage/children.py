@@ -1,4 +1,4 @@
-"""Queries over the runs of sub-agents: which works on a call, who asked whom, what they did."""
+"""Queries over the runs below a call: which works on it, who asked whom, what they did."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from sqlmodel import col
 
 from storage import calls
 from storage.models import Call, Run
-from storage.states import RUN_OPEN, CallStatus, RunStatus
+from storage.states import RUN_OPEN, CallStatus, RunSource, RunStatus
 from storage.transaction import Transaction, first, rows
 
 C = CallStatus
 _GET = select(Run).where(col(Run.id) == bindparam("id_"))
-_OF_CALL = select(Run).where(
-    col(Run.root_id) == bindparam("root_"), col(Run.parent_call) == bindparam("call_")
+_BELOW = col(Run.root_id) == bindparam("root_"), col(Run.parent_call) == bindparam("call_")
+_OF_CALL = select(Run).where(*_BELOW, col(Run.source) == RunSource.RUN)
+_ASKING = select(Run).where(
+    *_BELOW, col(Run.source) == RunSource.SERVER, col(Run.status).in_(RUN_OPEN)
 )
 _PARENT = (
     select(Run)
@@ -53,6 +55,11 @@ def root(tx: Transaction, run: Run) -> Run:
 def of_call(tx: Transaction, root_id: str, call_id: str) -> Run | None:
     """The run that works on this call of a request, or did; None for any other call."""
     return first(tx, Run, _OF_CALL, root_=root_id, call_=call_id)
+
+
+def asking(tx: Transaction, root_id: str, call_id: str) -> list[Run]:
+    """The runs by which a server asks people amid this call, and that are open."""
+    return rows(tx, Run, _ASKING, root_=root_id, call_=call_id)
 
 
 def open_in(tx: Transaction, root_id: str) -> list[Run]:

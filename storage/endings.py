@@ -150,11 +150,18 @@ def _stop(
     return children.did(tx, child)
 
 
+def hang_up(tx: Transaction, run: Run, call: Call, *, at: datetime, words: Outputs) -> None:
+    """End what a server has asked amid this call of the run: nobody waits for an answer."""
+    for asking in children.asking(tx, run.root_id, call.id):
+        cancel(tx, asking, at=at, actor="system", words=words)
+
+
 def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
     """Calls whose worker is no more: nobody will write down how they ended."""
     for call in _open_calls(tx, run):
         if call.status is C.RUNNING:
             said = words.lost()
+            hang_up(tx, run, call, at=at, words=words)
             moves.call(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
 
 

@@ -80,7 +80,7 @@ class Run(Row, table=True):
     source: RunSource = columns.status(RunSource, RunSource.MESSAGE, index=False)
     client: str = ""  # the name of the key by which a program asked; "" without one
     root_id: str = Field(default="", index=True)  # the request's first run, or this one
-    parent_call: str = ""  # the call that entrusted it to a sub-agent
+    parent_call: str = ""  # the call that entrusted it to a sub-agent, or that it is asked amid
     status: RunStatus = columns.status(RunStatus, RunStatus.READY)
     fence: int = 0
     lease_until: datetime | None = columns.time(nullable=True)

@@ -87,6 +87,7 @@ class RunSource(StrEnum):
     FORM = "form"  # a person filled in a tool's form; no model takes part
     PROGRAM = "program"  # code in the bot's own process asked, in a person's name; no model either
     RUN = "run"  # a call of another run: a sub-agent works on it, and its model proposes the calls
+    SERVER = "server"  # an MCP server asks a person, amid a call of its tool; no model takes part
 
 
 class MessageStatus(StrEnum):

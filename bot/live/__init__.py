@@ -29,6 +29,7 @@ class EventKind(StrEnum):
     # StepEvent: one tool, from its start to its end
     STEP_BEGAN = "step_began"
     STEP_GOES_ON = "step_goes_on"  # after a second, and then every few: it takes long
+    STEP_TOLD = "step_told"  # the tool itself says how far it is
     STEP_ENDED = "step_ended"  # and how; stored before it is told
     # WordsEvent: one answer of the model while it comes
     WORDS = "words"  # more of it, unchecked and with whatever marks it has
@@ -55,6 +56,7 @@ class ToolStep:
     title: str  # "Look up an order"
     doing: str  # "looking up order 1042"; "" where the tool does not say
     asked: bool  # people were asked: a card shows it
+    so_far: str = ""  # how far it is: "3 of 10 files"; "" where the tool has not said
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ class WordsEvent:
 
 
 Event = RunEvent | StepEvent | WordsEvent
-# Called on the thread that works on the request, which waits for it: it keeps what it hears for a
-# thread of its own. Events of one request come in order.
+# Called on the thread that works on the request or its tool, which waits for it: it keeps what it
+# hears for a thread of its own. Events of one request come in order.
 Listener = Callable[[Event], None]
 
 

@@ -16,7 +16,6 @@ from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
 from bot.approvals.terms import grants
-from bot.approvals.terms.context import context_of
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_within
@@ -33,6 +32,7 @@ from bot.policy.conditions.facts import Facts
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs import reapproval
+from bot.runs.children.call_lines import CallLines
 from bot.runs.endings import Endings, Held
 from bot.signals import Signals
 from bot.tools import Registry, Tool
@@ -67,6 +67,7 @@ class CallExecutor:
         previews: Previews,
         signals: Signals,
         lease: float,
+        workers: int,
         pool: Executor,
         portal: Callable[[], BlockingPortal],
     ) -> None:
@@ -81,6 +82,7 @@ class CallExecutor:
         self._lease = lease
         self._pool = pool
         self._portal = portal
+        self._lines = CallLines(sources.store, sources.clock, signals, workers)
         self._signals = signals
         self._endings = Endings(self._store, self._clock, signals, tools, self._renewed)
 
@@ -105,8 +107,8 @@ class CallExecutor:
             return None
         if tool.action:  # who has claimed it goes on
             return None
-        context = context_of(run, call, self._clock.now(), expects=call.expects)
         step = StepTeller(self._signals.live, run, call, tool, args)
+        context = self._lines.context(run, call, step)
         step.began()
         watch = self._signals.watch
         with watch.over(Work.TOOL, tool.name, run_id=run.id, call_id=call.id) as passage:
@@ -289,6 +291,7 @@ class CallExecutor:
     def recover(self, run: Run, call: Call) -> None:
         """Deal with a call that a dead worker left RUNNING: nobody knows how it ended."""
         tool = self._tools.of(call)
+        self._lines.hang_up(run, call)
         if tool is not None and tool.idempotent:
             self.execute(run, call)
             return

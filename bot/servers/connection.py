@@ -7,6 +7,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
@@ -17,13 +20,17 @@ from mcp_types import (
     METHOD_NOT_FOUND,
     REQUEST_TIMEOUT,
     CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
 )
 from pydantic import ValidationError
 
+from bot.servers.amid import AmidCall
 from bot.servers.definitions import Definitions
 from bot.servers.file import Server
 from bot.servers.session import OpenSession, definitions, reason
 from bot.tools import ToolError
+from bot.tools.line import CallLine
 
 _LIST_SECONDS = 10.0  # in which a server says what tools it has
 _LONGEST_PAUSE = 300.0  # seconds between two tries to reach it
@@ -32,6 +39,8 @@ _BROKEN = (
     *(MCPError, OSError, ValidationError),
     *(anyio.ClosedResourceError, anyio.BrokenResourceError),
 )
+
+_AMID: ContextVar[AmidCall | None] = ContextVar("amid", default=None)
 
 log = logging.getLogger("countersign.servers")
 
@@ -50,6 +59,7 @@ class ServerConnection:
         self._failures, self._again_at = 0, 0.0
         self._off: dict[str, str] = {}  # tools that are not what was accepted, and why
         self._looking: asyncio.Task[None] | None = None
+        self._under_way: list[AmidCall] = []
 
     def is_on(self, name: str) -> bool:
         """Whether a tool is, as far as is known, what was accepted; any thread may ask."""
@@ -62,17 +72,18 @@ class ServerConnection:
         """
         await self._checked(name)
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def call(self, name: str, arguments: dict[str, Any], line: CallLine) -> CallToolResult:
         """Call a tool that is what was accepted, and return its result.
 
+        `line`: by which people hear how far it is, and are asked what the server wants to know.
         Raises ToolError where it was certainly not done, ServerFailedError where the server failed
         at it, ConnectionError or TimeoutError where nobody knows. A call that is given up is
         cancelled at the server.
         """
         client, server = await self._checked(name), self._server
         try:
-            with anyio.fail_after(server.timeout):
-                return await client.call_tool(name, arguments)
+            with self._amid(line) as amid:
+                return await client.call_tool(name, arguments, progress_callback=amid.progress)
         except TimeoutError:
             waited = f"{server.timeout:g} seconds"
             raise TimeoutError(f"{server.name} did not answer within {waited}.") from None
@@ -84,6 +95,35 @@ class ServerConnection:
             raise ServerFailedError(f"{server.name} says: {error.message}") from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             raise ConnectionError(f"{server.name} went away under the call.") from error
+
+    @contextmanager
+    def _amid(self, line: CallLine) -> Iterator[AmidCall]:
+        """Have what the server asks from now on be asked amid this call, and bound its time."""
+        amid = AmidCall(self._server, line)
+        self._under_way.append(amid)
+        before = _AMID.set(amid)
+        try:
+            with amid.timed():
+                yield amid
+        finally:
+            _AMID.reset(before)
+            self._under_way.remove(amid)
+
+    async def _elicit(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
+        """Ask people what the server wants to know, amid the call that it is about.
+
+        Servers of the older protocol do not say which that is: then it has to be the only one.
+        """
+        amid = _AMID.get()
+        if amid is None and len(self._under_way) == 1:
+            [amid] = self._under_way
+        if amid is None or amid not in self._under_way:
+            name = self._server.name
+            log.warning(
+                "a question of the server %s is about none of its calls, or one of several", name
+            )
+            return ElicitResult(action="cancel")
+        return await amid.elicit(params)
 
     async def _checked(self, name: str) -> Client:
         client, found = await self._listed()
@@ -112,7 +152,7 @@ class ServerConnection:
         if session is None or session.is_over:
             if (left := self._again_at - time.monotonic()) > 0:
                 raise self._down(f"it is tried again in {left:.0f} seconds")
-            session = self._session = OpenSession(self._server, self._look)
+            session = self._session = OpenSession(self._server, self._look, self._elicit)
         client = await session.opened()
         if client is not None:
             self._failures = 0

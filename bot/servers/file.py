@@ -61,6 +61,8 @@ class Server(BaseModel):
     tools: tuple[str, ...] = ("*",)  # those that are used, by name or pattern
     trusted: bool = False  # whether its hints count: what it says that its tools do to the world
     timeout: float = Field(60.0, ge=1, le=3600)  # seconds a call, or its start, may take
+    # seconds that people have, in each call, to answer what it asks them; 0: it asks nobody
+    answer_within: float = Field(600.0, ge=0, le=3600)
 
     @property
     def called(self) -> str:

@@ -6,7 +6,7 @@ import anyio
 
 from bot.servers.definitions import Definition
 from bot.servers.file import Server
-from bot.servers.session import OpenSession, definitions
+from bot.servers.session import OpenSession, ask_nobody, definitions
 
 
 class UnreachableError(Exception):
@@ -22,7 +22,7 @@ def look(server: Server) -> dict[str, Definition]:
 
 
 async def _look(server: Server) -> dict[str, Definition]:
-    session = OpenSession(server, lambda: None)
+    session = OpenSession(server, lambda: None, ask_nobody)
     client = await session.opened()
     if client is None:
         raise UnreachableError(session.why or "it ended at once")

@@ -15,10 +15,17 @@ import anyio
 import anyio.lowlevel
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.session import ElicitationFnT
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
-from mcp_types import Implementation, Tool, ToolListChangedNotification
+from mcp_types import (
+    ElicitRequestParams,
+    ElicitResult,
+    Implementation,
+    Tool,
+    ToolListChangedNotification,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from bot import __version__
@@ -33,9 +40,13 @@ _READ = 300.0  # seconds between two signs of life over HTTP
 class OpenSession:
     """A connection that is being opened, is open, or is over; never opened a second time."""
 
-    def __init__(self, server: Server, changed: Callable[[], None]) -> None:
-        """Begin to open it; `changed` is called when the server says that its tools have."""
+    def __init__(self, server: Server, changed: Callable[[], None], elicit: ElicitationFnT) -> None:
+        """Begin to open it; `changed` is called when the server says that its tools have.
+
+        `elicit` is asked what the server wants to know of people, where it may ask them.
+        """
         self._changed = changed
+        self._elicit = elicit if server.answer_within else None
         self._server = server
         self._ready, self._closing = asyncio.Event(), asyncio.Event()
         self._client: Client | None = None
@@ -72,6 +83,7 @@ class OpenSession:
             _transport(self._server),
             client_info=Implementation(name="countersign", version=__version__),
             message_handler=self._hear,
+            elicitation_callback=self._elicit,
             cache=None,
         )
         async with client, anyio.create_task_group() as group:
@@ -106,6 +118,12 @@ class OpenSession:
         self._ready.set()
 
 
+async def ask_nobody(context: Any, params: ElicitRequestParams) -> ElicitResult:
+    """Answer what a server wants to know where no call is made."""
+    del context, params
+    return ElicitResult(action="cancel")
+
+
 async def _as_it_is(_name: str, _result: Any) -> None:
     """Take a result as it comes."""
 
@@ -114,7 +132,7 @@ async def _as_it_is(_name: str, _result: Any) -> None:
 async def _transport(server: Server) -> AsyncGenerator[Any, None]:
     if server.url is not None:
         headers = {name: each.get_secret_value() for name, each in server.headers.items()}
-        patience = httpx2.Timeout(server.timeout, read=_READ)
+        patience = httpx2.Timeout(server.timeout, read=_READ + server.answer_within)
         async with (
             httpx2.AsyncClient(headers=headers, timeout=patience) as http,
             streamable_http_client(server.url, http_client=http) as streams,

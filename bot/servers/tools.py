@@ -96,10 +96,11 @@ def made(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
     check_fields(name, model, effect)
     does = _does(server, definition)
 
-    async def function(args: BaseModel, _context: ToolContext) -> Any:
+    async def function(args: BaseModel, context: ToolContext) -> Any:
         from bot.servers.results import result_of
 
-        result = await line.connection().call(definition.name, args.model_dump(mode="json"))
+        given = args.model_dump(mode="json")
+        result = await line.connection().call(definition.name, given, context.line)
         return result_of(result)
 
     async def preview(_args: BaseModel, _context: ToolContext) -> Preview:
@@ -117,7 +118,7 @@ def made(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
         idempotent=does is Effect.READ or (server.trusted and definition.idempotent is True),
         secret=_secret(definition, model),
         preview=preview,
-        timeout=server.timeout + _GRACE,
+        timeout=server.timeout + server.answer_within + _GRACE,
         risk=RISK_OF[does],
         offered=lambda: line.is_on(definition.name),
     )

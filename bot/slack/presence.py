@@ -28,6 +28,7 @@ from storage.models import Run
 
 log = logging.getLogger("countersign.presence")
 WORKING = "is working on it…"
+GOES_ON = (EventKind.STEP_GOES_ON, EventKind.STEP_TOLD)
 FRESH = 90.0  # seconds for which a status still counts; Slack drops it after 120
 LASTING = 1800.0  # the same of a session at work, which does not stay so for ever
 PAUSE = 5.0  # seconds before Slack is tried again, where it does not say
@@ -122,8 +123,8 @@ class SlackPresence:
 
     def hear(self, event: Event) -> None:
         """Name the tool that takes long; what is over within a second is not worth a change."""
-        if isinstance(event, StepEvent) and event.kind is EventKind.STEP_GOES_ON:
-            status = doing_now(event.step.doing, event.step.title)
+        if isinstance(event, StepEvent) and event.kind in GOES_ON:
+            status = doing_now(event.step.doing, event.step.title, event.step.so_far)
             self._want(event.run, _Look(status, "processing", event.run.requester))
 
     def suggest(self, channel: str) -> None:

@@ -63,6 +63,8 @@ class Following:
                 self._heard.put(Happening(Happens.WORDS, event.run.id, text))
             case WordsEvent(EventKind.WORDS_VOID):
                 self._heard.put(Happening(Happens.VOID, event.run.id))
+            case StepEvent(EventKind.STEP_TOLD, step=step):
+                self._heard.put(Happening(Happens.STEP, event.run.id, step.so_far))
             case StepEvent(EventKind.STEP_BEGAN, step=step):
                 self._heard.put(Happening(Happens.STEP, event.run.id, step.doing or step.title))
             case _:

@@ -26,12 +26,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel
 
 from bot.policy.conditions.values import Id
-from bot.tools.registration import (
-    REASON_FIELD,
-    argument_model,
-    check_fields,
-    check_functions,
-)
+from bot.tools.line import NOBODY, CallLine
+from bot.tools.registration import REASON_FIELD, argument_model, check_fields, check_functions
 from bot.tools.schema import written
 
 if TYPE_CHECKING:
@@ -61,6 +57,7 @@ class ToolContext:
     thread_ts: str
     now: datetime
     expects: str = ""  # what the tool's Preview said must still hold; "" when nobody was asked
+    line: CallLine = NOBODY  # to people, while it runs: how far it is, and a question
 
 
 class ToolError(Exception):

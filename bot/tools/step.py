@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -15,6 +18,8 @@ from storage.models import Call, Run
 
 log = logging.getLogger(__name__)
 LENGTH = 100  # characters
+SO_FAR = 60  # characters of how far it is
+BETWEEN = 1.0  # seconds between two words of a tool on how far it is
 
 
 def step_of(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
@@ -39,13 +44,15 @@ def step_of(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
 
 
 class StepTeller:
-    """Tells how one call goes on; used by the thread that waits for it."""
+    """Tells how one call goes on; used by the thread that waits for it, and by its tool."""
 
     def __init__(self, live: Live, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> None:
         """Its words are put together when somebody listens, once."""
         self._live, self._run = live, run
         self._of = tool, args, call
         self._step: ToolStep | None = None
+        self._lock = threading.RLock()  # the tool may tell on threads of its own
+        self._so_far, self._is_over, self._said_at = "", False, float("-inf")
 
     def began(self) -> None:
         """The tool is about to be called."""
@@ -55,8 +62,23 @@ class StepTeller:
         """It takes long."""
         self._tell(EventKind.STEP_GOES_ON)
 
+    def says(self, words: str) -> None:
+        """The tool says how far it is; any thread, told once a second at most."""
+        now = time.monotonic()
+        with self._lock:
+            if self._is_over:
+                return
+            tool, args, _ = self._of
+            self._so_far = masked(one_line(tool, args, words, SO_FAR))
+            if now - self._said_at < BETWEEN:
+                return  # the next beat tells it
+            self._said_at = now
+            self._tell(EventKind.STEP_TOLD)
+
     def ended(self, outcome: ToolOutcome) -> None:
         """It is over, and how is stored."""
+        with self._lock:
+            self._is_over = True
         self._tell(EventKind.STEP_ENDED, step_end(self._of[0], outcome))
 
     def _tell(self, kind: EventKind, end: StepEnd | None = None) -> None:
@@ -65,7 +87,7 @@ class StepTeller:
     def _words(self) -> ToolStep:
         if self._step is None:
             self._step = step_of(*self._of)
-        return self._step
+        return replace(self._step, so_far=self._so_far) if self._so_far else self._step
 
 
 def step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:

@@ -57,6 +57,7 @@ SAID = {
     "program_line": (EVIL,),
     "not_done": (CallStatus.REJECTED,),
     "through": (EVIL,),
+    "server_line": (EVIL, EVIL),
     "votes_void": (["UANA00001", "UDAN00001"], "UBEN00001", [EVIL]),
     "unanswered_beside": (EVIL,),
     "sent_back_line": ("UANA00001", EVIL),

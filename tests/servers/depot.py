@@ -10,13 +10,21 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import anyio
-from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver import (
+    AcceptedElicitation,
+    Context,
+    Elicit,
+    ElicitationResult,
+    Image,
+    MCPServer,
+    Resolve,
+)
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ResourceLink, TextContent, ToolAnnotations
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class Parcel(BaseModel):
@@ -24,6 +32,30 @@ class Parcel(BaseModel):
 
     to: str
     grams: int = 500
+
+
+class Place(BaseModel):
+    """Where a parcel is put."""
+
+    shelf: Literal["upper", "lower"]
+    place: int = Field(ge=1, le=40, description="counted from the door")
+    note: str = ""
+
+
+class Lock(BaseModel):
+    """What nobody is to be asked for."""
+
+    door_pin: str
+
+
+def where(item: str) -> Elicit[Place]:
+    """Ask where something is put."""
+    return Elicit(f"Where do I put {item}?", Place)
+
+
+def lock() -> Elicit[Lock]:
+    """Ask for a secret."""
+    return Elicit("How is the door opened?", Lock)
 
 
 def depot(folder: Path) -> MCPServer:
@@ -90,6 +122,22 @@ def add_plain(server: MCPServer, note: Callable[[str, str], None]) -> None:
         """Show a picture and where more is."""
         link = ResourceLink(uri="https://depot.example/7", name="parcel 7")
         return [TextContent(text="A picture:"), Image(data=b"x" * 3000, format="png"), link]
+
+    @server.tool()
+    async def put(
+        item: str, at: Annotated[ElicitationResult[Place], Resolve(where)], ctx: Context[Any, Any]
+    ) -> str:
+        """Put something somewhere."""
+        if not isinstance(at, AcceptedElicitation):
+            return f"{item} stays outside: {at.action}"
+        await ctx.report_progress(1, 3, f"carrying {item}")
+        note("put", f"{item} {at.data.shelf} {at.data.place} {at.data.note}")
+        return f"{item} is on the {at.data.shelf} shelf"
+
+    @server.tool()
+    def unlock(key: Annotated[ElicitationResult[Lock], Resolve(lock)]) -> str:
+        """Open the door."""
+        return f"the door: {key.action}"
 
     @server.tool()
     def environment() -> list[str]:

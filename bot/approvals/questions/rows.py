@@ -15,6 +15,8 @@ from storage import calls, outbox, runs
 from storage.models import Call, Message, Run
 from storage.transaction import Transaction
 
+_SERVER = "mcp:"
+
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
@@ -47,6 +49,16 @@ def read(tx: Transaction, call_id: str) -> AskedQuestion | None:
         return None
     assert isinstance(asked, AskPerson)
     return AskedQuestion(shown.call, run, asked)
+
+
+def client_of(server: str) -> str:
+    """Return what a server is known by that asks a person; no key can be called so."""
+    return f"{_SERVER}{server}"
+
+
+def server_of(run: Run) -> str:
+    """Return the server that asks with this run; "" for any other."""
+    return run.client.removeprefix(_SERVER) if run.client.startswith(_SERVER) else ""
 
 
 def messages_of(tx: Transaction, call: Call) -> list[Message]:

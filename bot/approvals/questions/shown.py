@@ -7,13 +7,14 @@ from datetime import datetime
 
 from bot.approvals.cards.absence import still_away
 from bot.approvals.cards.origin import errands_of
-from bot.approvals.questions.rows import read
+from bot.approvals.questions.rows import read, server_of
 from bot.messages.questions.said import in_words
 from bot.messages.questions.view import QuestionView
 from bot.tools import Registry
 from storage import outbox, questions
 from storage.masking import masked
 from storage.models import Message
+from storage.states import RunSource
 from storage.transaction import Transaction
 
 
@@ -29,6 +30,9 @@ def question_view(
     given = json.loads(answer.given) if answer and not answer.declined else {}
     lines = in_words(found.asked, given) if given else ()
     hidden = masked(found.asked.question)
+    errands, server, amid = errands_of(tools, tx, found.run), "", ""
+    if found.run.source is RunSource.SERVER and errands:  # what it asks amid is no errand
+        server, amid, errands = server_of(found.run), errands[-1].what, errands[:-1]
     return QuestionView(
         id=call.id,
         revision=call.revision,
@@ -47,6 +51,8 @@ def question_view(
             for label, text, before in lines
         ),
         declined=answer is not None and answer.declined,
-        errands=errands_of(tools, tx, found.run),
+        errands=errands,
+        server=server,
+        amid=amid,
         away=tuple(still_away(body.get("away", {}), now)),
     )

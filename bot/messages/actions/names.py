@@ -87,6 +87,7 @@ class Block(StrEnum):
     REQUEST = "x"
     REWORDED = "y"
     ERRANDS = "z"  # which sub-agents were asked on the way
+    SERVER = "b"  # which server asks a question, amid what
     PROGRAM = "j"  # which program asks, and does it itself
     DIVIDER = "d"
     HEADLINE = "h"

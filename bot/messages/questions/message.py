@@ -22,6 +22,7 @@ from bot.messages.parts import (
     moment,
     mrkdwn,
     person,
+    plain_text,
     quote,
     rich,
     section,
@@ -31,7 +32,8 @@ from bot.messages.questions.choices import choices
 from bot.messages.questions.view import QuestionView
 from bot.messages.quoting import said
 from bot.messages.sentences.absence import away_note
-from bot.messages.text import due, escape, group_mention, in_utc, mention, plain, visible
+from bot.messages.sentences.agents import server_line
+from bot.messages.text import due, escape, group_mention, in_utc, mention, plain, unescape, visible
 from bot.messages.views import UNSET
 from bot.tools.people.question import AnswerKind
 from storage.states import CallStatus
@@ -64,10 +66,13 @@ def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]
         gone = CallStatus.EXPIRED if view.status is CallStatus.PENDING else view.status
         text = ENDED.get(gone, OTHERWISE)
         return text, [asked, context(block_id(Block.OUTCOME, view.target), [mrkdwn(text)])]
-    agent = said(view.errands[-1].agent, AGENT) if view.errands else "the agent"
-    to = mrkdwn(f"💬 {_who(view)}, {agent} asks:")
+    to = mrkdwn(f"💬 {_who(view)}, {_asker(view)} asks:")
     head = section(block_id(Block.HEADLINE, view.target), to)
-    blocks = [head, *errand_blocks(view.target, view.errands), asked]
+    blocks = [head, *errand_blocks(view.target, view.errands)]
+    if view.server:
+        line_ = plain_text(unescape(server_line(view.server, view.amid)))
+        blocks.append(context(block_id(Block.SERVER, view.target), [line_]))
+    blocks.append(asked)
     blocks.append(actions(block_id(Block.ANSWERS, view.target), _buttons(view)))
     small = mrkdwn(_small(view))
     blocks.append(context(block_id(Block.SMALL_PRINT, view.target), [small]))
@@ -76,6 +81,12 @@ def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]
 
 def _question(view: QuestionView, limit: int) -> str:
     return plain(visible(view.asked.question), limit)
+
+
+def _asker(view: QuestionView) -> str:
+    if view.server:
+        return f"the server {said(view.server, AGENT)}"
+    return said(view.errands[-1].agent, AGENT) if view.errands else "the agent"
 
 
 def _who(view: QuestionView) -> str:

@@ -1,4 +1,4 @@
-"""Every sentence about who asks beside people: sub-agents, programs. Pure: mrkdwn out."""
+"""Every sentence about who asks beside people: sub-agents, programs, servers. Pure: mrkdwn out."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ def errand_line(agent: str, by: str, what: str) -> str:
 def through(client: str) -> str:
     """Tell by which program somebody asked, behind their name; "" where they did so themselves."""
     return f" through “{said(client, 60)}”" if client else ""
+
+
+def server_line(server: str, effect: str) -> str:
+    """Tell who is asked that a server asks, for what, and who is given the answer."""
+    return (
+        f"🔌 It asks this to go on with: “{said(effect)}”. {said(server, 60)} gets what you answer."
+    )
 
 
 def program_line(client: str) -> str:

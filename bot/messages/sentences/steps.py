@@ -5,12 +5,13 @@ from __future__ import annotations
 from bot.messages.text import neutral_markdown, visible
 
 
-def doing_now(doing: str, title: str) -> str:
+def doing_now(doing: str, title: str, so_far: str = "") -> str:
     """Say behind the bot's name what it does: "is looking up order 1042…".
 
-    `doing` is "" where the tool does not say; then its title stands there.
+    `doing` is "" where the tool does not say; then its title stands there. `so_far`: how far it is.
     """
-    return f"is {_bare(doing)}…" if doing else f"is working on it: {_bare(title)}…"
+    far = f" ({_bare(so_far)})" if so_far else ""
+    return f"is {_bare(doing)}{far}…" if doing else f"is working on it: {_bare(title)}{far}…"
 
 
 def step_title(doing: str, title: str) -> str:

@@ -11,6 +11,7 @@ from bot.tools import Registry, Tool
 from bot.tools.agents import tools_of
 from storage import calls, children
 from storage.models import Run
+from storage.states import RunSource
 from storage.store import Store
 
 GONE = "The sub-agent that was asked is no longer there."
@@ -41,7 +42,7 @@ class Roles:
 
     def of(self, run: Run) -> Role:
         """Return the role of a run; raises PlannerError where its sub-agent is no longer there."""
-        if not run.parent_call:
+        if run.source is not RunSource.RUN:
             return self._first
         with self._store.read() as tx:
             call, depth = calls.get(tx, run.parent_call), children.depth(tx, run)

@@ -1,0 +1,208 @@
+"""What a server asks amid a call, as questions that a person can be asked; and the answers, as the
+server wants them.
+
+Secrets are not asked for: what is said in a thread is read by everybody there, and kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pydantic import ValidationError
+
+from bot.tools.people.question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
+
+MOST_QUESTIONS = 3  # that one wish of a server may take
+Content = dict[str, str | int | float | bool | list[str] | None]
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SECRET = re.compile(
+    r"pass ?(?:word|wort|phrase|code)|kennwort|secret|geheim|credential|zugangsdaten"
+    r"|(?:api|access|private|signing|ssh) ?key|\btoken\b|\b(?:pin|tan|otp|cvv|cvc|ssn)\b"
+    r"|card number|credit card|kreditkarte|social security|one ?time code"
+)
+_FORMATS = {
+    "email": (re.compile(r"[^@\s]+@[^@\s]+"), "an e-mail address"),
+    "uri": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+"), "an address such as https://…"),
+    "date-time": (
+        re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?"),
+        "a date and time such as 2026-05-04T10:00Z",
+    ),
+}
+
+
+class UnaskableError(Exception):
+    """This may not be asked of a person, or cannot; says why."""
+
+
+class NotTakenError(Exception):
+    """An answer is not what the server takes; says what it takes, for whoever answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One value that a server wants."""
+
+    name: str
+    schema: Mapping[str, Any]
+    asked: AnswerField
+    values: Mapping[str, str]  # what stands for each option
+
+    def taken(self, given: Any) -> Any:
+        """Return an answer as the server takes it; raises NotTakenError."""
+        match self.asked.kind:
+            case AnswerKind.NUMBER:
+                return self._number(Decimal(str(given)))
+            case AnswerKind.CHOICE:
+                return self.values[given]
+            case AnswerKind.TEXT if self.schema.get("type") == "array":
+                return self._several(str(given))
+            case AnswerKind.TEXT:
+                return self._text(str(given))
+        return given
+
+    def _number(self, given: Decimal) -> int | float:
+        least, most = self.schema.get("minimum"), self.schema.get("maximum")
+        if self.schema.get("type") == "integer" and given != int(given):
+            raise self._no("a whole number")
+        if least is not None and given < Decimal(str(least)):
+            raise self._no(f"{least} at least")
+        if most is not None and given > Decimal(str(most)):
+            raise self._no(f"{most} at most")
+        return int(given) if given == int(given) else float(given)
+
+    def _text(self, given: str) -> str:
+        least, most = self.schema.get("minLength", 0), self.schema.get("maxLength")
+        if len(given) < least:
+            raise self._no(f"{least} characters at least")
+        if most is not None and len(given) > most:
+            raise self._no(f"{most} characters at most")
+        form, called = _FORMATS.get(str(self.schema.get("format")), (None, ""))
+        if form is not None and not form.fullmatch(given):
+            raise self._no(called)
+        return given
+
+    def _several(self, given: str) -> list[str]:
+        known = {label.casefold(): value for label, value in self.values.items()}
+        chosen = [each.strip().casefold() for each in given.split(",") if each.strip()]
+        least, most = self.schema.get("minItems", 0), self.schema.get("maxItems", len(known))
+        if not set(chosen) <= set(known):
+            raise self._no(f"some of {', '.join(self.values)}, with commas between")
+        if not least <= len(set(chosen)) <= most:
+            raise self._no(f"{least} to {most} of {', '.join(self.values)}")
+        return [known[each] for each in dict.fromkeys(chosen)]
+
+    def _no(self, takes: str) -> NotTakenError:
+        return NotTakenError(f"“{self.asked.label}” has to be {takes}.")
+
+
+class Elicited:
+    """One wish of a server for information."""
+
+    def __init__(self, message: str, schema: Mapping[str, Any]) -> None:
+        """`schema`: an object of plain values, as MCP has it. Raises UnaskableError."""
+        properties, required = schema.get("properties"), schema.get("required") or ()
+        if not isinstance(properties, Mapping) or not properties:
+            raise UnaskableError("it wants no value")
+        if len(properties) > MOST_QUESTIONS * MOST_FIELDS:
+            raise UnaskableError(f"it wants more than {MOST_QUESTIONS * MOST_FIELDS} values")
+        try:
+            self._fields = [
+                _field(name, each, optional=name not in required)
+                for name, each in properties.items()
+            ]
+        except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
+            raise UnaskableError("it wants a value that nobody can be asked for") from error
+        told = filter(None, map(_about, self._fields))
+        self._message = " ".join([message.strip(), *told])
+        labels = [each.asked.label for each in self._fields]
+        if secret := _SECRET.search(_plain(" ".join([self._message, *properties, *labels]))):
+            raise UnaskableError(f"it wants what may be a secret ({secret[0]})")
+        list(self.questions())  # what cannot be put is said before anybody is asked
+
+    def questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_Field]]]:
+        """Yield what is asked, in turn, with the fields of each; `wrong`: with the last answer.
+
+        Raises UnaskableError.
+        """
+        for first in range(0, len(self._fields), MOST_FIELDS):
+            part = self._fields[first : first + MOST_FIELDS]
+            text = " ".join(filter(None, [wrong, self._message]))
+            try:
+                yield _question(text, part), part
+            except ValidationError as error:
+                raise UnaskableError("it says too much, or too little, for a question") from error
+
+
+def taken(part: list[_Field], given: Mapping[str, Any]) -> Content:
+    """Return the answers to one question by the server's names; raises NotTakenError."""
+    found: Content = {}
+    for number, each in enumerate(part):
+        if (value := given.get(f"a{number}")) is not None:
+            found[each.name] = each.taken(value)
+    return found
+
+
+def _question(text: str, part: list[_Field]) -> AskPerson:
+    if len(part) == 1 and not part[0].asked.optional:
+        one = part[0].asked
+        return AskPerson(
+            question=text, kind=one.kind, options=one.options, suggestion=one.suggestion
+        )
+    return AskPerson(question=text, kind=AnswerKind.FORM, fields=[each.asked for each in part])
+
+
+def _field(name: str, schema: Mapping[str, Any], *, optional: bool) -> _Field:
+    """Return how one value is asked for; raises ValueError, and what a broken schema raises."""
+    label = " ".join(str(schema.get("title") or _plain(name).capitalize()).split())
+    values = _options(schema)
+    kind = _kind(schema, values)
+    if kind is AnswerKind.TEXT and values:
+        label = f"{label} (some of {', '.join(values)})"
+    options = list(values) if kind is AnswerKind.CHOICE else []
+    said = schema.get("default")
+    if kind is AnswerKind.CHOICE:
+        said = next((shown for shown, value in values.items() if value == said), None)
+    if isinstance(said, list | dict):
+        said = None
+    suggestion = "" if said is None else str(said)
+    asked = AnswerField(
+        label=label, kind=kind, options=options, suggestion=suggestion, optional=optional
+    )
+    return _Field(name, schema, asked, values)
+
+
+def _kind(schema: Mapping[str, Any], values: Mapping[str, str]) -> AnswerKind:
+    match schema.get("type"):
+        case "boolean":
+            return AnswerKind.YES_NO
+        case "number" | "integer":
+            return AnswerKind.NUMBER
+        case "array" if values:
+            return AnswerKind.TEXT
+        case "string" if values:
+            return AnswerKind.CHOICE
+        case "string":
+            return AnswerKind.DATE if schema.get("format") == "date" else AnswerKind.TEXT
+    raise ValueError("no plain value")
+
+
+def _options(schema: Mapping[str, Any]) -> dict[str, str]:
+    """What may be chosen, as it is shown, with the value of each."""
+    of = schema.get("items", {}) if schema.get("type") == "array" else schema
+    if titled := of.get("oneOf") or of.get("anyOf"):
+        return {str(each.get("title") or each["const"]): str(each["const"]) for each in titled}
+    values = [str(each) for each in of.get("enum", ())]
+    return dict(zip(of.get("enumNames") or values, values, strict=True))
+
+
+def _about(field: _Field) -> str:
+    said = field.schema.get("description")
+    return f"{field.asked.label}: {' '.join(str(said).split())}" if said else ""
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[_\-\s]+", " ", _CAMEL.sub(" ", text)).lower()

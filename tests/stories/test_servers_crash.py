@@ -1,0 +1,52 @@
+"""Killed while a server asks somebody: the question goes, and people say what became of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.openai.server import Planner, Turn
+from bot.sandbox.server import Sandbox
+from bot.servers.definitions import write_lock
+from bot.servers.looking import look
+from storage.models import Call
+from storage.states import CallStatus
+from tests.servers.support import over_http
+from tests.stories.harness import SUPPORT
+from tests.stories.messages import words
+from tests.stories.process import BotProcess
+from tests.stories.test_crash import card, having
+
+
+@pytest.mark.long
+def test_a_question_amid_a_call_goes_with_the_life_that_asked_it(tmp_path: Path) -> None:
+    """Nobody waits for its answer any more, so its message says so; the server may have done
+    anything by then, so the call is unknown, and not made again.
+    """
+    with over_http(tmp_path) as server, Sandbox() as slack, Planner() as planner:
+        (tmp_path / "servers.toml").write_text(
+            f'[[server]]\nname = "depot"\nurl = "{server.url}"\n'
+        )
+        write_lock(tmp_path / "servers.lock.json", {"depot": look(server)})
+        bot = BotProcess(
+            tmp_path, slack, planner, COUNTERSIGN_SERVERS=str(tmp_path / "servers.toml")
+        )
+        bot.start()
+        planner.script(Turn(calls=[("depot_put", {"item": "a lamp"})]))
+        thread = slack.person("ben").say(SUPPORT, "@bot put it away")
+        slack.person("ana").click(SUPPORT, card(bot, thread)["ts"], "approve")
+        asked = card(bot, thread, "answer")
+        bot.kill()
+        bot.start()
+        slack.wait(
+            lambda: having(
+                bot, thread, lambda m: m["ts"] == asked["ts"] and "No longer needed" in words(m)
+            ),
+            20,
+        )
+        card(bot, thread, "resolve_done")
+        statuses = {each.tool: each.status for each in bot.rows(Call) if isinstance(each, Call)}
+        assert statuses == {"depot_put": CallStatus.UNKNOWN, "ask_person": CallStatus.CANCELLED}
+        assert not (tmp_path / "put").exists()
+        bot.kill()
