@@ -121,6 +121,14 @@ def test_a_tools_own_sentence_says_what_it_came_to() -> None:
     assert drawn.text == ("Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@UANA00001>.")
 
 
+def test_what_the_title_says_by_chance_is_said_all_the_same() -> None:
+    """The 4 of a version, or a word within another, is not the argument of that value."""
+    values = (Value("Version", "2.8.4"), Value("Servers", "4"), Value("Part", "check"))
+    done = replace(DECIDED, effect="Deploy 2.8.4 to prod/check-in", values=values)
+    lines = read(card(view(done), NOW).blocks).splitlines()
+    assert "Servers: 4  ·  Part: check" in lines
+
+
 def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
     """The fallback text tells the truth as the blocks do."""
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)

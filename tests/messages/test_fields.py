@@ -95,7 +95,7 @@ def test_untouched_changes_nothing() -> None:
     [
         ({"name": "Ben"}, {"name": "Ben"}),
         ({"name": " two\nlines "}, {"name": " two\nlines "}),
-        ({"name": None}, {"name": ""}),
+        ({"body": "two\nlines"}, {"body": "two\nlines"}),
         ({"count": "007"}, {"count": 7}),
         ({"count": "1"}, {}),
         ({"big": str(2**61 + 1)}, {"big": 2**61 + 1}),

@@ -243,3 +243,18 @@ def test_nothing_to_edit_is_no_error() -> None:
     view = edit_modal(tool, {"city": "Bonn"}, target=CallTarget("c", 1), save_and_approve=False)
     assert not any(b["type"] == "input" for b in view["blocks"])
     assert not isinstance(read_submission(tool, {"city": "Bonn"}, {}), FieldErrors)
+
+
+def test_a_text_that_has_to_be_given_is_not_called_optional() -> None:
+    """Not while it is given; one that is empty may stay so, and one with a default be emptied."""
+
+    class Command(BaseModel):
+        command: str
+        note: str = ""
+
+    def optional(**arguments: str) -> list[bool]:
+        view = view_of(tool_for(Command), arguments)
+        return [block(view, f"f:{name}")["optional"] for name in ("command", "note")]
+
+    assert optional(command="ls", note="for Ana") == [False, True]
+    assert optional(command="", note="") == [True, True]

@@ -119,10 +119,13 @@ def _title(call: CallView) -> str:
 
 
 def _says_more(value: Value, title: str) -> bool:
-    """Return whether the argument is set, and stands in the title not yet as it is."""
+    """Return whether the argument is set, and does not stand in the title yet as a word of its own.
+
+    The 4 of "Deploy 2.8.4" is none.
+    """
     if value.before is not None or not value.says_something:
         return value.says_something
-    return re.search(rf"(?<!\w){re.escape(value.text)}(?!\w)", title) is None
+    return re.search(rf"(?<![\w.,:/-]){re.escape(value.text)}(?![.,:/-]?\w)", title) is None
 
 
 def _remark(who: str, said: str) -> Json:

@@ -54,9 +54,8 @@ def edit_modal(
     others see less of. The metadata holds the call and its revision, never a value.
     """
     places, left_out = laid_out(tool, arguments)
-    blocks = [
-        section(f"{tool.title}\nSaving makes a new version; votes for the old one no longer count.")
-    ]
+    whole = "" if _title(tool.title) == tool.title else f"{tool.title}\n"
+    blocks = [section(f"{whole}Saving makes a new version; votes for the old one no longer count.")]
     if covered:
         blocks.append(section(revealed(covered)))
     for place in places:

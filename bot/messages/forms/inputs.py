@@ -44,14 +44,15 @@ class Input:
 
     @property
     def optional(self) -> bool:
-        """Whether Slack may accept it empty."""
+        """Whether Slack may accept it empty; a text that has to be given, only if it is now."""
         if self.options and self.initial is not None:
             return False  # one option is always chosen; "Not set" is one of them
         if self.slot.nullable or self.slot.within_optional or self.old is Mark.ABSENT:
             return True
-        return (self.kind is Kind.TEXT and not self.slot.schema.get("minLength")) or (
-            self.kind is Kind.LINES and not self.slot.schema.get("minItems")
-        )
+        schema = self.slot.schema
+        if self.kind is Kind.TEXT:
+            return not schema.get("minLength") and (not self.old or "default" in schema)
+        return self.kind is Kind.LINES and not schema.get("minItems")
 
 
 def make(slot: Slot, old: Any) -> Input | None:
