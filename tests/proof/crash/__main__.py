@@ -26,6 +26,7 @@ from tests.proof.crash.world import can_mount
 from tests.records import ON_A_SERVER
 
 MEMORY = Path("/dev/shm")  # a folder of ours is made in it
+EVERY = 50  # tellings between two words on how far it is
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         told: list[dict[str, Any]] = []
         for each in _all(steps, troubles, arguments.jobs, folder):
             told.append(each)
+            if len(told) % EVERY == 0:
+                print(f"{len(told)} told", file=sys.stderr, flush=True)
             if time.monotonic() - begun > arguments.minutes * 60:
                 break
     print("\n".join(table({story: len(each) for story, each in found.items()}, troubles, told)))

@@ -17,7 +17,7 @@ from tests.proof.crash.people import Scene
 from tests.proof.crash.steps import Step
 from tests.proof.crash.stories import BY_NAME, Story
 from tests.proof.crash.troubles import Trouble
-from tests.proof.crash.world import world
+from tests.proof.crash.world import as_it_stands, world
 
 
 @dataclass
@@ -52,8 +52,9 @@ def tell(
             Scene(made).play(story.acts())
             told.wrong = violations(story, made)
         except (Stuck, TimeoutError, AssertionError, LookupError) as error:
-            log = (made.folder / "log").read_text("utf-8", "replace")[-3000:]
-            told.wrong = [f"{type(error).__name__}: {error}", traceback.format_exc()[-1500:], log]
+            told.wrong = [f"{type(error).__name__}: {error}", traceback.format_exc()[-1500:]]
+        if told.wrong:
+            told.wrong += [*as_it_stands(made), (made.folder / "log").read_text()[-3000:]]
         told.struck, told.lives = made.struck, made.lives
         steps = made.steps
     place.parent.rmdir()

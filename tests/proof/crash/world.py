@@ -16,7 +16,7 @@ from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.clock import ShiftedClock
 from storage.digest import key_path, load_key
-from storage.models import Message, Run
+from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
 from storage.transaction import rows
@@ -33,6 +33,8 @@ ROOM = "4m"  # of the small disk that can be made full
 MOST_LIVES = 5
 # seconds after which a process on a server takes over what a dead one had; a file has but one
 LEASE = "2" if ON_A_SERVER else "60"
+# of a row, where something went wrong
+TOLD = ("key", "kind", "status", "lease_until", "turns", "not_before", "wanted", "shown", "note")
 EARLY = 24  # steps of a second life in which it may be struck as well
 
 
@@ -213,6 +215,21 @@ def world(
     finally:
         made.end()
         shutil.rmtree(folder)
+
+
+def as_it_stands(made: World) -> list[str]:
+    """What the record, the ledger and the local Slack hold, a line each; for what went wrong."""
+    found = [f"{made.lives} lives, struck: {made.struck}, {made.shifted:.0f} s ahead"]
+    for model in (Run, Call, Delivery, Message):
+        for row in made.all(model):
+            told = {name: getattr(row, name, None) for name in TOLD}
+            said = ", ".join(f"{name} {value}" for name, value in told.items() if value)
+            found.append(f"{model.__name__}: {said}")
+    found += [f"ledger: {line}" for line in made.ledger.lines()]
+    for each in made.slack.deliveries:
+        what = each.event.get("type") or each.payload.get("type") or each.kind
+        found.append(f"delivered: {what}, attempt {each.attempts}, {each.outcome}, ok: {each.ok}")
+    return found
 
 
 def mount(folder: Path) -> None:
