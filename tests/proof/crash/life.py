@@ -28,7 +28,8 @@ from tests.proof.crash.tools import Ledger, make_tools
 from tests.proof.crash.troubles import ENDS, LASTS, Trouble, begin
 from tests.stories.process import FORKS, PRELOADED
 
-FORKS.set_forkserver_preload([*PRELOADED, "tests.proof.crash.life"])
+LATE = ("bot.agent.chat", "bot.programs.keys", "bot.terminal.terminal", "storage.sqlite", "tzdata")
+FORKS.set_forkserver_preload([*PRELOADED, *LATE, "tests.proof.crash.life"])
 LONGEST = 120  # seconds that anything may take
 
 
