@@ -1,5 +1,6 @@
-"""What is wrong with a TOML file that a person wrote, told with file, line and key. PURE; the
-policy and the list of databases are such files.
+"""TOML files that people write, and what is wrong with them, told with file, line and key. PURE.
+
+The policy and the lists of databases and of MCP servers are such files.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ COMPLAINTS = {
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\]\s]+)\s*\]")
 _KEY = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
 _AT_LINE = re.compile(r"\(at line (\d+)")
+
+
+def unreadable(source: str, error: OSError | UnicodeDecodeError) -> str:
+    """Return why there is no text in a file of that name, as a sentence for its author."""
+    reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
+    return f"{source}: {reason}; make it a readable text file"
 
 
 class Problems:
@@ -64,6 +71,25 @@ class Problems:
     def sentences(self) -> list[str]:
         """Return them all in the order of the lines: file, line, key, what is wrong, what to do."""
         return [sentence for _, sentence in sorted(self._found)]
+
+
+def entries(text: str, heading: str, problems: Problems) -> list[dict[str, Any]]:
+    """Return the tables headed [[heading]], of which the whole of the text is to consist.
+
+    What is wrong is added to `problems`.
+    """
+    written: dict[str, Any] = {}
+    try:
+        written = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problems.add_syntax(error, "this is not TOML; correct this line")
+    for key in written.keys() - {heading}:
+        problems.add((key,), f"unknown key; {heading}s are headed [[{heading}]]")
+    found = written.get(heading, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        problems.add((heading,), f"{heading}s are headed [[{heading}]], with two brackets")
+        return []
+    return found
 
 
 class Places:

@@ -12,6 +12,7 @@ from bot.config.connection import Transport
 from bot.config.mistakes import SettingsError
 from bot.config.settings import Settings
 from bot.policy.evaluate import Policy, PolicyError, parse
+from bot.toml_file import unreadable
 from bot.tools import Registry
 
 
@@ -66,5 +67,4 @@ def policy_text(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
-        raise PolicyError(str(path), [f"{path}: {reason}; make it a readable text file"]) from None
+        raise PolicyError(str(path), [unreadable(str(path), error)]) from None

@@ -22,6 +22,7 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.messages.sentences import refusals
 from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.runs.crew.order import Place, places
 from bot.runs.crew.others import NoOthers, Others
 from bot.runs.crew.workers import Workers
 from bot.runs.intake import Intake
@@ -173,16 +174,18 @@ class Loop:
             self._decisions.claim()
         try:
             self._look_ahead(ours)
-            behind: set[tuple[str, str, str]] = set()
+            behind: set[Place] = set()
             for delivery in arrived:
                 if self._stopping.is_set():
                     return
                 if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
                     continue
-                place = (delivery.user, delivery.channel, delivery.thread_ts)
-                waits = place in behind or self._waiting.holds(delivery.seq)
-                if waits or delivery.seq in theirs or not self._take(delivery):
-                    behind.add(place)  # what one person does in one thread keeps its order
+                place, cards = places(delivery)
+                waits = {place, cards} & behind or self._waiting.holds(delivery.seq)
+                if delivery.seq in theirs:
+                    behind |= {place, cards}
+                elif waits or not self._take(delivery):
+                    behind.add(place)
         finally:
             self._decisions.release()
         if ours:

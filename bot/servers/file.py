@@ -6,7 +6,6 @@ It reaches no server, and no message of it holds what a variable held.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from bot.toml_file import COMPLAINTS, Problems
+from bot.toml_file import COMPLAINTS, Problems, entries, unreadable
 
 _VARIABLE = re.compile(r"\$(\$|[A-Za-z_][A-Za-z0-9_]*)")
 _FORMS = {
@@ -105,9 +104,7 @@ def read_servers(path: Path, environ: Mapping[str, str]) -> ServerFile:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
-        problem = f"{path}: {reason}; make it a readable text file"
-        raise ServersError(str(path), [problem]) from None
+        raise ServersError(str(path), [unreadable(str(path), error)]) from None
     return ServerFile(path, parse_servers(text, environ, str(path)))
 
 
@@ -119,19 +116,8 @@ def parse_servers(
     Raises ServersError with all that is wrong, a line each.
     """
     problems = Problems(source, text)
-    written: dict[str, Any] = {}
-    try:
-        written = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        problems.add_syntax(error, "this is not TOML; correct this line")
-    for key in written.keys() - {"server"}:
-        problems.add((key,), "unknown key; servers are headed [[server]]")
-    entries = written.get("server", [])
-    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        problems.add(("server",), "servers are headed [[server]], with two brackets")
-        entries = []
     servers: list[Server] = []
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(entries(text, "server", problems)):
         server = _server(entry, index, environ, problems)
         if server is None:
             continue

@@ -7,7 +7,6 @@ It opens no database, and no message of it holds a URL or what a variable held.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,7 +25,7 @@ from pydantic_core import ErrorDetails
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from bot.toml_file import COMPLAINTS, Problems
+from bot.toml_file import COMPLAINTS, Problems, entries, unreadable
 from bot.tools.database.sql import Dialect
 
 _PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
@@ -157,10 +156,7 @@ def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ..
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
-        raise DatabasesError(
-            str(path), [f"{path}: {reason}; make it a readable text file"]
-        ) from None
+        raise DatabasesError(str(path), [unreadable(str(path), error)]) from None
     return parse_databases(text, environ, str(path))
 
 
@@ -172,19 +168,8 @@ def parse_databases(
     Raises DatabasesError with all that is wrong, a line each.
     """
     problems = Problems(source, text)
-    written: dict[str, object] = {}
-    try:
-        written = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        problems.add_syntax(error, "this is not TOML; correct this line")
-    for key in written.keys() - {"database"}:
-        problems.add((key,), "unknown key; databases are headed [[database]]")
-    entries = written.get("database", [])
-    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        problems.add(("database",), "databases are headed [[database]], with two brackets")
-        entries = []
     databases: dict[str, Database] = {}
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(entries(text, "database", problems)):
         database = _database(entry, index, environ, problems)
         if database is None:
             continue

@@ -34,7 +34,7 @@ MOST_LIVES = 5
 # seconds after which a process on a server takes over what a dead one had; a file has but one
 LEASE = "2" if ON_A_SERVER else "60"
 # of a row, where something went wrong
-TOLD = ("key", "kind", "status", "lease_until", "turns", "not_before", "wanted", "shown", "note")
+TOLD = ("key", "kind", "status", "revision", "lease_until", "turns", "not_before", "wanted", "shown", "note", "body")
 EARLY = 24  # steps of a second life in which it may be struck as well
 
 

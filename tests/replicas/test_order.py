@@ -1,0 +1,59 @@
+"""What several people do to one card keeps its order, whichever replica has heard of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+from bot.messages.actions.codec import Subject, encode, encode_dialog
+from bot.messages.actions.names import Action, Dialog
+from bot.messages.actions.targets import CallTarget
+from bot.runs.crew.others import NoOthers
+from bot.runs.crew.workers import Workers
+from storage.models import Delivery
+from storage.states import CallStatus, DeliveryKind
+from tests.runs.fakes import ANA, CLEO
+from tests.runs.harness import LoopHarness
+from tests.storage.builders import click, submission
+
+
+class OneOther(NoOthers):
+    """Another replica, which has stored every dialog that was submitted."""
+
+    is_alive = True
+
+    def have(self, delivery: Delivery, now: datetime) -> bool:
+        """Until it is no more."""
+        return self.is_alive and delivery.kind is DeliveryKind.SUBMISSION
+
+
+def test_an_approval_does_not_overtake_an_edit(tmp_path: Path) -> None:
+    """An edit that another replica acknowledged, and died with, counts before a later approval.
+
+    That was of the version before; so it counts for nothing, and nothing runs.
+    """
+    harness, other = LoopHarness(tmp_path / "countersign.db"), OneOther()
+    loop = harness.core.loop(
+        harness.core.intake(harness.directory, lambda _: None),
+        Workers(lambda _: None, 1, harness.core.signals),
+        lambda _: None,
+        others=other,
+    )
+    harness.model.script = [[("note", "draft")]]
+    harness.say("please")
+    loop.tick()
+    harness.work()
+    target = CallTarget(harness.all()[1][0].id, 1)
+    about, state = Subject(Dialog.EDIT, target), {"f:text": {"v": {"value": "final"}}}
+    metadata = json.loads(encode_dialog(about))
+    harness.arrive(lambda key: submission(key, about.dialog, metadata, state, ANA))
+    harness.arrive(lambda key: click(key, Action.APPROVE, encode(target), CLEO))
+    loop.tick()
+    [call] = harness.all()[1]
+    assert (call.status, call.revision) == (CallStatus.PENDING, 1)
+    other.is_alive = False
+    loop.tick()
+    [call] = harness.all()[1]
+    assert (call.status, call.revision) == (CallStatus.PENDING, 2)
+    assert harness.votes(call.id, 2) == []
