@@ -38,9 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = {story: steps_of(BY_NAME[story], folder) for story in arguments.story}
         steps = {story: sample(each, arguments.most) for story, each in found.items()}
         troubles = [each for each in map(Trouble, arguments.trouble) if _possible(each, folder)]
-        told: list[dict[str, Any]] = []
-        for each in _all(steps, troubles, arguments.jobs, folder):
+        told = _before(arguments.told)
+        for each in _all(steps, troubles, arguments.jobs, folder, told):
             told.append(each)
+            if arguments.told:
+                with arguments.told.open("a") as file:
+                    file.write(f"{json.dumps(each)}\n")
             if len(told) % EVERY == 0:
                 print(f"{len(told)} told", file=sys.stderr, flush=True)
             if time.monotonic() - begun > arguments.minutes * 60:
@@ -61,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trouble", nargs="*", default=most, choices=names)
     parser.add_argument("--most", type=int, default=10_000, help="steps of each story at most")
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after that many")
+    parser.add_argument("--told", type=Path, help="keep them here; go on from what it has")
     parser.add_argument("--jobs", type=int, default=2, help="tellings at once")
     return parser
 
@@ -77,9 +81,14 @@ def _possible(trouble: Trouble, folder: Path) -> bool:
 
 
 def _all(
-    steps: dict[str, list[Step]], troubles: list[Trouble], jobs: int, folder: Path
+    steps: dict[str, list[Step]],
+    troubles: list[Trouble],
+    jobs: int,
+    folder: Path,
+    before: list[dict[str, Any]],
 ) -> Iterator[dict[str, Any]]:
-    """Every telling, as they end."""
+    """Every telling that was not there before, as they end."""
+    known = {(each["story"], each["trouble"], each["step"]) for each in before}
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
     try:
         works = [
@@ -87,6 +96,7 @@ def _all(
             for story, found in steps.items()
             for trouble in troubles
             for step in found
+            if (story, trouble, str(step)) not in known
         ]
         random.shuffle(works)  # so that what is stopped early has a part of everything
         for future in as_completed([pool.submit(one, work) for work in works]):
@@ -97,6 +107,13 @@ def _all(
             yield told
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _before(file: Path | None) -> list[dict[str, Any]]:
+    """What an earlier run has told."""
+    if file is None or not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def table(

@@ -26,6 +26,9 @@ class Power:
         self._kept = folder / "on the disk"
         self._database = Path(parsed.database or "")
         self._watching = False
+        # path to its inode and a descriptor, never closed: SQLite's locks on a file end for the
+        # whole process where one is, and others would take the file for nobody's
+        self._files: dict[Path, tuple[int, int]] = {}
 
     def watch(self) -> None:
         """Keep it from now on, in the process that writes."""
@@ -47,26 +50,27 @@ class Power:
         if not self._watching:
             return
         with self.lock:
-            _copy(self._database, self._kept / "db")
+            for part in PARTS:
+                target = self._kept / f"db{part}"
+                try:
+                    target.write_bytes(self._read(Path(f"{self._database}{part}")))
+                except FileNotFoundError:
+                    target.unlink(missing_ok=True)
+
+    def _read(self, path: Path) -> bytes:
+        """Return what is in a file that SQLite has open; raises FileNotFoundError."""
+        inode = path.stat().st_ino
+        if path not in self._files or self._files[path][0] != inode:
+            self._files[path] = (inode, os.open(path, os.O_RDONLY))
+        file = self._files[path][1]
+        return os.pread(file, os.fstat(file).st_size, 0)
 
     def fail(self) -> None:
         """Put the database back to what is on the disk; its process is dead."""
         Path(f"{self._database}-shm").unlink(missing_ok=True)
-        _copy(self._kept / "db", self._database)
-
-
-def copied(database: Path, folder: Path) -> Path:
-    """Return a copy of a database as it stands, made anew in that folder."""
-    folder.mkdir(exist_ok=True)
-    (folder / "db-shm").unlink(missing_ok=True)
-    _copy(database, folder / "db")
-    return folder / "db"
-
-
-def _copy(database: Path, other: Path) -> None:
-    for part in PARTS:
-        source, target = Path(f"{database}{part}"), Path(f"{other}{part}")
-        if source.exists():
-            shutil.copyfile(source, target)
-        else:
-            target.unlink(missing_ok=True)
+        for part in PARTS:
+            source, target = self._kept / f"db{part}", Path(f"{self._database}{part}")
+            if source.exists():
+                shutil.copyfile(source, target)
+            else:
+                target.unlink(missing_ok=True)

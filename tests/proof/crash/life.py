@@ -22,6 +22,7 @@ from bot.config.connection import Transport
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from bot.sandbox.workspace.clock import ShiftedClock
+from storage.backlog import backlog
 from tests.proof.crash.disk import Power
 from tests.proof.crash.steps import Step, Steps
 from tests.proof.crash.tools import Ledger, make_tools
@@ -30,6 +31,7 @@ from tests.stories.process import FORKS, PRELOADED
 
 LATE = ("bot.agent.chat", "bot.programs.keys", "bot.terminal.terminal", "storage.sqlite", "tzdata")
 FORKS.set_forkserver_preload([*PRELOADED, *LATE, "tests.proof.crash.life"])
+TAKEN_OVER = 15  # seconds that people wait for what a dead one had heard, or was about to say
 LONGEST = 120  # seconds that anything may take
 
 
@@ -132,7 +134,9 @@ def _live(orders: Orders, line: Connection) -> None:
                     well.wait(LONGEST)
                     line.send((_settled(app), None))
                 case ("outlast",):
-                    outlasts = app.core.signals.rest.wait_for(app.replicas.may_be_dead, LONGEST / 2)
+                    rest = app.core.signals.rest
+                    outlasts = rest.wait_for(app.replicas.may_be_dead, LONGEST / 2)
+                    rest.wait_for(partial(_has_all, app), TAKEN_OVER)
                     line.send(("" if outlasts else "nobody counts as dead", None))
                 case ("advance", seconds):
                     clock.advance(seconds)
@@ -156,6 +160,13 @@ def _settled(app: App) -> str:
     except TimeoutError as error:
         return str(error)
     return ""
+
+
+def _has_all(app: App) -> bool:
+    """Whether nothing is left of what a dead one had heard, or was about to say."""
+    with app.core.store.read() as tx:
+        found = backlog(tx)
+    return found.unread == found.unsent == 0
 
 
 def _begin(orders: Orders, clock: ShiftedClock, well: threading.Event) -> tuple[App, Steps]:

@@ -27,16 +27,21 @@ class Scene:
     def __init__(self, world: World) -> None:
         self.world = world
         self.thread = ""  # of the request
+        self._is_dead = False  # the bot died, and nobody has what it had yet
 
     def play(self, acts: list[Act]) -> None:
         """Do all of it, then let everything come to its end."""
         for act in [*acts, Over()]:
             while True:
                 try:
+                    if self._is_dead:  # people wait until another has what it had
+                        self.world.life.outlast()
+                        self._is_dead = False
                     act.attempt(self)
                     break
                 except Died:
                     self.world.died()
+                    self._is_dead = True
 
     def rest(self) -> None:
         """Until nothing is on its way to the bot, and nothing under way in it."""

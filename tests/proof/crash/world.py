@@ -20,7 +20,7 @@ from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
 from storage.transaction import rows
-from tests.proof.crash.disk import Power, copied
+from tests.proof.crash.disk import Power
 from tests.proof.crash.life import Died, Life, Orders, Stuck
 from tests.proof.crash.minds import Mind
 from tests.proof.crash.steps import ANY, Step
@@ -34,7 +34,7 @@ MOST_LIVES = 5
 # seconds after which a process on a server takes over what a dead one had; a file has but one
 LEASE = "2" if ON_A_SERVER else "60"
 # of a row, where something went wrong
-TOLD = ("key", "kind", "status", "revision", "lease_until", "turns", "not_before", "wanted", "shown", "note", "body")
+TOLD = ("key", "kind", "status", "revision", "lease_until", "wanted", "shown", "note", "body")
 EARLY = 24  # steps of a second life in which it may be struck as well
 
 
@@ -135,17 +135,10 @@ class World:
         self.life.advance(seconds)
 
     def store(self) -> Store:
-        """The record, read from outside; of a file that a bot is at work on, a copy.
-
-        What copies the file in the bot's process (`Power`) takes its locks off with that: another
-        connection would fold up the log on which the bot goes on writing.
-        """
+        """The record, read from outside."""
         if ON_A_SERVER:
             return store_of(self.database)
-        url, key = self.where["DATABASE_URL"], load_key(key_path(self.database))
-        if self._life is not None:
-            url = f"sqlite:///{copied(self.database, self.folder / 'seen')}"
-        return Store(url, key=key)
+        return Store(self.where["DATABASE_URL"], key=load_key(key_path(self.database)))
 
     def all(self, model: type[Any], *where: Any) -> list[Any]:
         """Every row of a table."""
