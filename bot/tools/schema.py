@@ -14,6 +14,10 @@ from pydantic_core import core_schema
 # beyond, some servers' grammars cannot be built; validation still keeps to the bound
 MOST_REPEATED = 1_000
 _MOST_DIGITS = 15  # that a JSON number keeps exactly everywhere
+# what a backslash and this letter mean in a pattern, spelt out within brackets
+_SETS = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
+_PLAIN_IN_BRACKETS = frozenset("./+*?()$|{}")
+_ESCAPE_OR_BRACKET = re.compile(r"\\(.)|[\[\]]", re.DOTALL)
 _MAPS = ("properties", "$defs", "patternProperties")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE = ("items", "additionalProperties", "not")
@@ -55,7 +59,7 @@ def _digits(schema: core_schema.DecimalSchema, digits: int | None, places: int) 
     least = schema.get("ge", schema.get("gt"))
     sign = "" if least is not None and least >= 0 else "-?"
     whole = "+" if digits is None else f"{{1,{max(digits - places, 1)}}}"
-    return f"^{sign}[0-9]{whole}" + (rf"(\.[0-9]{{1,{places}}})?$" if places else "$")
+    return f"^{sign}[0-9]{whole}" + (rf"([.][0-9]{{1,{places}}})?$" if places else "$")
 
 
 def _plain(schema: Any) -> Any:
@@ -65,6 +69,8 @@ def _plain(schema: Any) -> Any:
     for key in ("maxLength", "maxItems"):
         if kept.get(key, 0) > MOST_REPEATED:
             del kept[key]
+    if isinstance(kept.get("pattern"), str):
+        kept["pattern"] = _spelt_out(kept["pattern"])
     for key in _MAPS:
         if key in kept:
             kept[key] = {name: _plain(each) for name, each in kept[key].items()}
@@ -79,6 +85,26 @@ def _plain(schema: Any) -> Any:
         for name, each in kept["properties"].items():
             kept["properties"][name] = _said(_left_out(each), name, titles[name])
     return kept
+
+
+def _spelt_out(pattern: str) -> str:
+    """The same pattern without shorthands and escapes, over which some servers' grammars end."""
+    within = False
+
+    def spelt(found: re.Match[str]) -> str:
+        nonlocal within
+        escaped = found[1]
+        if escaped is None:
+            within = found[0] == "["
+            return found[0]
+        if escaped.lower() in _SETS and (escaped.islower() or not within):
+            inner = _SETS[escaped.lower()]
+            return inner if within else f"[{'' if escaped.islower() else '^'}{inner}]"
+        if escaped in _PLAIN_IN_BRACKETS:
+            return escaped if within else f"[{escaped}]"
+        return found[0]
+
+    return _ESCAPE_OR_BRACKET.sub(spelt, pattern)
 
 
 def _left_out(field: Schema) -> Schema:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 from slack_sdk import WebClient
 
 from bot.clock import SystemClock
 from bot.slack.lookups.directory import SlackDirectory
-from bot.tools import Effect, Registry, Tool, ToolContext, tool
+from bot.tools import Effect, Registry, Tool, ToolContext, schema, tool
 from bot.tools.registration import REASON_FIELD
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
@@ -159,7 +160,7 @@ def test_the_model_reads_only_what_says_something() -> None:
                 "description": "Amount (EUR)",
                 "anyOf": [
                     {"type": "number", "exclusiveMinimum": 0, "maximum": 999.99},
-                    {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,2})?$"},
+                    {"type": "string", "pattern": r"^[0-9]{1,3}([.][0-9]{1,2})?$"},
                 ],
             },
             "text": {"type": "string", "default": "", "description": "What it is for."},
@@ -173,3 +174,24 @@ def test_the_model_reads_only_what_says_something() -> None:
         },
         "required": ["amount", "until", "reason_for_approver"],
     }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "written"),
+    [
+        (r"^INV-\d{6}$", "^INV-[0-9]{6}$"),
+        (r"^[\w.-]+@\w+\.example$", "^[A-Za-z0-9_.-]+@[A-Za-z0-9_]+[.]example$"),
+        (r"^\S+\s?[^\s\/]$", r"^[^ \t\n\r]+[ \t\n\r]?[^ \t\n\r/]$"),
+        (r"^[\]\\-]\\[\D]$", r"^[\]\\-]\\[\D]$"),
+    ],
+)
+def test_patterns_are_spelt_out_for_the_model(pattern: str, written: str) -> None:
+    """Shorthands and escapes end some servers' grammars: the same is said without them, where it
+    can be. Validation keeps to the pattern as it is.
+    """
+
+    args = create_model("Args", code=(str, Field(pattern=pattern)))
+    assert schema.written(args)["properties"]["code"]["pattern"] == written
+    assert args.model_json_schema()["properties"]["code"]["pattern"] == pattern
+    for text in ("INV-123456", "INV-12345", "a.b@c.example", "a.b@cXexample", "x y", "xyz", "-\\D"):
+        assert bool(re.search(pattern, text)) is bool(re.search(written, text)), text
