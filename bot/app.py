@@ -34,6 +34,7 @@ from bot.policy.directory import Directory
 from bot.policy.evaluate import Policy, PolicyError
 from bot.replicas.alone import Alone
 from bot.replicas.joining import for_replicas, joined
+from bot.runs.hearing.files import WithFiles
 from bot.runs.loop import Loop
 from bot.signals import Signals
 from bot.signing_key import open_store
@@ -204,9 +205,9 @@ def _assemble(
     home = SlackHome(posting, homes.of, signals, me.team)
     planner = LatePlanner(lambda: make_planner(settings, signals))
     worker = core.worker(
-        planner,
+        WithFiles(planner, store, clock),
         core.executor(tool_pool, portal),
-        SlackThread(store, clock, directory, me.user, reading),
+        SlackThread(store, clock, directory, me.user, reading, files=settings.attached_files),
         SlackAnswers(store, naming, signals, posting, clock).of,
         presence,
     )

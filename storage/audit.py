@@ -21,7 +21,7 @@ from storage.masking import masked_data
 from storage.models import Audit
 from storage.transaction import Transaction, insert_into, rows
 
-PAYLOAD = ("arguments",)  # what of a row's data is kept apart: a purge may empty it
+PAYLOAD = ("arguments", "content")  # what of a row's data is kept apart: a purge may empty it
 SEAL = "payload"  # what the seal over it is called in the data
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)

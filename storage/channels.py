@@ -9,6 +9,7 @@ from sqlalchemy import func, select, update
 from sqlmodel import col
 
 from storage import audit, calls, children, modes, moves, outbox
+from storage.attached import AttachedFile
 from storage.grants import Grant
 from storage.models import Delivery, Message, Run
 from storage.states import CallStatus, RunStatus
@@ -23,13 +24,16 @@ def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> i
     """
     here = (col(Run.team) == team, col(Run.channel) == old)
     found = rows(tx, Run, select(Run).where(*here))
+    before, after = f"msg:{team}:{old}:", f"msg:{team}:{new}:"
     for model in (Run, Grant, Delivery):
         here = (col(model.team) == team, col(model.channel) == old)
         columns: dict[str, Any] = {"channel": new}
         if model is Delivery:
-            before, after = f"msg:{team}:{old}:", f"msg:{team}:{new}:"
             columns["key"] = func.replace(col(Delivery.key), before, after)
         tx.execute(update(model).where(*here).values(columns))
+    message = col(AttachedFile.message)
+    moved = {"message": func.replace(message, before, after)}
+    tx.execute(update(AttachedFile).where(message.startswith(before)).values(moved))
     modes.carry_over(tx, team, old, new, at=at)
     tx.execute(update(Message).where(col(Message.channel) == old).values(channel=new))
     for run in found:

@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Table
 from sqlmodel import SQLModel
 
-from storage.contacts import Contact as Contact  # their tables stand beside their queries
+from storage.attached import AttachedFile as AttachedFile  # their tables stand beside their queries
+from storage.contacts import Contact as Contact
 from storage.copies import Copied
 from storage.delegations import Delegation as Delegation
 from storage.keys import ClientKey as ClientKey

@@ -1,6 +1,7 @@
 """Purging what was said in requests of long ago, so that what was decided stays verifiable.
 
-Emptied are arguments, answers, transcripts, results, Slack's payloads; the messages to Slack go.
+Emptied are arguments, answers, transcripts, results, Slack's payloads; the messages to Slack go,
+and so do attached files.
 Statuses, digests, gates, votes with their words, revisions' authors and the audit's chain stay.
 """
 
@@ -24,6 +25,7 @@ from sqlalchemy.orm import aliased
 from sqlmodel import col
 
 from storage import audit, calls
+from storage.attached import AttachedFile
 from storage.delegations import Delegation
 from storage.models import (
     PURGED,
@@ -82,6 +84,7 @@ _EMPTY = (
     ),
     update(Delivery).where(col(Delivery.run_id) == _RUN).values(body="{}", answer=""),
     delete(Message).where(col(Message.run_id) == _RUN),
+    delete(AttachedFile).where(col(AttachedFile.run_id) == _RUN),
 )
 _BEFORE: Any = bindparam("before_")
 _OLD_CLICKS = (

@@ -21,6 +21,7 @@ from bot.agent.dialect import Dialect, Inquiry
 # the first line of what Countersign itself says between two turns: a chat has no role for it
 OURS = "(From Countersign itself, not from a person:)"
 GAP = "\n\n"
+Said = str | list[dict[str, Any]]  # the content of a message
 LONGEST_ID, LONGEST_NAME = 40, 64  # characters
 
 
@@ -74,11 +75,11 @@ def messages(instructions: str, transcript: Iterable[Mapping[str, Any]]) -> list
 
 
 def _say(chat: _Chat, item: Mapping[str, Any]) -> None:
-    role, text = str(item.get("role")), _text(item.get("content"))
+    role, said = str(item.get("role")), _said(item.get("content"))
     if role in ("assistant", "user"):
-        chat.say(role, text)
+        chat.say(role, said)
     else:  # a developer's: some models take such words at the beginning alone
-        chat.say("user", f"{OURS}\n{text}")
+        chat.say("user", f"{OURS}\n{_text(item.get('content'))}")
 
 
 class _Chat:
@@ -92,16 +93,16 @@ class _Chat:
         if instructions:
             self.messages.append({"role": "system", "content": instructions})
 
-    def say(self, role: str, text: str) -> None:
+    def say(self, role: str, said: Said) -> None:
         """Somebody says something, in one message with what they have just said."""
         self.answer()
         last = self._last(role)
-        if not text.strip():
+        if isinstance(said, str) and not said.strip():
             return
         if last is None:
-            self.messages.append({"role": role, "content": text})
+            self.messages.append({"role": role, "content": said})
         else:
-            last["content"] = f"{last['content']}{GAP}{text}"
+            last["content"] = _joined(last["content"], said)
 
     def call(self, item: Mapping[str, Any]) -> None:
         """The model proposes a call, beside those of the same turn."""
@@ -150,6 +151,45 @@ def _arguments(text: str) -> str:
     except (ValueError, RecursionError):
         is_object = False
     return text if is_object else json.dumps({"unreadable": text}, ensure_ascii=False)
+
+
+def _said(content: Any) -> Said:
+    """What an item's content says: in words alone, or with pictures and files as parts."""
+    parts = content if isinstance(content, list) else []
+    if not any(each.get("type") in _SHOWN for each in parts if isinstance(each, dict)):
+        return _text(content)
+    found: Said = []
+    for each in parts:
+        show = _SHOWN.get(each.get("type"))
+        found = _joined(found, [show(each)] if show else str(each.get("text") or ""))
+    return found
+
+
+def _joined(before: Said, more: Said) -> Said:
+    """What was said, and then more of it; words that follow words are one text."""
+    if isinstance(before, str) and isinstance(more, str):
+        return f"{before}{GAP}{more}"
+    first, second = _listed(before), _listed(more)
+    if first and second and first[-1]["type"] == second[0]["type"] == "text":
+        text = f"{first[-1]['text']}{GAP}{second[0]['text']}"
+        return [*first[:-1], {"type": "text", "text": text}, *second[1:]]
+    return [*first, *second]
+
+
+def _listed(said: Said) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": said}] if isinstance(said, str) else said
+
+
+def _image(part: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {"url": part["image_url"], "detail": part.get("detail") or "auto"}
+    return {"type": "image_url", "image_url": shown}
+
+
+def _file(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "file", "file": {"filename": part["filename"], "file_data": part["file_data"]}}
+
+
+_SHOWN = {"input_image": _image, "input_file": _file}  # parts that are no words
 
 
 def _text(content: Any) -> str:

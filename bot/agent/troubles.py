@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import openai
 
-from bot.agent.turn import PlannerError, TooLongError
+from bot.agent.turn import PlannerError, RequestRefusedError, TooLongError
 
 SERVER_ERROR = 500  # the least status of an error that is the server's own
 MOST_REASON = 300  # characters of what the model's service gives as its reason
@@ -32,6 +32,19 @@ _NO_STREAM = re.compile(
     r"|(?:cannot|can't|not support(?:ed)?)\b[^.]*\bstream(?:ing|ed)?\b"
     r"|to stream this model",
     re.IGNORECASE,
+)
+# how servers say that a model sees no pictures; some of them as an error of their own
+_NO_SIGHT = re.compile(
+    r"\b(?:images?|vision|multi-?modal|image_url)\b.{0,60}\b(?:not|n't|only|unsupported|cannot)\b"
+    r"|\b(?:not|n't|at most 0|unsupported|cannot)\b.{0,60}"
+    r"\b(?:images?|vision|multi-?modal|image_url)\b",
+    re.IGNORECASE,
+)
+NOT_TAKEN = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 # how servers say that a request does not fit into the model's context
 _TOO_LONG = re.compile(
@@ -94,8 +107,11 @@ def kind_of(error: Exception) -> Trouble:
 
 
 def may_pass(error: BaseException) -> bool:
-    """A 429 for an empty account never passes by waiting, and no model learns to call tools."""
-    return getattr(error, "code", None) != "insufficient_quota" and not lacks_tools(error)
+    """A 429 for an empty account never passes by waiting, and no model learns to call tools, or to
+    see.
+    """
+    lacks = lacks_tools(error) or _lacks_sight(error)
+    return getattr(error, "code", None) != "insufficient_quota" and not lacks
 
 
 def lacks_api(error: BaseException) -> bool:
@@ -119,14 +135,28 @@ def lacks_streams(error: openai.APIStatusError) -> bool:
     return error.param == "stream" or bool(_NO_STREAM.search(reason_of(error)))
 
 
+def is_refused(error: BaseException) -> bool:
+    """Whether the server does not take what it was sent: some of it may be what it cannot read."""
+    if not isinstance(error, openai.APIStatusError):
+        return False
+    return error.status_code in NOT_TAKEN or _lacks_sight(error)
+
+
+def _lacks_sight(error: BaseException) -> bool:
+    """Whether the server says that the model sees no pictures."""
+    if not isinstance(error, openai.APIStatusError):
+        return False
+    return bool(_NO_SIGHT.search(reason_of(error) or str(error)))
+
+
 def without_tools(model: str) -> str:
     """What people are told of a model that cannot call tools."""
     return f"The model {model} cannot call tools, and without them there is nothing it could do."
 
 
 def raise_failed(error: Mapping[str, Any]) -> NoReturn:
-    """Raise CutStreamError for a failure told in a stream that may pass, else PlannerError, of it
-    TooLongError for what does not fit.
+    """Raise CutStreamError for a failure told in a stream that may pass, TooLongError for what does
+    not fit, else RequestRefusedError.
     """
     code, why = error.get("code"), error.get("message", "no reason given")
     if code == TOO_LONG:
@@ -134,7 +164,7 @@ def raise_failed(error: Mapping[str, Any]) -> NoReturn:
     busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
     if busy or code in ("server_error", "rate_limit_exceeded"):
         raise CutStreamError(why)
-    raise PlannerError(f"The model refused the request: {why}.")
+    raise RequestRefusedError(f"The model refused the request: {why}.")
 
 
 def reason_of(error: openai.APIStatusError) -> str:
@@ -162,7 +192,9 @@ def error_of(error: Exception, model: str) -> PlannerError:
     """Return what is raised of it, with what people are told."""
     if is_too_long(error):
         return TooLongError(THREAD_TOO_LONG, window_in(str(error)))
-    return PlannerError(without_tools(model) if lacks_tools(error) else sentence_of(error))
+    if lacks_tools(error):
+        return PlannerError(without_tools(model))
+    return (RequestRefusedError if is_refused(error) else PlannerError)(sentence_of(error))
 
 
 def sentence_of(error: Exception) -> str:

@@ -62,6 +62,10 @@ class TooLongError(PlannerError):
         self.window = window
 
 
+class RequestRefusedError(PlannerError):
+    """The model's server did not take what it was sent, and will not take it."""
+
+
 class Sink(Protocol):
     """Where the words go while they come."""
 

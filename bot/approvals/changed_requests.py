@@ -11,7 +11,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.messages import answers
 from bot.messages.incoming import message_text
-from storage import audit, calls, children, endings, inbox, outbox, runs
+from storage import attached, audit, calls, children, endings, inbox, outbox, runs
 from storage.models import Delivery, Run
 from storage.states import DeliveryStatus
 from storage.transaction import Transaction
@@ -37,11 +37,13 @@ def changed(
     after = event.get("message") or {}
     before = event.get("previous_message") or {}
     ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
-    asked = inbox.find(tx, f"msg:{delivery.team}:{delivery.channel}:{ts}")
-    if asked is None:
-        return Heeded("no request's message changed")
+    key = attached.message_key(delivery.team, delivery.channel, ts)
     # a deleted message that has replies stays as an empty one
     gone = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
+    _let_go_of_files(tx, key, before, {} if gone else after, at)
+    asked = inbox.find(tx, key)
+    if asked is None:
+        return Heeded("no request's message changed")
     if asked.status is DeliveryStatus.NEW:
         return Heeded(_before_it_was_read(tx, asked, None if gone else after))
     run = runs.get(tx, asked.run_id) if asked.run_id else None
@@ -66,6 +68,22 @@ def changed(
     return Heeded("request edited")
 
 
+def _let_go_of_files(
+    tx: Transaction, key: str, before: Mapping[str, Any], after: Mapping[str, Any], at: datetime
+) -> None:
+    """Give those files to the model no more that a message had and has not any longer."""
+    there, had = _files_of(after), _files_of(before)
+    for file in attached.of_message(tx, key):
+        if file.slack_id not in there and (file.slack_id in had or not after):
+            attached.withhold(tx, file, attached.Withheld.DELETED, at=at, actor="system")
+
+
+def _files_of(message: Mapping[str, Any]) -> set[str]:
+    """The Slack ids of a message's files, but for those that are deleted."""
+    files = message.get("files") or ()
+    return {str(each.get("id")) for each in files if each.get("mode") != "tombstone"}
+
+
 def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None) -> str:
     """Take a message that nobody has read yet as it reads now, or not at all."""
     if after is None:
@@ -73,6 +91,7 @@ def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, An
         return "deleted before it was read"
     body = json.loads(asked.body)
     body["event"] |= {"text": after.get("text") or "", "blocks": after.get("blocks") or []}
+    body["event"]["files"] = after.get("files") or []
     inbox.reword(tx, asked, json.dumps(body))
     return "edited before it was read"
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from slack_sdk import WebClient
 
@@ -13,7 +15,10 @@ from bot.clock import Clock
 from bot.messages.incoming import message_text
 from bot.messages.text import visible
 from bot.policy.directory import Directory, LookupFailedError
+from bot.slack.files.attached import AttachedFiles, FilesHeard, MessageFiles
+from bot.slack.files.reading import Read
 from storage import inbox, runs
+from storage.attached import message_key
 from storage.models import Delivery, Run
 from storage.store import Store
 
@@ -31,23 +36,34 @@ class SlackThread:
     """Reads a run's thread for the worker."""
 
     def __init__(
-        self, store: Store, clock: Clock, directory: Directory, bot_user: str, client: WebClient
+        self,
+        store: Store,
+        clock: Clock,
+        directory: Directory,
+        bot_user: str,
+        client: WebClient,
+        *,
+        files: bool = True,
     ) -> None:
-        """`client` only reads."""
+        """`client` only reads; `files`: the model is given those that people attach."""
         self._store = store
         self._clock = clock
         self._directory = directory
         self._bot_user = bot_user
         self._client = client
+        self._files = AttachedFiles(store, clock, client, on=files)
 
     def take_in(self, run: Run) -> None:
         """Turn the run's held messages into items, in order.
 
         Raises moves.FencedError when the run was taken away.
         """
+        known: dict[str, Read] = {}
         while waiting := self._held(run):
+            said, before = self._said(waiting), self._before(run, waiting[0])
+            heard = self._files.hear(run, [*(each.files for each in said), *before.files], known)
             try:
-                self._append(run, waiting, self._items(run, waiting))
+                self._append(run, waiting, _in_order(said, before, heard), heard)
                 return
             except _ChangedError:  # by its author, while the rest was looked up
                 continue
@@ -56,27 +72,29 @@ class SlackThread:
         with self._store.read() as tx:
             return inbox.held(tx, run.id)
 
-    def _items(self, run: Run, waiting: list[Delivery]) -> list[dict[str, object]]:
-        """Return what the model is told of these messages, and of what was said before them."""
-        events = [json.loads(each.body)["event"] for each in waiting]
-        items: list[dict[str, object]] = []
-        ours = {event["ts"] for event in events}
-        if overheard := self._overheard(run, waiting[0], ours, events[0]["ts"]):
-            items.append(overheard)
-        for each, event in zip(waiting, events, strict=True):
+    def _said(self, waiting: list[Delivery]) -> list[_Said]:
+        """Return what the model is told of these messages."""
+        found = []
+        for each in waiting:
+            event = json.loads(each.body)["event"]
             text = message_text(event, self._bot_user)
             if len(text) > LONGEST:
                 text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
             name = self._name(each.user)
-            items.append(prompt.request(each.user, name, text, each.received_at))
-        return items
+            item = prompt.request(each.user, name, text, each.received_at)
+            key = message_key(each.team, each.channel, event["ts"])
+            found.append(_Said(item, MessageFiles(key, each.user, name, event.get("files") or [])))
+        return found
 
-    def _append(self, run: Run, waiting: list[Delivery], items: list[dict[str, object]]) -> None:
+    def _append(
+        self, run: Run, waiting: list[Delivery], items: list[dict[str, Any]], heard: FilesHeard
+    ) -> None:
         """Store them; raises _ChangedError where one of the messages has been changed meanwhile."""
         with self._store.write(durable=False) as tx:  # lost, it would be taken in again
             held = runs.held_by(tx, run.id, run.fence)
             for item in items:
                 runs.append(tx, held, item, at=self._clock.now())
+            self._files.keep(tx, heard)
             if not all(inbox.heard(tx, each) for each in waiting):
                 raise _ChangedError
 
@@ -88,41 +106,77 @@ class SlackThread:
             person = None
         return visible(" ".join(person.name.split())) if person else user
 
-    def _overheard(
-        self, run: Run, first: Delivery, ours: set[str], until: str
-    ) -> dict[str, object] | None:
-        """Return the messages before `until` that the transcript does not have; None for none.
+    def _before(self, run: Run, first: Delivery) -> _Before:
+        """Return what was said before that the transcript does not have.
 
-        They are those of the thread in which the `first` was written, also where the request goes
-        on elsewhere.
+        That is in the thread in which the `first` was written, also where the request goes on
+        elsewhere.
         """
-        thread = first.thread_ts
+        thread, until = first.thread_ts, json.loads(first.body)["event"]["ts"]
         if not thread or thread >= until:
-            return None  # the request is the thread's first message, or was typed elsewhere before
+            return _Before()  # the request is the thread's first message, or was typed before
         with self._store.read() as tx:
             since = inbox.newest_taken(tx, run, first)
+            ours = {json.loads(each.body)["event"]["ts"] for each in inbox.held(tx, run.id)}
         try:
             found = self._client.conversations_replies(
                 channel=first.channel, ts=thread, oldest=since or "0", latest=until, limit=200
             )["messages"]
         except Exception as error:  # noqa: BLE001 - the request goes on without context
             log.warning("run %s: the thread could not be read: %s", run.id, error)
-            return prompt.overheard(
-                [("Countersign", "(earlier messages could not be read)")], left_out=0
-            )
-        lines = [
-            (self._name(message.get("user", "")), message_text(message, ""))
+            unread = [("Countersign", "(earlier messages could not be read)")]
+            return _Before([prompt.overheard(unread, left_out=0)])
+        said = [
+            message
             for message in found
             if since < message["ts"] < until
             and message["ts"] not in ours
             and not message.get("bot_id")
         ]
-        return _bounded(lines, prompt.overheard) if lines else None
+        lines = [(self._name(each.get("user", "")), message_text(each, "")) for each in said]
+        if not lines:
+            return _Before()
+        posted = [
+            MessageFiles(
+                message_key(first.team, first.channel, each["ts"]),
+                each.get("user", ""),
+                name,
+                each.get("files") or [],
+                before=True,
+            )
+            for each, (name, _) in zip(said, lines, strict=True)
+        ]
+        # the newest matter most
+        return _Before([_bounded(lines, prompt.overheard)], posted[: -MOST_MESSAGES - 1 : -1])
 
 
-def _bounded(
-    lines: list[tuple[str, str]], make: Callable[..., dict[str, object]]
-) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A message that is heard, and its files."""
+
+    item: dict[str, Any]
+    files: MessageFiles
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What was said before, and the files with it, the newest first."""
+
+    items: Sequence[dict[str, Any]] = ()
+    files: Sequence[MessageFiles] = ()
+
+
+def _in_order(said: list[_Said], before: _Before, heard: FilesHeard) -> list[dict[str, Any]]:
+    """Return all items as the model is to read them: files before the words that they are with."""
+    items = [*before.items]
+    for posted in reversed(before.files):
+        items += heard.of(posted)
+    for each in said:
+        items += [*heard.of(each.files), each.item]
+    return items
+
+
+def _bounded(lines: list[tuple[str, str]], make: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     """Keep the newest messages that fit, oldest first, and say how many were left out."""
     kept: list[tuple[str, str]] = []
     room = MOST_CHARACTERS

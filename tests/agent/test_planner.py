@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from bot.agent.planner import Planner
 from bot.agent.troubles import CutStreamError
-from bot.agent.turn import PlannerError, Proposal, Reply
+from bot.agent.turn import PlannerError, Proposal, Reply, RequestRefusedError
 from bot.sandbox.openai.wire import Turn, blank_response, events, final_response, output_items
 
 REQUEST: dict[str, Any] = {
@@ -116,7 +116,7 @@ def expected(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], int | Non
                 if error is not None and error.code in ("server_error", "rate_limit_exceeded"):
                     raise CutStreamError(error.message)
                 why = error.message if error else "no reason given"
-                raise PlannerError(f"The model refused the request: {why}.")
+                raise RequestRefusedError(f"The model refused the request: {why}.")
             case "error":
                 raise CutStreamError(event.message)
     return text, items, tokens

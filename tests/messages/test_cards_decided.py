@@ -124,7 +124,10 @@ def test_a_tools_own_sentence_says_what_it_came_to() -> None:
 def test_what_the_title_says_by_chance_is_said_all_the_same() -> None:
     """The 4 of a version, or a word within another, is not the argument of that value."""
     values = (Value("Version", "2.8.4"), Value("Servers", "4"), Value("Part", "check"))
-    decided: dict[str, Any] = {"status": CallStatus.REJECTED, "effect": "Deploy 2.8.4 to prod/check-in"}
+    decided: dict[str, Any] = {
+        "status": CallStatus.REJECTED,
+        "effect": "Deploy 2.8.4 to prod/check-in",
+    }
     done = replace(DECIDED, **decided, values=values)
     lines = read(card(view(done), NOW).blocks).splitlines()
     assert "Servers: 4  ·  Part: check" in lines

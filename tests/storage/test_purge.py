@@ -13,8 +13,9 @@ import pytest
 from sqlalchemy import select, update
 from sqlmodel import col
 
-from storage import audit, purge, runs
+from storage import attached, audit, purge, runs
 from storage.append_only import APPEND_ONLY, EMPTIED
+from storage.attached import AttachedFile
 from storage.columns import values
 from storage.delegations import Delegation
 from storage.examination import Examined, examine
@@ -40,10 +41,18 @@ def over(tmp_path: Path) -> Iterator[LoopHarness]:
     said.created_at = AT
     with harness.store.write() as tx:
         tx.execute(insert_into(PersonAnswer), values(said))
+        attached.add(tx, attached_to(call.run_id, "a long result " * 1000), at=AT)
         for message in harness.all()[3]:
             tx.execute(update(Message).where(col(Message.seq) == message.seq).values(status="sent"))
     yield harness
     harness.stop()
+
+
+def attached_to(run_id: str, data: str) -> AttachedFile:
+    """A file of that run."""
+    file = AttachedFile(run_id=run_id, message="m", slack_id="F1", person=BEN, media="text/plain")
+    file.size, file.sha256, file.data, file.created_at = len(data), "5ec7e7" * 10, data, AT
+    return file
 
 
 def purged(harness: LoopHarness) -> str:
@@ -72,10 +81,12 @@ def test_what_was_said_goes(over: LoopHarness) -> None:
         assert {each.body for each in rows(tx, Item, select(Item))} == {"{}"}
         assert {each.body for each in rows(tx, Delivery, select(Delivery))} == {"{}"}
         assert rows(tx, Message, select(Message)) == []
+        assert rows(tx, AttachedFile, select(AttachedFile)) == []
     over.store.close()
     for file in over.path.parent.glob(f"{over.path.name}*"):
         assert b"as shown" not in file.read_bytes(), file
         assert b"a long result" not in file.read_bytes(), file
+        assert b"5ec7e7" not in file.read_bytes(), file
     over.store = Store(f"sqlite:///{over.path}").open()
 
 
@@ -189,7 +200,7 @@ def test_what_nobody_purged_is_missed(over: LoopHarness) -> None:
 
 def test_another_payload_is_found(over: LoopHarness) -> None:
     """What the audit keeps of arguments stands under a seal, as the rest does."""
-    [birth] = [row for row in over.all()[2] if row.payload]
+    [birth] = [row for row in over.all()[2] if row.payload and row.call_id]
     assert json.loads(birth.payload) == {"arguments": {"text": "as shown"}}
     with closing(sqlite3.connect(over.path, isolation_level=None)) as raw:
         raw.execute("DROP TRIGGER audit_no_update")

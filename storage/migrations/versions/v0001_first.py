@@ -1,6 +1,6 @@
-"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, answers, attempts,
-grants, modes, audit, outbox, contacts, delegations, copies, keys of programs, and what replicas
-share.
+"""The first schema: inbox, runs, transcript, files, plans, calls, revisions, votes, answers,
+attempts, grants, modes, audit, outbox, contacts, delegations, copies, keys of programs, and what
+replicas share.
 """
 
 import sqlalchemy as sa
@@ -18,6 +18,7 @@ def upgrade() -> None:
         _run,
         _plan,
         _item,
+        _attached,
         _call,
         _revision,
         people.vote,
@@ -102,6 +103,28 @@ def _item() -> None:
         sa.PrimaryKeyConstraint("seq"),
     )
     op.create_index("ix_item_run_id", "item", ["run_id"], unique=False)
+
+
+def _attached() -> None:
+    op.create_table(
+        "attached",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("message", sa.String(), nullable=False),
+        sa.Column("slack_id", sa.String(), nullable=False),
+        sa.Column("person", sa.String(), nullable=False),
+        sa.Column("media", sa.String(), nullable=False),
+        sa.Column("size", sa.Integer(), nullable=False),
+        sa.Column("sha256", sa.String(), nullable=False),
+        sa.Column("data", sa.Text(), nullable=False),
+        sa.Column("withheld", sa.String(16), nullable=False),
+        sa.Column("read_at", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["run.id"]),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("ix_attached_run_id", "attached", ["run_id"], unique=False)
+    op.create_index("ix_attached_message", "attached", ["message"], unique=False)
 
 
 def _call() -> None:

@@ -99,9 +99,9 @@ def test_a_model_may_lack_sight(planner: Planner, client: OpenAI) -> None:
     planner.without = {Part.SIGHT}
     with pytest.raises(openai.BadRequestError, match="image_url is only supported by certain"):
         ask(client, image())
+    part = {"type": "image_url", "image_url": {"url": image()["image_url"]}}
     with pytest.raises(openai.BadRequestError, match="image_url is only supported by certain"):
-        url = image()["image_url"]
-        by_chat(client, {"type": "image_url", "image_url": {"url": url}})
+        by_chat(client, part)
     assert ask(client, file())
     planner.without = {Part.FILES}
     with pytest.raises(openai.BadRequestError, match="file is only supported by certain models"):

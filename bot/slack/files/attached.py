@@ -1,0 +1,146 @@
+"""The files of the messages that a run is about to hear: read once, kept, and told to the model.
+
+They are fetched before anything is stored, and stored with the words that they belong to.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slack_sdk import WebClient
+
+from bot.agent.files import given, words
+from bot.agent.files.content import Content
+from bot.clock import Clock
+from bot.slack.files.reading import FileReader, Read, not_read
+from storage import attached
+from storage.attached import AttachedFile
+from storage.models import Run
+from storage.store import Store
+from storage.transaction import Transaction
+
+SECONDS = 20.0  # that all files of the words that are heard at once may take
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFiles:
+    """A message with files."""
+
+    key: str  # of the message: `storage.attached.message_key`
+    person: str  # Slack user id
+    name: str
+    files: Sequence[Mapping[str, Any]]  # as Slack tells of them
+    before: bool = False  # it was there before the words that are heard now
+
+
+@dataclass(slots=True)
+class FilesHeard:
+    """What is told of files: an item for each message that has some, and what is to be kept."""
+
+    items: dict[str, Item] = field(default_factory=dict)  # by the key of the message
+    rows: list[AttachedFile] = field(default_factory=list)
+
+    def of(self, posted: MessageFiles) -> list[Item]:
+        """Return the item about a message's files, where it has any."""
+        found = self.items.get(posted.key)
+        return [found] if found else []
+
+
+@dataclass(slots=True)
+class _Room:
+    """How much more is read."""
+
+    bytes: int  # of pictures and PDFs
+    files: int = words.MOST_FILES
+    text: int = words.MOST_TEXT_AT_ONCE  # characters
+
+
+class AttachedFiles:
+    """Reads and keeps files; one for all workers."""
+
+    def __init__(self, store: Store, clock: Clock, client: WebClient, *, on: bool) -> None:
+        """`on`: files are given to the model at all; else they are only named to it."""
+        self._store = store
+        self._clock = clock
+        self._reader = FileReader(client)
+        self._on = on
+
+    def hear(self, run: Run, posted: Iterable[MessageFiles], known: dict[str, Read]) -> FilesHeard:
+        """Read the files of these messages, those first that matter most.
+
+        `known`: what was read before, by Slack's id, to which more is added: a message that changes
+        while its files are read is heard again.
+        """
+        heard, until = FilesHeard(), time.monotonic() + SECONDS
+        with self._store.read() as tx:
+            room = _Room(words.MOST_IN_THREAD - attached.size_in(tx, run))
+        for each in posted:
+            if not each.files:
+                continue
+            parts = []
+            for told in each.files:
+                read = self._read(told, room, known, until)
+                parts += self._given(run, each, read, room, heard.rows)
+            head = words.head(each.person, each.name, before=each.before)
+            heard.items[each.key] = given.item(head, parts)
+        return heard
+
+    def keep(self, tx: Transaction, heard: FilesHeard) -> None:
+        """Store what is to be kept, in the transaction that stores the items."""
+        for each in heard.rows:
+            attached.add(tx, each, at=self._clock.now())
+
+    def _read(
+        self, told: Mapping[str, Any], room: _Room, known: dict[str, Read], until: float
+    ) -> Read:
+        if not self._on:
+            return not_read(told, words.OFF)
+        if room.files <= 0:
+            return not_read(told, words.TOO_MANY)
+        room.files -= 1
+        slack_id = str(told.get("id") or "")
+        found = known.get(slack_id)
+        if found is None:
+            found = self._reader.read(told, until)
+            known[slack_id] = found
+        return found
+
+    def _given(
+        self, run: Run, posted: MessageFiles, read: Read, room: _Room, kept: list[AttachedFile]
+    ) -> list[Item]:
+        """Return the parts that tell of a file; what is given of it is added to `kept`."""
+        content = read.content
+        if content is None:
+            return [given.words(words.left_out(read.name, read.why))]
+        if not (room.text if content.is_text else room.bytes >= len(read.data)):
+            why = words.TOO_MUCH_TEXT if content.is_text else words.NO_ROOM
+            return [given.words(words.left_out(read.name, why))]
+        if content.is_text:
+            room.text -= min(room.text, len(content.text), words.MOST_TEXT)
+        else:
+            room.bytes -= len(read.data)
+        row = AttachedFile(
+            run_id=run.id,
+            message=posted.key,
+            slack_id=read.slack_id,
+            person=posted.person,
+            media=content.media,
+            size=len(read.data),
+            sha256=hashlib.sha256(read.data).hexdigest(),
+            data=_kept(content, read.data),
+            created_at=self._clock.now(),
+        )
+        kept.append(row)
+        label = given.words(words.label(read.name, len(read.data), content))
+        return [label, given.reference(row.id, read.name, content)]
+
+
+def _kept(content: Content, data: bytes) -> str:
+    """A file as it is kept: in base64, or a text with its end left out where it is too long."""
+    return words.cut(content.text) if content.is_text else base64.b64encode(data).decode()

@@ -1,0 +1,112 @@
+"""Files for the model: what they are by their bytes, how they are told, and where they stand."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given as any_of
+from hypothesis import strategies as st
+
+from bot.agent.chat import messages
+from bot.agent.files import given, words
+from bot.agent.files.content import PDF, TEXT, content_of
+from bot.agent.files.given import Given
+from bot.sandbox.openai.chat_checks import check_chat
+from bot.sandbox.openai.checks import check
+
+PNG = b"\x89PNG\r\n\x1a\n rest"
+
+
+@pytest.mark.parametrize(
+    ("data", "media"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0 rest", "image/jpeg"),
+        (b"GIF89a rest", "image/gif"),
+        (b"RIFF\n\x00\x00\x00WEBPVP8 ", "image/webp"),
+        (b"%PDF-1.4\n", PDF),
+        (b"a,b\r\n1,2\r\n", TEXT),
+        ("Größe\tä".encode(), TEXT),
+        ("\ufeffmarked".encode(), TEXT),
+        ("wide".encode("utf-16"), TEXT),
+        (b"", ""),
+        (b"PK\x03\x04 a zip or a Word document", ""),
+        (b"\x00\x01\x02", ""),
+        (b"almost a text\x00", ""),
+        (b"\xff\xfe\x00\xd8", ""),  # half a character
+        ("Größe".encode("latin-1"), ""),
+        (b"RIFF\n\x00\x00\x00WAVEfmt ", ""),
+    ],
+)
+def test_a_file_is_what_its_bytes_say(data: bytes, media: str) -> None:
+    """Neither name nor announced type decide; what nobody can read is nothing."""
+    content = content_of(data, said_to_be_text=False)
+    assert (content.media if content else "") == media
+
+
+def test_a_text_of_an_unknown_encoding_is_guessed_and_said_so() -> None:
+    """What Slack takes for a text is read as spreadsheets write it, with a word of doubt; a picture
+    that is announced as a text is a picture.
+    """
+    content = content_of("Größe;5 €".encode("cp1252"), said_to_be_text=True)
+    assert content is not None
+    assert (content.text, content.guessed) == ("Größe;5 €", True)
+    assert "letters may be wrong" in words.label("a.csv", 9, content)
+    picture = content_of(PNG, said_to_be_text=True)
+    assert picture is not None
+    assert picture.is_picture
+    assert content_of(b"\x00\xff\x00", said_to_be_text=True) is None
+
+
+@any_of(st.text())
+def test_no_line_of_a_text_stands_outside_its_quotation(text: str) -> None:
+    """Whatever a text holds, each of its lines is quoted."""
+    assert all(line.startswith("> ") for line in words.quoted(text).splitlines())
+
+
+def test_a_long_text_is_cut_and_says_by_how_much() -> None:
+    """What is left out is counted."""
+    kept = words.cut("x" * (words.MOST_TEXT + 7))
+    assert kept == "x" * words.MOST_TEXT + "\n[… 7 more characters were left out]"
+    assert words.cut("short") == "short"
+
+
+def item(*kinds: bytes) -> dict[str, Any]:
+    """An item with a reference for each of these files, whose ids are their numbers."""
+    parts = []
+    for number, data in enumerate(kinds):
+        content = content_of(data, said_to_be_text=False)
+        assert content is not None
+        parts += [given.words(f"file {number}:"), given.reference(str(number), "a.b", content)]
+    return given.item("Files that Ben (<@U1>) posted, quoted.", parts)
+
+
+def test_references_are_filled_as_both_apis_take_them() -> None:
+    """Bytes take the place of references, words that of what is withheld or not known any more.
+
+    Both APIs take what comes of it, and what people and models said stays as it is.
+    """
+    said = {"role": "user", "content": [{"type": "input_text", "text": "attached:0"}]}
+    told = {"role": "assistant", "content": [{"type": "output_text", "text": "attached:1"}]}
+    transcript = [item(PNG, b"%PDF-1.4", b"a\nb", PNG, PNG), told, said]
+    assert given.references(transcript) == ["0", "1", "2", "3", "4"]
+    files = {
+        "0": Given("image/png", base64.b64encode(PNG).decode()),
+        "1": Given(PDF, base64.b64encode(b"%PDF-1.4").decode()),
+        "2": Given(TEXT, "a\nb"),
+        "3": Given("image/png", "", instead=words.REFUSED),
+    }
+    filled = given.filled(transcript, files)
+    assert filled[1:] == [told, said]
+    shown = filled[0]["content"][2::2]
+    assert [each["type"] for each in shown[:2]] == ["input_image", "input_file"]
+    assert [each["text"] for each in shown[2:]] == ["> a\n> b", words.REFUSED, words.DELETED]
+    assert given.references(filled) == []
+    check({"model": "gpt-5", "input": filled})
+    chat = messages("Be brief.", filled)
+    check_chat({"model": "gpt-5", "messages": chat})
+    kinds = [part["type"] for part in chat[1]["content"]]
+    assert kinds == ["text", "image_url", "text", "file", "text"]
+    assert chat[1]["content"][-1]["text"].startswith("file 2:\n\n> a\n> b\n\nfile 3:")

@@ -1,0 +1,180 @@
+"""Fetching files from Slack: bounded in size and time, and the token goes nowhere else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from bot.slack.files import fetching
+from bot.slack.files.fetching import (
+    Fetcher,
+    NoMoreError,
+    NotAllowedError,
+    NotAtSlackError,
+    NotFetchedError,
+    TooLargeError,
+)
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Host:
+    """A host that answers as it is told, and keeps whose tokens it was shown."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.tokens: list[str | None] = []
+        host = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                host.tokens.append(self.headers["Authorization"])
+                host.answers.pop(0)(self)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def fetch(self, *answers: Answer, most: int = 1000, seconds: float = 5) -> fetching.Fetched:
+        """Fetch a file of this host, which answers each try so."""
+        self.answers = [*answers]
+        fetcher = Fetcher("xoxb-secret", f"{self.url}/api/")
+        return fetcher.fetch(f"{self.url}/files-pri/a", most, time.monotonic() + seconds)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    made = Host()
+    yield made
+    made.close()
+
+
+def says(
+    status: int = 200, body: bytes = b"", kind: str = "text/plain", length: int | None = None
+) -> Answer:
+    """An answer; `length` is announced instead of the true one, a negative one not at all."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Type", kind)
+        announced = len(body) if length is None else length
+        if announced >= 0:
+            handler.send_header("Content-Length", str(announced))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return answer
+
+
+def leads_to(url: str) -> Answer:
+    """An answer that leads elsewhere."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(302)
+        handler.send_header("Location", url)
+        handler.end_headers()
+
+    return answer
+
+
+def test_a_file_comes_whole_and_a_page_is_known(host: Host) -> None:
+    """The bytes come as they are, to whom the token belongs; a page says that it is one."""
+    got = host.fetch(says(body=b"\x00a,b"))
+    assert (got.data, got.is_page, host.tokens) == (b"\x00a,b", False, ["Bearer xoxb-secret"])
+    assert host.fetch(says(body=b"<p>", kind="text/html; charset=utf-8")).is_page
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example/files-pri/T-F/a",
+        "http://files.slack.com/a",
+        "https://files.slack.com.evil.example/a",
+        "https://files.slack.com@evil.example/a",
+        "https://x:y@files.slack.com/a",
+        "https://files.slack.com:8443/a",
+        "https://evilslack.com/a",
+        "http://127.0.0.1:1/a",
+        "http://[::1/a",
+        "file:///etc/passwd",
+        "/etc/passwd",
+        "",
+    ],
+)
+def test_the_token_goes_nowhere_else(host: Host, url: str) -> None:
+    """Only Slack's hosts for files, over TLS, and the host of the Web API are asked."""
+    fetcher = Fetcher("xoxb-secret", f"{host.url}/api/")
+    with pytest.raises(NotAtSlackError):
+        fetcher.fetch(url, 10, time.monotonic() + 5)
+    assert host.tokens == []
+
+
+def test_no_redirect_is_followed(host: Host) -> None:
+    """Where Slack leads to its sign-in page, or anywhere else, nobody goes."""
+    other = Host()
+    try:
+        for url in (f"{other.url}/signin", f"{host.url}/signin"):
+            with pytest.raises(NotAllowedError, match="302"):
+                host.fetch(leads_to(url))
+        assert (len(host.tokens), other.tokens) == (2, [])
+    finally:
+        other.close()
+
+
+def test_what_is_too_much_is_not_read(host: Host) -> None:
+    """More bytes than are allowed are refused, whatever was announced."""
+    for length in (None, 5, -1):
+        if length == 5:  # then no more than that is taken for it
+            assert host.fetch(says(body=b"x" * 2000, length=5)).data == b"xxxxx"
+            continue
+        with pytest.raises(TooLargeError):
+            host.fetch(says(body=b"x" * 2000, length=length))
+
+
+def test_what_may_pass_is_tried_once_more(host: Host) -> None:
+    """A broken line and an error of the server's are tried again once; a refusal is not."""
+    short = says(body=b"half", length=8)
+    assert host.fetch(says(500), says(body=b"whole")).data == b"whole"
+    assert host.fetch(short, says(body=b"whole")).data == b"whole"
+    with pytest.raises(NotFetchedError, match="4 bytes are missing"):
+        host.fetch(short, short)
+    with pytest.raises(NotAllowedError):
+        host.fetch(says(403))
+    with pytest.raises(NoMoreError):
+        host.fetch(says(404))
+    assert host.answers == []
+
+
+def test_time_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that says nothing, or a little at a time, is given up in time."""
+    monkeypatch.setattr(fetching, "SILENCE", 0.1)
+    ended = threading.Event()
+
+    def silent(_: BaseHTTPRequestHandler) -> None:
+        ended.wait(5)
+
+    def drips(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        while not ended.wait(0.02):
+            handler.wfile.write(b"x")
+            handler.wfile.flush()
+
+    began = time.monotonic()
+    with pytest.raises(NotFetchedError):
+        host.fetch(silent, silent)
+    with pytest.raises(NotFetchedError):
+        host.fetch(drips, drips, most=10**9, seconds=0.2)
+    ended.set()
+    assert time.monotonic() - began < 3

@@ -1,0 +1,93 @@
+"""Files that are kept for the model: counted, withheld without a trace, moved with a channel."""
+
+from __future__ import annotations
+
+import json
+
+from sqlalchemy import select
+from sqlmodel import col
+
+from storage import attached, channels
+from storage.attached import AttachedFile, Withheld
+from storage.columns import altered
+from storage.models import Audit, Run
+from storage.pouring import tables
+from storage.store import Store
+from storage.transaction import rows
+from tests.storage.builders import AT, seed
+
+WORDS = "what nobody is to find "
+
+
+def file(run: Run, ts: str, media: str = "image/png", size: int = 7) -> AttachedFile:
+    """A file of that run's thread."""
+    return AttachedFile(
+        run_id=run.id,
+        message=attached.message_key(run.team, run.channel, ts),
+        slack_id=f"F{ts}",
+        person="U1",
+        media=media,
+        size=size,
+        sha256="0" * 64,
+        data=WORDS * 1000,
+        created_at=AT,
+    )
+
+
+def test_a_thread_has_room_for_so_many_bytes(store: Store) -> None:
+    """Pictures and PDFs of all requests in the thread count, as long as they are given; texts and
+    other threads do not.
+    """
+    run, later = seed(store).run(), seed(store).run()
+    with store.write() as tx:
+        picture = file(run, "1.1", size=100)
+        for each in (picture, file(run, "1.2", "application/pdf", 20)):
+            attached.add(tx, each, at=AT)
+        attached.add(tx, file(run, "1.3", attached.TEXT, 3), at=AT)
+        attached.add(tx, file(later, "2.2", size=1000), at=AT)
+        assert attached.size_in(tx, run) == 1120
+        assert attached.size_in(tx, altered(run, thread_ts="3.0")) == 0
+        attached.withhold(tx, picture, Withheld.DELETED, at=AT, actor="system")
+        assert attached.size_in(tx, run) == 1020
+
+
+def test_what_is_withheld_leaves_no_trace(store: Store) -> None:
+    """Its bytes are gone from the row and from the database's file; once withheld it stays so, and
+    the audit says when and why.
+    """
+    run = seed(store).run()
+    with store.write() as tx:
+        attached.add(tx, file(run, "1.1"), at=AT)
+    [mine] = everything(store)
+    with store.write() as tx:
+        attached.was_read(tx, mine, AT)
+        attached.withhold(tx, mine, Withheld.REFUSED, at=AT, actor="worker")
+        attached.withhold(tx, mine, Withheld.DELETED, at=AT, actor="system")
+        assert attached.of_message(tx, mine.message) == []
+        found = rows(tx, Audit, select(Audit).where(col(Audit.event).startswith("file.")))
+    assert [each.event for each in found] == ["file.given", "file.refused"]
+    assert json.loads(found[1].data)["file"] == "F1.1"
+    assert mine.sha256 in found[0].payload  # a purge empties that
+    assert mine.sha256 not in found[0].data
+    [now] = everything(store)
+    assert (now.withheld, now.data, now.read_at) == (Withheld.REFUSED, "", AT)
+
+
+def test_a_channel_with_another_id_keeps_its_files(store: Store) -> None:
+    """Their messages are known by the new id, so that what is deleted there is found."""
+    run = seed(store).run()
+    with store.write() as tx:
+        attached.add(tx, file(run, "1.1"), at=AT)
+        channels.follow(tx, run.team, run.channel, "C0NEW", at=AT)
+        [found] = attached.of_message(tx, attached.message_key(run.team, "C0NEW", "1.1"))
+    assert found.slack_id == "F1.1"
+
+
+def test_they_are_copied_with_the_record() -> None:
+    """A copy into another database takes them along."""
+    assert "attached" in [each.name for each in tables()]
+
+
+def everything(store: Store) -> list[AttachedFile]:
+    with store.read() as tx:
+        return rows(tx, AttachedFile, select(AttachedFile))
