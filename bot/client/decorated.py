@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from bot.client.circumstances import Circumstances
 from bot.client.countersign import Countersign, Seconds
 from bot.client.gated_call import GatedCall, TakenCall, Terms
-from bot.client.request import Does, OwnAction
+from bot.client.request import Does, OwnAction, as_effect
 from bot.client.schema import FunctionShape, named_parameters, shape_of
 from bot.client.threads import in_thread
 from bot.client.troubles import CountersignError
@@ -93,11 +93,6 @@ def in_words(name: str) -> str:
     """Return a name as people write it: deploy_app becomes "Deploy app"."""
     words = name.strip("_").replace("_", " ")
     return words[:1].upper() + words[1:]
-
-
-def as_effect(text: str) -> str:
-    """Return words as an effect that names no argument."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 class _Gated:

@@ -67,6 +67,11 @@ class OwnAction:
         }
 
 
+def as_effect(text: str) -> str:
+    """Return words as an effect that names no argument."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One call that was put before people, as it stood when it was looked at."""

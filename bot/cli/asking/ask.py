@@ -22,10 +22,9 @@ from bot.cli.asking.waiting import (
 from bot.cli.console import UsageError, complain, harmless, say
 from bot.cli.terminal.asking import assignments
 from bot.client.countersign import Countersign
-from bot.client.decorated import as_effect
 from bot.client.decorated import in_words as name_in_words
 from bot.client.gated_call import TakenCall
-from bot.client.request import Does, OwnAction, Request, RequestStatus
+from bot.client.request import Does, OwnAction, Request, RequestStatus, as_effect
 from bot.client.schema import schema_of_values
 from bot.client.troubles import CountersignError, DidNotWork, Expired, Rejected
 from bot.durations import in_words
