@@ -66,6 +66,12 @@ def _is_over(tx: Transaction, run_id: str | None) -> bool:
     return run is None or run.status in OVER
 
 
+def asked_with(tx: Transaction, client: str, key: str) -> str | None:
+    """The request that this client asked with a key of its own; None for none."""
+    found = inbox.find(tx, delivery_key(client, key))
+    return found.run_id if found is not None and found.run_id else None
+
+
 def asked_before(tx: Transaction, client: str, number: int, since: datetime) -> datetime | None:
     """When this client asked its last request but `number` - 1; None if not after `since`."""
     values = {"client_": client, "since_": since, "earlier_": number - 1}

@@ -89,7 +89,8 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.asking.outcome", "say how it went with what `ask` has handed to a job"
     ),
     "hook": CommandEntry(
-        "bot.cli.asking.hook", "have people approve what Claude Code does: its PreToolUse hook"
+        "bot.cli.asking.hook",
+        "have people approve what Claude Code does, and hear how it went: its hooks",
     ),
     "report": CommandEntry(
         "bot.cli.record.report", "how people decided: how many, how fast, by tool and by approver"

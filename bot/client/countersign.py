@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from bot.client.circumstances import Circumstances, current, key_of
 from bot.client.request import Handout, OwnAction, Request, handout_of, request_of
@@ -28,7 +28,7 @@ from bot.client.wire import PATIENCE, Wire
 
 LONGEST_LOOK = 60.0  # seconds that one look may wait
 GLANCE = 1.0  # seconds between two looks that were answered at once
-REQUESTS, QUESTIONS = "/v1/requests", "/v1/questions"
+REQUESTS, QUESTIONS, HOOK = "/v1/requests", "/v1/questions", "/v1/hooks/claude-code"
 Seconds = float
 
 
@@ -186,6 +186,21 @@ class Countersign:
             body["while_open"] = True
         key = key_of(around.run, "a question", asked)
         return _request(self._wire.post(QUESTIONS, body, key=key))
+
+    def hook(
+        self, said: Mapping[str, Any], *, look: Seconds = LONGEST_LOOK, **terms: str
+    ) -> dict[str, Any]:
+        """Hand on what Claude Code says at one of its hooks; return what it is answered.
+
+        Before people have decided, after `look` seconds: the request's `id`, `link` and `status`;
+        say the same again then. `terms`: those of the hook's address. Raises NotAllowed and
+        Unreachable.
+        """
+        path = f"{HOOK}?{urlencode(terms)}" if terms else HOOK
+        answer = self._wire.post(path, said, later=look)
+        if not isinstance(answer, dict):
+            raise _garbled()
+        return answer
 
     def ask_person(
         self,

@@ -65,17 +65,21 @@ class Wire:
         body: Mapping[str, Any],
         *,
         key: str = "",
+        later: float = 0.0,
         patience: float = PATIENCE,
     ) -> Any:
         """Say something, and return the answer; raises as `get` does, and ValueError for no JSON.
 
         `key`: what was said with the same one before is answered as it was, and does nothing more.
+        `later`: after so many seconds it may be answered that there is no answer yet.
         """
         said = json.dumps(body, allow_nan=False).encode()
         headers = {"Content-Type": "application/json"}
         if key:
             headers["Idempotency-Key"] = key
-        return self._say("POST", path, said, headers, 0.0, patience)
+        if later:
+            headers["Prefer"] = f"respond-async, wait={int(later)}"
+        return self._say("POST", path, said, headers, later, patience)
 
     def _say(
         self,

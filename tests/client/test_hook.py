@@ -1,9 +1,12 @@
-"""`countersign hook`: what Claude Code is told before it uses a tool."""
+"""`countersign hook`: what Claude Code is told before it uses a tool, and says afterwards."""
 
 from __future__ import annotations
 
 import io
 import json
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from bot.cli.asking.hook import BLOCKED
 from bot.cli.main import main
 from tests.client.shop import Shop, ended
+from tests.pages import ROOT
 
 
 def use(command: str, **more: Any) -> str:
@@ -28,10 +32,10 @@ def use(command: str, **more: Any) -> str:
     return json.dumps({**said, **more})
 
 
-def hook(monkeypatch: pytest.MonkeyPatch, said: str) -> int:
+def hook(monkeypatch: pytest.MonkeyPatch, said: str, wait: str = "1m") -> int:
     """Claude Code starts the hook."""
     monkeypatch.setattr("sys.stdin", io.StringIO(said))
-    return main(["hook", "--channel", "C0SUPPORT", "--wait", "1m"])
+    return main(["hook", "--channel", "C0SUPPORT", "--wait", wait])
 
 
 def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -44,7 +48,7 @@ def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 def test_an_approved_tool_is_used_as_it_was_edited(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Approved as it is: nothing is changed. Edited: all of the input, as it was approved."""
+    """Approved as it is: nothing is changed, and how it went is said. Edited: all of the input."""
     future = shop.begin(hook, monkeypatch, use("make release"))
     card = shop.card("Use Bash: make release")
     assert "/home/ben/shop" in str(card)
@@ -54,6 +58,12 @@ def test_an_approved_tool_is_used_as_it_was_edited(
     assert said["permissionDecision"] == "allow"
     assert "UANA00001" in said["permissionDecisionReason"]
     assert "updatedInput" not in said
+    [call] = shop.calls("make release")
+    assert call.status.value == "running"
+    done = use("make release", hook_event_name="PostToolUse", duration_ms=4187)
+    assert (hook(monkeypatch, done), capsys.readouterr().out) == (0, "")
+    [call] = shop.calls("make release")
+    assert (call.status.value, call.note) == ("succeeded", "done in 4.2 s")
 
     future = shop.begin(hook, monkeypatch, use("rm -rf build"))
     shop.edit("Use Bash: rm -rf build", command="rm -r build/cache")
@@ -81,16 +91,46 @@ def test_where_nobody_can_be_asked_no_tool_is_used(
     monkeypatch.delenv("COUNTERSIGN_URL", raising=False)
     assert hook(monkeypatch, use("ls")) == 0
     assert answer(capsys)["permissionDecision"] == "deny"
-    for said in (
-        "",
-        "{}",
-        "[]",
-        "null",
-        use("ls", hook_event_name="Stop"),
-        use("ls", tool_input=7),
-    ):
+    for said in ("", "{}", "[]", "null", use("ls", hook_event_name="Stop")):
         assert hook(monkeypatch, said) == BLOCKED
         assert not capsys.readouterr().out
     with pytest.raises(SystemExit) as end:
         main(["hook", "--wait", "for ever"])
     assert end.value.code == BLOCKED
+    # afterwards nothing depends on it: no code that Claude Code takes for a no
+    assert hook(monkeypatch, use("ls", hook_event_name="PostToolUse")) == 1
+    assert "was not told" in capsys.readouterr().err
+
+
+def test_the_hook_waits_over_a_restart(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bot that is started anew meanwhile loses nothing: the same request is waited for."""
+    future = shop.begin(hook, monkeypatch, use("make patiently"), "4h")
+    shop.card("Use Bash: make patiently")
+    shop.harness.restart()
+    shop.approve("Use Bash: make patiently")
+    assert ended(future) == 0
+    said = answer(capsys)
+    assert said["permissionDecision"] == "allow", said
+    assert len(shop.calls("make patiently")) == 1
+
+
+@pytest.mark.long
+def test_a_hook_that_is_ended_takes_it_back(shop: Shop) -> None:
+    """Claude Code ends its hook while people decide: the request is cancelled."""
+    words = [sys.executable, "-m", "bot", "hook", "--channel", "C0SUPPORT"]
+    with subprocess.Popen(
+        words, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(use("make ended"))
+        process.stdin.close()
+        shop.card("Use Bash: make ended")
+        assert "Asked at" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == BLOCKED
+    shop.harness.settle()
+    [call] = shop.calls("make ended")
+    assert call.status.value == "cancelled"

@@ -8,15 +8,18 @@ import json
 import re
 import shlex
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from starlette.datastructures import QueryParams
 
 from bot import client
 from bot.cli.asking import ask, hook
 from bot.cli.asking.job_command import JobCommand
 from bot.client.troubles import CountersignError
 from bot.policy.evaluate import parse
+from bot.web.api.hooks import terms_of
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT, blocks, blocks_in, section
 from tests.stories.harness import SUPPORT
@@ -54,16 +57,31 @@ def test_jobs_ask_with_options_that_are_there() -> None:
 
 
 def test_the_hook_of_the_page_waits_less_than_claude_code() -> None:
-    """Its settings are JSON; it ends before its time-out, and blocks where it fails."""
-    [text] = blocks(PAGE, "json")
-    [entry] = json.loads(text)["hooks"]["PreToolUse"]
-    assert re.fullmatch(entry["matcher"], "mcp__github__create_issue")
-    [mine] = entry["hooks"]
+    """Its settings are JSON; each ends before its time-out, and blocks where it fails; the same
+    tools are asked about and told of.
+    """
+    by_command, by_http = (json.loads(text)["hooks"] for text in blocks(PAGE, "json"))
+    assert by_command.keys() == {"PreToolUse", "PostToolUse", "PostToolUseFailure"}
+    assert len({entry["matcher"] for [entry] in by_command.values()}) == 1
     parser = argparse.ArgumentParser()
     hook.add_arguments(parser)
-    found = parser.parse_args(shlex.split(mine["command"])[2:])
-    assert hook.time_to_wait(found) < mine["timeout"]
-    assert mine["onFailure"] == "block"
+    for [entry] in by_command.values():
+        [each] = entry["hooks"]
+        parser.parse_args(shlex.split(each["command"])[2:])
+    for [entry] in (by_command["PreToolUse"], by_http["PreToolUse"]):
+        assert re.fullmatch(entry["matcher"], "mcp__github__create_issue")
+        [mine] = entry["hooks"]
+        assert mine["onFailure"] == "block"
+        if mine["type"] == "command":
+            wait = hook.time_to_wait(parser.parse_args(shlex.split(mine["command"])[2:]))
+        else:
+            terms = terms_of(QueryParams(urlsplit(mine["url"]).query))
+            wait = terms.wait
+            assert terms.channel == "#support"
+            assert (
+                mine["headers"]["Authorization"].removeprefix("Bearer $") in mine["allowedEnvVars"]
+            )
+        assert wait < mine["timeout"]
 
 
 def test_the_policy_of_the_page_is_one() -> None:

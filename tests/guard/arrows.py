@@ -55,7 +55,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.signing_key": ("storage", "bot.config", "bot.agent", *LEAVES),
     "bot.app": (*ALL_ROOMS, *START, "bot.edges", "bot.web", *LEAVES),
     "bot.edges": (*ALL_ROOMS, "bot.web", *LEAVES),
-    "bot.web": (*ALL_ROOMS, "bot.proxy", *LEAVES),
+    "bot.web": (*ALL_ROOMS, "bot.client", "bot.proxy", *LEAVES),
     "bot.client": (),  # it is loaded by other programs
     "bot.proxy": ("bot.client",),
     "bot.cli": (*ALL_ROOMS, *START, "bot.app", "bot.edges", "bot.client", "bot.proxy", *LEAVES),

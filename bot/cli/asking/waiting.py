@@ -78,8 +78,7 @@ def approved(
     What Countersign runs itself has ended then. Who interrupts (Ctrl-C, SIGTERM) takes the request
     back.
     """
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _end)  # as a runner ends a job that was cancelled
+    end_on_sigterm()
     request = client.request(what, values, deadline=wait, **around)
     try:
         request = client.wait(request.id, min(AT_ONCE, wait))
@@ -102,6 +101,12 @@ def approved(
     if not request.handed_over and not request.has_ended:
         raise DidNotWork("It was approved, and has not ended yet.", request)
     return request
+
+
+def end_on_sigterm() -> None:
+    """Have SIGTERM end this process as Ctrl-C does: so a runner ends a job that was cancelled."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end)
 
 
 def take(client: Countersign, request: Request) -> HandedOut:

@@ -10,10 +10,12 @@ from anyio import CapacityLimiter
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from bot.web.api.callers import Callers
 from bot.web.api.described import DescribedApi
 from bot.web.api.gate import Gate
+from bot.web.api.hooks import AlwaysAnswered, Hooks
 from bot.web.api.problems import FieldError, ProblemError, invalid
 from bot.web.api.routes import Routes
 from bot.web.api.waiting import WaitingPrograms
@@ -25,18 +27,20 @@ if TYPE_CHECKING:
 KEYS = 4  # that are looked at at once
 
 
-def make_api(core: Core, asking: Asker, is_stopping: Callable[[], bool]) -> DescribedApi:
+def make_api(core: Core, asking: Asker, is_stopping: Callable[[], bool]) -> ASGIApp:
     """Make the app; `is_stopping`: nothing new is asked, and nobody waits any more."""
     callers = Callers(core.store, core.clock, core.identity.team)
     waiting = WaitingPrograms(core.store, CapacityLimiter(1), is_stopping)
     api = DescribedApi()
-    api.include_router(Routes(asking, callers, waiting, is_stopping).router())
+    routes = Routes(asking, callers, waiting, is_stopping)
+    api.include_router(routes.router())
+    api.include_router(Hooks(routes, is_stopping).router())
     api.add_middleware(Gate, callers=callers, turns=CapacityLimiter(KEYS), is_stopping=is_stopping)
     api.add_exception_handler(ProblemError, _problem)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _refused)
     api.add_exception_handler(Exception, _broken)
-    return api
+    return AlwaysAnswered(api)
 
 
 async def _problem(_: Request, error: Exception) -> Response:

@@ -31,7 +31,7 @@ from bot.web.api.bodies import (
 )
 from bot.web.api.problems import FieldError, ProblemError, invalid, later, not_taken
 from bot.web.api.shown import shown
-from storage import webhooks
+from storage import programs, webhooks
 from storage.handovers import LEASE
 
 if TYPE_CHECKING:
@@ -107,6 +107,11 @@ class Asker:
         if found is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, f"This key has no request {run_id}.")
         return found
+
+    def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
+        """The id of what this key asked with it; None for nothing."""
+        with self._store.read() as tx:
+            return programs.asked_with(tx, key.name, idempotency)
 
     def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> Claimed | None:
         """Claim a call; None while it is being checked. Raises ProblemError."""

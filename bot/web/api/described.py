@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI, Request, Security
+from fastapi.security import HTTPBearer
 
 from bot import __version__
 from bot.web.api.problems import KIND, Problem
+from storage.keys import ClientKey
 
 REF = "#/components/schemas/{model}"
 ABOUT = (
     "Programs put calls before people, wait for what they decide, and execute what they approved. "
     "A key asks, and never approves."
 )
+KEY = "key"  # where in a request's state its key stands
+_BEARER = HTTPBearer(
+    scheme_name="key",
+    description="A key of `countersign key new`: csk_…",
+    auto_error=False,  # the gate has looked at it
+)
+
+
+async def _asking_key(request: Request, _bearer: Annotated[Any, Security(_BEARER)]) -> ClientKey:
+    """The key that the gate has found; the scheme is named for the description."""
+    found: ClientKey = request.scope["state"][KEY]
+    return found
+
+
+Key = Annotated[ClientKey, Depends(_asking_key)]
 
 
 def told(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -17,6 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.messages.forms.reader import UnreadableError, parsed_json
+from bot.web.api.described import KEY
 from bot.web.api.problems import NEVER_KEPT, ProblemError, later
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ MOST = 1_000_000  # bytes of a body
 READ = 10.0  # seconds for a body to come
 JSON = "application/json"
 NUL = "\x00"  # PostgreSQL keeps no text that holds it
-KEY = "key"  # where in a request's state its key stands
 
 
 class Gate:

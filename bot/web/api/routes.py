@@ -9,8 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request, Response, Security
-from fastapi.security import HTTPBearer
+from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
 
 from bot.web.api.bodies import (
     ClaimedShown,
@@ -20,8 +19,7 @@ from bot.web.api.bodies import (
     RequestShown,
     RequestWanted,
 )
-from bot.web.api.described import told
-from bot.web.api.gate import KEY
+from bot.web.api.described import Key, told
 from bot.web.api.problems import later
 from bot.web.api.shown import goes_on, shown
 from storage.keys import ClientKey
@@ -40,20 +38,6 @@ GONE = 5.0  # seconds after which it is looked whether who waits is still there
 T = TypeVar("T")
 Answers = dict[int | str, dict[str, Any]]
 
-_BEARER = HTTPBearer(
-    scheme_name="key",
-    description="A key of `countersign key new`: csk_…",
-    auto_error=False,  # the gate has looked at it
-)
-
-
-async def _asking_key(request: Request, _bearer: Annotated[Any, Security(_BEARER)]) -> ClientKey:
-    """The key that the gate has found; the scheme is named for the description."""
-    found: ClientKey = request.scope["state"][KEY]
-    return found
-
-
-Key = Annotated[ClientKey, Depends(_asking_key)]
 Id = Annotated[
     str,
     Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of a request."),
@@ -182,6 +166,10 @@ class Routes:
     async def report(self, key: Key, request_id: Id, sent: OutcomeSent) -> RequestShown:
         """Say what came of a call that this claimant has claimed."""
         return await self._turn(lambda: self._asking.report(key, request_id, sent))
+
+    async def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
+        """The id of the request that was asked with it; None for none. For hooks."""
+        return await self._turn(lambda: self._asking.asked_with(key, idempotency))
 
     async def cancel(self, key: Key, request_id: Id) -> RequestShown:
         """Take a request back that has not ended and is not being executed."""

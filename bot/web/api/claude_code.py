@@ -1,0 +1,146 @@
+"""What Claude Code says at its hooks, and what it is answered there. Pure.
+
+Its formats: https://code.claude.com/docs/en/hooks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from bot.client.request import as_effect, request_of
+from bot.client.schema import schema_of_values
+from bot.client.troubles import trouble_of
+from bot.web.api.bodies import ActionSent, RequestShown, ShownStatus
+
+MOST_NAME, MOST_TITLE, MOST_WHY = 64, 80, 200  # characters
+TELLING = ("command", "file_path", "notebook_path", "url", "query")  # what says most of a call
+NO_WAY_ROUND = "Do not try to get it done in another way."
+GOES_ON = "It goes on in the background, and its end is not seen."
+
+
+class HookEvent(StrEnum):
+    """At which of its hooks Claude Code speaks."""
+
+    BEFORE = "PreToolUse"
+    DONE = "PostToolUse"
+    FAILED = "PostToolUseFailure"
+    DENIED = "PermissionDenied"  # by its own auto mode, after the hook had let it through
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool that is to be used, or was."""
+
+    event: HookEvent
+    tool: str
+    given: dict[str, Any]
+    session: str
+    id: str
+    folder: str
+    said: Mapping[str, Any]  # all of it
+
+    @property
+    def key(self) -> str:
+        """By which its request is found again: the use is asked about once."""
+        return f"claude-code:{self._hashed()}"
+
+    def claimant(self, key_id: str) -> str:
+        """Who claims it: this one use, by a program with this key, whatever process speaks."""
+        return self._hashed(key_id)
+
+    def _hashed(self, *more: str) -> str:
+        return hashlib.sha256(json.dumps([self.session, self.id, *more]).encode()).hexdigest()
+
+    def action(self, does: str) -> ActionSent:
+        """What people are told of it; raises pydantic.ValidationError."""
+        field = next((each for each in TELLING if each in self.given), "")
+        effect = as_effect(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
+        return ActionSent.model_validate(
+            {
+                "name": re.sub(r"\W", "_", f"claude_{self.tool}", flags=re.ASCII)[:MOST_NAME],
+                "title": f"Claude Code: {self.tool}"[:MOST_TITLE],
+                "effect": effect,
+                "does": does,
+                "schema": schema_of_values(self.given),
+            }
+        )
+
+    @property
+    def reason(self) -> str:
+        """Why it asks, for the approver."""
+        return f"Claude Code works in {self.folder}." if self.folder else ""
+
+    def outcome(self) -> tuple[bool | None, str]:
+        """Whether it went well (None: nobody sees that), and how, in words.
+
+        What the tool printed is no part of it.
+        """
+        if self.event is HookEvent.DENIED:
+            return False, "Claude Code's own auto mode did not let it be used."
+        if self.event is HookEvent.FAILED:
+            lines = str(self.said.get("error", "")).strip().splitlines()
+            return False, lines[0][:MOST_WHY] if lines else "It failed."
+        if self._goes_on():
+            return None, GOES_ON
+        spent = self.said.get("duration_ms")
+        return True, f"done in {spent / 1000:.1f} s" if isinstance(spent, int | float) else "done"
+
+    def _goes_on(self) -> bool:
+        response = self.said.get("tool_response")
+        launched = isinstance(response, dict) and (
+            response.get("status") == "async_launched" or "backgroundTaskId" in response
+        )
+        return launched or self.given.get("run_in_background") is True
+
+
+def read_use(said: Any) -> ToolUse:
+    """Read what Claude Code says; raises ValueError, with a sentence, for anything else."""
+    try:
+        found = ToolUse(
+            HookEvent(said["hook_event_name"]),
+            said["tool_name"],
+            dict(said["tool_input"]),
+            said["session_id"],
+            said["tool_use_id"],
+            said.get("cwd", ""),
+            said,
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError("That is not what Claude Code says before or after a tool.") from None
+    texts = (found.tool, found.session, found.id, found.folder)
+    if not all(isinstance(each, str) for each in texts) or not (found.session and found.id):
+        raise ValueError("That is not what Claude Code says before or after a tool.")
+    return found
+
+
+def allowed(use: ToolUse, found: RequestShown, arguments: dict[str, Any]) -> dict[str, Any]:
+    """It may be used, with these arguments: those that people approved."""
+    by = f" by {', '.join(found.decided_by)}" if found.decided_by else ""
+    said = {"permissionDecision": "allow", "permissionDecisionReason": f"Approved{by}."}
+    if arguments == use.given:
+        return _answer(said)
+    return _answer({**said, "updatedInput": arguments})  # all of it: it replaces what was given
+
+
+def denied(why: str) -> dict[str, Any]:
+    """It may not be used; `why` is a sentence that Claude reads."""
+    said = f"{why.rstrip('.')}. {NO_WAY_ROUND}"
+    return _answer({"permissionDecision": "deny", "permissionDecisionReason": said})
+
+
+def why_not(found: RequestShown, *, taken_back: bool) -> str:
+    """Say why a request that is not approved was not done; `taken_back`: for nobody had decided."""
+    if taken_back and found.status is ShownStatus.CANCELLED:
+        return "Nobody approved it in time."
+    trouble = trouble_of(request_of(found.model_dump(mode="json")))
+    return str(trouble) if trouble else "It was done before, and is not done again."
+
+
+def _answer(decided: dict[str, str] | dict[str, Any]) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": HookEvent.BEFORE.value, **decided}}
