@@ -30,7 +30,9 @@ from tests.proof.crash.troubles import ENDS, LASTS, Trouble, begin
 from tests.stories.process import FORKS, PRELOADED
 
 LATE = ("bot.agent.chat", "bot.programs.keys", "bot.terminal.terminal", "storage.sqlite", "tzdata")
-FORKS.set_forkserver_preload([*PRELOADED, *LATE, "tests.proof.crash.life"])
+FORKS.set_forkserver_preload(
+    [*PRELOADED, *LATE, "tests.proof.crash.life", "tests.proof.crash.warm"]
+)
 TAKEN_OVER = 15  # seconds that people wait for what a dead one had heard, or was about to say
 LONGEST = 120  # seconds that anything may take
 
