@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import mcp.types as types
-from anyio import to_thread
+from anyio import create_task_group, sleep, to_thread
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from starlette.requests import Request as HttpRequest
@@ -30,6 +30,11 @@ from bot.proxy.waiting import Patience, StillWaitsError, Told
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
 WHY = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
 NOT_YET = "It has not come to an end yet{link}."
+STOPPING = (
+    "Countersign is being stopped or started anew. Make the same call again in a moment, with the "
+    "same arguments: what waits is not asked twice."
+)
+GLANCE = 0.25  # seconds between two looks at whether this process stops
 PLACE = "/mcp"
 MOST_KEYS = 200  # of which is known what they wait for
 Context = ServerRequestContext[Any]
@@ -48,9 +53,13 @@ class _Caller:
 class Offered:
     """Answers MCP hosts; for one event loop."""
 
-    def __init__(self, url: str, listed: Listed) -> None:
-        """`url`: where the API is; `listed` returns the tools that a key may ask for."""
+    def __init__(self, url: str, listed: Listed, is_stopping: Callable[[], bool]) -> None:
+        """`url`: where the API is; `listed` returns the tools that a key may ask for.
+
+        `is_stopping`: who waits is told to come back, as nobody will answer here.
+        """
         self._url = url
+        self._is_stopping = is_stopping
         self._listed = listed
         self._callers: OrderedDict[str, _Caller] = OrderedDict()
         self._lock = threading.Lock()
@@ -73,6 +82,23 @@ class Offered:
     async def _call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
+        """Answer a call, or have the host make it again where this process ends before that."""
+        found = _said(STOPPING)
+        async with create_task_group() as both:
+
+            async def look() -> None:
+                while not self._is_stopping():
+                    await sleep(GLANCE)
+                both.cancel_scope.cancel()
+
+            both.start_soon(look)
+            found = await self._answer(context, params)
+            both.cancel_scope.cancel()
+        return found
+
+    async def _answer(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         caller = self._caller(_key(context))
         given, told = dict(params.arguments or {}), 0
 
@@ -86,8 +112,7 @@ class Offered:
                 return await caller.people.call(params.name, given, tell)
             return await _asked(caller, params.name, given, tell)
         except (StillWaitsError, CountersignError) as refusal:
-            content = types.TextContent(type="text", text=str(refusal))
-            return types.CallToolResult(content=[content], is_error=True)
+            return _said(str(refusal))
 
     def _caller(self, key: str) -> _Caller:
         with self._lock:
@@ -118,6 +143,11 @@ async def _asked(
         if trouble := trouble_of(request):
             raise trouble
     return _result(request)
+
+
+def _said(sentence: str) -> types.CallToolResult:
+    content = types.TextContent(type="text", text=sentence)
+    return types.CallToolResult(content=[content], is_error=True)
 
 
 def _result(request: Request) -> types.CallToolResult:

@@ -38,7 +38,7 @@ class HostsDoor:
         self._callers = Callers(core.store, core.clock, core.identity.team)
         self._is_stopping = is_stopping
         self._turns = CapacityLimiter(LOOKING)
-        server = Offered(url, self._listed).server()
+        server = Offered(url, self._listed, is_stopping).server()
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=MOST
         )

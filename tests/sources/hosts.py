@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from xmlrpc.server import SimpleXMLRPCServer
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import CallToolResult, TextContent
 
 from tests.pages import ROOT
@@ -45,20 +47,37 @@ server.run()
 
 
 class _Calling(Asked):
-    """One call of a host; where the line was cut, or it was told to come back, it calls again."""
+    """One call of a host."""
 
     def __init__(
-        self, place: Place, text: str, call: Callable[[str], Future[CallToolResult]]
+        self,
+        place: Place,
+        text: str,
+        call: Callable[..., Future[CallToolResult]],
+        *,
+        is_cut: bool = False,
     ) -> None:
+        """`is_cut`: it ends with the bot."""
         super().__init__(place, text)
-        self._call = call
-        self._calling = call(text)
+        self.is_cut = is_cut
+        self._waits = threading.Event()  # it was told that it does
+        self._call = partial(call, waits=self._waits)
+        self._calling = self._call(text)
 
     def outcome(self) -> Heard:
         """As Asked says."""
         result = self._calling.result(PATIENCE)
         said = "\n".join(e.text for e in result.content if isinstance(e, TextContent))
         return Heard("error" if result.is_error else "result", said)
+
+    def come_back(self) -> None:
+        """As Asked says: it was told to make the same call again, and does."""
+        if self.is_cut:
+            result = self._calling.result(PATIENCE)
+            assert "Make the same call again" in str(result.content)
+            self._waits.clear()
+            self._calling = self._call(self.text)
+            self.place.wait(self._waits.is_set)
 
 
 class BeforeAServer(Source):
@@ -99,8 +118,9 @@ class BeforeAServer(Source):
         """As Source says."""
         return _Calling(self.place, text, self._calls)
 
-    def _calls(self, text: str) -> Future[CallToolResult]:
-        return self._portal.start_task_soon(self._client.call_tool, "write", {"text": text})
+    def _calls(self, text: str, waits: threading.Event) -> Future[CallToolResult]:
+        call = partial(self._client.call_tool, progress_callback=_tells(waits))
+        return self._portal.start_task_soon(call, "write", {"text": text})
 
 
 class AtTheEndpoint(Source):
@@ -120,19 +140,25 @@ class AtTheEndpoint(Source):
 
     def ask(self, text: str) -> Asked:
         """As Source says."""
-        return _Calling(self.place, text, self._calls)
+        return _Calling(self.place, text, self._calls, is_cut=True)
 
-    def _calls(self, text: str) -> Future[CallToolResult]:
-        return self._portal.start_task_soon(self._call, text)
+    def _calls(self, text: str, waits: threading.Event) -> Future[CallToolResult]:
+        return self._portal.start_task_soon(self._call, text, waits)
 
-    async def _call(self, text: str) -> CallToolResult:
-        return await self._connected(lambda client: client.call_tool("note", {"text": text}))
-
-    async def _connected(
-        self, work: Callable[[Client], Awaitable[CallToolResult]]
-    ) -> CallToolResult:
+    async def _call(self, text: str, waits: threading.Event) -> CallToolResult:
         headers = {"Authorization": f"Bearer {self.place.key}"}
         async with create_mcp_http_client(headers=headers) as http:
             line = streamable_http_client(f"{self.place.line.url}/mcp", http_client=http)
             async with Client(line) as client:
-                return await work(client)
+                return await client.call_tool(
+                    "note", {"text": text}, progress_callback=_tells(waits)
+                )
+
+
+def _tells(waits: threading.Event) -> ProgressFnT:
+    """Notes that a host was told that it waits."""
+
+    async def tell(_at: float, _of: float | None, _message: str | None) -> None:
+        waits.set()
+
+    return tell

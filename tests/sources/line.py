@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ from urllib.parse import urlsplit
 
 LONGEST = 90.0  # seconds that an answer may take
 HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "date", "server")
-Answer = tuple[int, list[tuple[str, str]], bytes]
+STREAM = "text/event-stream"
+Answer = tuple[int, list[tuple[str, str]], Iterator[bytes]]
 
 
 @dataclass
@@ -100,7 +102,7 @@ class Line:
             trouble.met.set()
             _cut(visitor)
             return
-        with suppress(OSError):  # who asked has gone
+        with suppress(OSError, HTTPException):  # one of the two has gone
             _send(visitor, *answer)
 
     def _answer(self, visitor: BaseHTTPRequestHandler, body: bytes) -> Answer:
@@ -115,19 +117,19 @@ class Line:
 
     def _once_more(self, visitor: BaseHTTPRequestHandler, body: bytes) -> None:
         with suppress(OSError, HTTPException):
-            self._ask(visitor, body)
+            _, _, parts = self._ask(visitor, body)
+            deque(parts, 0)
 
     def _ask(self, visitor: BaseHTTPRequestHandler, body: bytes) -> Answer:
         there = urlsplit(self._there())
         line = HTTPConnection(there.netloc, timeout=LONGEST)
         headers = {k: v for k, v in visitor.headers.items() if k.lower() not in (*HOP, "host")}
-        try:
-            line.request(visitor.command, visitor.path, body or None, headers)
-            answer = line.getresponse()
-            kept = [(k, v) for k, v in answer.getheaders() if k.lower() not in HOP]
-            return answer.status, kept, answer.read()
-        finally:
-            line.close()
+        line.request(visitor.command, visitor.path, body or None, headers)
+        answer = line.getresponse()
+        kept = [(k, v) for k, v in answer.getheaders() if k.lower() not in HOP]
+        if STREAM in answer.getheader("Content-Type", ""):
+            return answer.status, kept, iter(answer.read1, b"")
+        return answer.status, kept, iter([answer.read()])
 
 
 def _is(wanted: str, kind: str) -> bool:
@@ -142,11 +144,15 @@ def _cut(visitor: BaseHTTPRequestHandler) -> None:
 
 
 def _send(
-    visitor: BaseHTTPRequestHandler, status: int, headers: list[tuple[str, str]], body: bytes
+    visitor: BaseHTTPRequestHandler,
+    status: int,
+    headers: list[tuple[str, str]],
+    parts: Iterator[bytes],
 ) -> None:
     visitor.send_response_only(status)
     for name, value in headers:
         visitor.send_header(name, value)
-    visitor.send_header("Content-Length", str(len(body)))
-    visitor.end_headers()
-    visitor.wfile.write(body)
+    visitor.end_headers()  # the end of the connection is that of the answer
+    for part in parts:
+        visitor.wfile.write(part)
+        visitor.wfile.flush()

@@ -55,6 +55,10 @@ class Asked(ABC):
     def outcome(self) -> Heard:
         """What the source hears of the end, waited for."""
 
+    def come_back(self) -> None:
+        """Do what it does once the bot is there again; most go on by themselves."""
+        return
+
     def take_back(self) -> None:
         """Take it back: by the source where it can, else Ben does it in Slack."""
         self.place.take_back(self.text)

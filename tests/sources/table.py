@@ -73,9 +73,8 @@ CANNOT: dict[str, dict[Story | Stage, str]] = {
     "hook": {Stage.DONE: AT_THE_CLAIM, Stage.REPORTED: AT_THE_CLAIM},
     "/mcp": {
         Stage.BEFORE: "a host whose line is refused tells its own person so",
-        Stage.STORED: NOBODY_CLAIMS,
-        Stage.WAITING: "its call ends with the process that answers it",
-        Stage.APPROVED: "its call ends with the process that answers it",
+        Stage.STORED: "its answer is the end of the call",
+        Stage.APPROVED: "what ends before the host is back is another wish: docs/hosts.md",
         Stage.CLAIMED: NOBODY_CLAIMS,
         Stage.DONE: NOBODY_CLAIMS,
         Stage.REPORTED: NOBODY_CLAIMS,

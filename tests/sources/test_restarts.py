@@ -40,6 +40,7 @@ def test_it_outlives_a_restart(
             asked = source.ask(text)
             place.card(text)
             harness.restart()
+            asked.come_back()
             place.approve(text)
         case Stage.APPROVED if not source.claims:
             asked = source.ask(text)
