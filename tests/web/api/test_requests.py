@@ -110,6 +110,7 @@ def test_the_same_key_asks_once(bot: Harness, asks: Asks) -> None:
         answers = list(pool.map(ask, range(5)))
     assert sorted(status for status, _ in answers) == [200, 200, 200, 200, 201]
     [first] = {said["id"] for _, said in answers}
+    bot.settle()
     later = {**body, "reason": "It is Tuesday.", "deadline_seconds": 60}
     status, said = program.ask("POST", "/v1/requests", later, **head)
     assert (status, said["id"], said["reason"]) == (200, first, "It is Monday.")
