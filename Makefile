@@ -65,8 +65,9 @@ test-postgres: .venv/ready  ## all stories, and what else is not about a file, w
 test-random: .venv/ready  ## the tests of random values alone, with twenty-six times as many of them
 	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many
 
-integrations: .venv/ready  ## agents of other frameworks, whose packages it installs into .venv-integrations
+integrations: .venv/ready  ## agents of other frameworks and MCP servers of others, which it installs into .venv-integrations and .venv-servers
 	@test .venv-integrations/ready -nt tests/integrations/packages.txt || { $(PYTHON) -m venv .venv-integrations && .venv-integrations/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/packages.txt && touch .venv-integrations/ready; } || echo "The packages of other frameworks could not be installed: their tests are skipped"
+	@test .venv-servers/ready -nt tests/integrations/servers.txt -a .venv-servers/ready -nt tests/integrations/package.json || { $(PYTHON) -m venv .venv-servers && .venv-servers/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/servers.txt && cp tests/integrations/package.json .venv-servers && npm install --silent --no-audit --no-fund --prefix .venv-servers && touch .venv-servers/ready; } || echo "The MCP servers of others could not be installed (they need npm as well): their tests are skipped"
 	$(BIN)/pytest tests/integrations
 
 proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), then every story struck at every step; more than an hour

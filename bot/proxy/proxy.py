@@ -75,8 +75,12 @@ class Proxy:
             told += 1
             await context.session.report_progress(float(told), None, f"{params.name} {words}")
 
+        async def far(progress: float, total: float | None, message: str | None) -> None:
+            of = f" of {total:g}" if total else ""
+            await tell(" · ".join(filter(None, [f"is at {progress:g}{of}", message])))
+
         async def run(arguments: dict[str, Any]) -> types.CallToolResult:
-            return await self._behind.call_tool(params.name, arguments)
+            return await self._behind.call_tool(params.name, arguments, progress_callback=far)
 
         try:
             if tool is None and params.name in {each.name for each in TOOLS}:

@@ -24,6 +24,7 @@ _SECRET = re.compile(
     r"|(?:api|access|private|signing|ssh) ?key|\btoken\b|\b(?:pin|tan|otp|cvv|cvc|ssn)\b"
     r"|card number|credit card|kreditkarte|social security|one ?time code"
 )
+_CAUTION = re.compile(r"[^.;()!?]*\b(?:do not|don't|never|nicht|kein\w*)\b[^.;()!?]*", re.I)
 _FORMATS = {
     "email": (re.compile(r"[^@\s]+@[^@\s]+"), "an e-mail address"),
     "uri": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+"), "an address such as https://…"),
@@ -116,10 +117,10 @@ class Elicited:
             ]
         except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
             raise UnaskableError("it wants a value that nobody can be asked for") from error
-        told = filter(None, map(_about, self._fields))
-        self._message = " ".join([message.strip(), *told])
+        self._message = message.strip()
         labels = [each.asked.label for each in self._fields]
-        if secret := _SECRET.search(_plain(" ".join([self._message, *properties, *labels]))):
+        told = [_CAUTION.sub("", _about(each)) for each in self._fields]
+        if secret := _SECRET.search(_plain(" ".join([message, *properties, *labels, *told]))):
             raise UnaskableError(f"it wants what may be a secret ({secret[0]})")
         list(self.questions())  # what cannot be put is said before anybody is asked
 
@@ -128,9 +129,13 @@ class Elicited:
 
         Raises UnaskableError.
         """
-        for first in range(0, len(self._fields), MOST_FIELDS):
-            part = self._fields[first : first + MOST_FIELDS]
-            text = " ".join(filter(None, [wrong, self._message]))
+        parts = [
+            self._fields[first : first + MOST_FIELDS]
+            for first in range(0, len(self._fields), MOST_FIELDS)
+        ]
+        for number, part in enumerate(parts, start=1):
+            which = f"({number} of {len(parts)})" if len(parts) > 1 else ""
+            text = " ".join(filter(None, [wrong, self._message, which, *map(_about, part)]))
             try:
                 yield _question(text, part), part
             except ValidationError as error:
@@ -166,8 +171,8 @@ def _field(name: str, schema: Mapping[str, Any], *, optional: bool) -> _Field:
     said = schema.get("default")
     if kind is AnswerKind.CHOICE:
         said = next((shown for shown, value in values.items() if value == said), None)
-    if isinstance(said, list | dict):
-        said = None
+    if isinstance(said, list):
+        said = ", ".join(shown for shown, value in values.items() if value in said)
     suggestion = "" if said is None else str(said)
     asked = AnswerField(
         label=label, kind=kind, options=options, suggestion=suggestion, optional=optional
@@ -201,7 +206,7 @@ def _options(schema: Mapping[str, Any]) -> dict[str, str]:
 
 def _about(field: _Field) -> str:
     said = field.schema.get("description")
-    return f"{field.asked.label}: {' '.join(str(said).split())}" if said else ""
+    return f"{field.asked.label}: {' '.join(str(said).split())}." if said else ""
 
 
 def _plain(text: str) -> str:

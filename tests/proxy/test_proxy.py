@@ -40,7 +40,7 @@ verdict = "allow"
 SERVER = """
 import sys
 from pathlib import Path
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 book = Path(sys.argv[1])
@@ -48,7 +48,8 @@ server = MCPServer("book")
 
 
 @server.tool(title="Add a line")
-def add_line(text: str, times: int = 1) -> str:
+async def add_line(text: str, ctx: Context, times: int = 1) -> str:
+    await ctx.report_progress(1, 2, "dips the pen")
     if text == "boom":
         raise ValueError("the pen is dry")
     with book.open("a") as file:
@@ -113,20 +114,17 @@ class Host:
         return self.book.read_text().splitlines() if self.book.exists() else []
 
 
-@pytest.fixture(scope="module", params=["auto", "legacy"])
-def host(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+@contextmanager
+def hosting(
+    harness: Harness, name: str, server: list[str], book: Path, mode: str, *options: str
 ) -> Iterator[Host]:
-    """A bot over HTTP, a key of it, and the proxy before a server; both protocol generations."""
-    folder = tmp_path_factory.mktemp("proxy")
-    harness = Harness(folder, FakeTools().tools, POLICY, Transport.HTTP)
-    key = say_to_the_bot(KeyWanted("shop", "@ben", tools=("*",)), harness.app.core.store.path).key
-    server, book = folder / "server.py", folder / "book.txt"
-    server.write_text(SERVER)
+    """A host that has started the proxy before this server, with a key of this name."""
+    wanted = KeyWanted(name, "@ben", tools=("*",))
+    key = say_to_the_bot(wanted, harness.app.core.store.path).key
     web = harness.app.ways_in.web
     assert web is not None
-    options = ["--channel", "#support", "--prefix", "shop_", "--trust-hints", "--hold", "6"]
-    command = ["-m", "bot", "mcp-proxy", *options, "--", sys.executable, str(server), str(book)]
+    where = ["--channel", "#support", "--prefix", "shop_"]
+    command = ["-m", "bot", "mcp-proxy", *where, *options, "--", *server]
     environment = {
         "COUNTERSIGN_URL": web.url,
         "COUNTERSIGN_API_KEY": key,
@@ -135,9 +133,25 @@ def host(
     }
     parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
     with start_blocking_portal() as portal:
-        client = Client(parameters, mode=request.param)
+        client = Client(parameters, mode=mode)
         with portal.wrap_async_context_manager(client):
             yield Host(harness, portal, client, book, parameters)
+
+
+@pytest.fixture(scope="module", params=["auto", "legacy"])
+def host(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Host]:
+    """A bot over HTTP, and a host with the proxy before a server; both protocol generations."""
+    folder = tmp_path_factory.mktemp("proxy")
+    harness = Harness(folder, FakeTools().tools, POLICY, Transport.HTTP)
+    server, book = folder / "server.py", folder / "book.txt"
+    server.write_text(SERVER)
+    command = [sys.executable, str(server), str(book)]
+    with hosting(
+        harness, "shop", command, book, request.param, "--trust-hints", "--hold", "6"
+    ) as made:
+        yield made
     harness.close()
 
 
@@ -166,6 +180,7 @@ def test_a_call_runs_once_it_is_approved(host: Host) -> None:
     assert (said(result), result.is_error) == ("added a pond pump", False)
     assert host.lines().count("a pond pump") == 1
     assert any("waits for people" in each for each in host.told)
+    assert host.told[-1] == "add_line is at 1 of 2 · dips the pen"
     arrived(host.harness)
     host.harness.settle()
     thread = card.get("thread_ts", card["ts"])

@@ -65,7 +65,11 @@ def test_one_value_is_asked_without_a_form() -> None:
 def test_many_values_are_asked_in_turn() -> None:
     """Five at most in one dialog."""
     numbers = {f"value{number}": {"type": "number"} for number in range(7)}
-    assert [len(part) for _, part in wants(**numbers).questions()] == [5, 2]
+    wish = wants(**numbers)
+    assert [(asked.question, len(part)) for asked, part in wish.questions()] == [
+        ("About the order (1 of 2)", 5),
+        ("About the order (2 of 2)", 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +91,13 @@ def test_what_the_server_does_not_take_is_said(schema: Any, given: Any, said: st
     with pytest.raises(NotTakenError) as refused:
         answered(wants(it=schema), given)
     assert str(refused.value) == said
+
+
+def test_a_server_may_warn_of_secrets() -> None:
+    """Who says that none are wanted wants none."""
+    text = "Any number (do not tell us your PIN)"
+    [(asked, _)] = wants("Your number?", number={"type": "number", "description": text}).questions()
+    assert asked.question == f"Your number? Number: {text}."
 
 
 @pytest.mark.parametrize(

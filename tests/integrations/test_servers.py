@@ -1,0 +1,214 @@
+"""MCP servers of others, over both transports: their tools as the bot's own, and behind the proxy.
+
+`make integrations` installs them into an environment of their own; without it they are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from bot.config.connection import Transport
+from bot.programs.client import say_to_the_bot
+from bot.programs.wire import KeyWanted
+from bot.servers.definitions import write_lock
+from bot.servers.file import read_servers
+from bot.servers.looking import look
+from bot.servers.tools import tool_name
+from tests.pages import ROOT
+from tests.proxy.test_hosts import Hosts
+from tests.proxy.test_hosts import said as said_to_host
+from tests.proxy.test_proxy import hosting, said
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.over_http import free_port
+from tests.stories.steps import ask, open_modal
+
+INSTALLED = ROOT / ".venv-servers"
+TIME = INSTALLED / "bin" / "mcp-server-time"
+EVERYTHING = INSTALLED / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+NODE = shutil.which("node") or "node"
+FILE = """
+[[server]]
+name = "time"
+command = "{time}"
+args = ["--local-timezone", "UTC"]
+
+[[server]]
+name = "every"
+command = "{node}"
+args = ["{everything}", "stdio"]
+
+[[server]]
+name = "web"
+url = "http://127.0.0.1:{port}/mcp"
+"""
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not (TIME.exists() and EVERYTHING.exists()),
+        reason="`make integrations` installs the servers of others",
+    ),
+]
+
+
+@dataclass
+class Served:
+    """A bot that has the tools of these servers."""
+
+    harness: Harness
+    names: dict[str, str]  # what the bot calls a server's tool
+
+    def call(self, tool: str, **arguments: Any) -> str:
+        """Ben asks for a call, and Ana approves it; returns the thread."""
+        thread = ask(self.harness, (self.names[tool], arguments), answer=f"{tool} is done.")
+        card = self.harness.card(SUPPORT, thread)
+        self.harness.person("ana").click(SUPPORT, card["ts"], "approve")
+        return thread
+
+    def result(self, tool: str, **arguments: Any) -> str:
+        """The same; returns what the model is told."""
+        return self.told(tool, self.call(tool, **arguments))
+
+    def told(self, tool: str, thread: str) -> str:
+        """What the model is told once the call has ended."""
+        self.harness.said(SUPPORT, thread, f"{tool} is done.")
+        self.harness.settle()
+        return str(self.harness.outputs()[-1]["output"])
+
+
+@contextmanager
+def listening(port: int) -> Iterator[None]:
+    """The server of others that speaks over HTTP."""
+    environment = {**os.environ, "PORT": str(port)}
+    server = subprocess.Popen(
+        [NODE, str(EVERYTHING), "streamableHttp"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def is_there(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """All that they have, accepted."""
+    folder = tmp_path_factory.mktemp("others")
+    port = free_port()
+    path = folder / "servers.toml"
+    path.write_text(FILE.format(time=TIME, node=NODE, everything=EVERYTHING, port=port))
+    with listening(port):
+        file = read_servers(path, os.environ)
+        harness = Harness(folder, FakeTools().tools, transport=Transport.HTTP)
+        harness.slack.wait(lambda: is_there(port), 30)
+        found = {each.name: look(each) for each in file.servers}
+        write_lock(file.lock, found)
+        harness.app.stop()
+        harness.extra["COUNTERSIGN_SERVERS"] = str(path)
+        harness.start()
+        names = {
+            f"{each.name} {tool}": tool_name(each, tool)
+            for each in file.servers
+            for tool in found[each.name]
+        }
+        yield Served(harness, names)
+        harness.close()
+
+
+def test_a_server_from_pypi(served: Served) -> None:
+    """Of the newer protocol, over stdio."""
+    given = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+    assert "21:00" in served.result("time convert_time", **given)
+
+
+@pytest.mark.parametrize("way", ["every", "web"])
+def test_a_server_from_npm(served: Served, way: str) -> None:
+    """Of the older protocol, over stdio and streamable HTTP: text, values, pictures and links, and
+    how far it is.
+    """
+    assert "5" in served.result(f"{way} get-sum", a=2, b=3)
+    weather = served.result(f"{way} get-structured-content", location="New York")
+    assert '"temperature"' in weather.replace("\\", "")
+    assert "[image, image/png, " in served.result(f"{way} get-tiny-image")
+    assert "demo://resource/" in served.result(f"{way} get-resource-links", count=2)
+    heard: list[str] = []
+
+    def hear(event: Any) -> None:
+        heard.append(getattr(getattr(event, "step", None), "so_far", ""))
+
+    end = served.harness.app.core.signals.live.listen(hear)
+    steps = {"duration": 1, "steps": 2}
+    assert "completed" in served.result(f"{way} trigger-long-running-operation", **steps)
+    end()
+    assert "1 of 2" in heard
+
+
+@pytest.mark.parametrize("way", ["every", "web"])
+def test_what_a_server_of_others_asks(served: Served, way: str) -> None:
+    """Thirteen values of every kind, which Ben is asked for in three dialogs; it takes them."""
+    ben, tool = served.harness.person("ben"), f"{way} trigger-elicitation-request"
+    thread = served.call(tool)
+    for number in (1, 2, 3):
+        asked = served.harness.said(SUPPORT, thread, f"({number} of 3)")
+        open_modal(served.harness, "ben", SUPPORT, asked, "answer")
+        name = {"f:a0": {"v": {"value": "Ben Hill"}}} if number == 1 else {}
+        assert ben.submit(name)["outcome"] == "closed"
+        served.harness.slack.wait(lambda: ben.view() is None)
+    told = served.told(tool, thread)
+    assert "User provided the requested information" in told
+    assert "Name: Ben Hill" in told
+
+
+def test_no_address_is_opened_for_a_server(served: Served) -> None:
+    """It is declined, and nobody is asked."""
+    told = served.result("every trigger-url-elicitation", url="https://login.example/")
+    assert "declin" in told.lower()
+
+
+def test_a_host_over_http_is_offered_their_tools(served: Served) -> None:
+    """By the bot, with a key for them."""
+    key = say_to_the_bot(
+        KeyWanted("desk", "@ben", tools=("time_*",)), served.harness.app.core.store.path
+    ).key
+    with start_blocking_portal() as portal:
+        hosts = Hosts(served.harness, FakeTools(), portal, key, "auto")
+        given = {"source_timezone": "UTC", "time": "13:00", "target_timezone": "Asia/Tokyo"}
+        call = hosts.calls("time_convert_time", **given)
+        card = hosts.card("Convert time")
+        ana = served.harness.person("ana")
+        ana.click(ana.dm_channel, card["ts"], "approve")
+        assert "22:00" in said_to_host(call.result(30))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_behind_the_proxy(served: Served, tmp_path: Path, mode: str) -> None:
+    """A host's calls of them run once they are approved."""
+    everything = [NODE, str(EVERYTHING), "stdio"]
+    with hosting(served.harness, f"every-{mode}", everything, tmp_path, mode) as host:
+        call = host.calls("get-sum", a=20, b=22)
+        host.approves("20")
+        assert "42" in said(call.result(30))
+    with hosting(served.harness, f"time-{mode}", [str(TIME)], tmp_path, mode) as host:
+        call = host.calls("get_current_time", timezone="Asia/Tokyo")
+        host.approves("Asia/Tokyo")
+        assert "Asia/Tokyo" in said(call.result(30))
