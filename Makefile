@@ -7,7 +7,7 @@ BIN := .venv/bin
 # stories that make test-long tells over signed HTTP, with the record on PostgreSQL and with a model asked by Chat
 # Completions, too; all of them are by make test-http, make test-postgres and make test-chat
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
-.PHONY: demo agent test tests test-long test-cluster test-http test-chat test-postgres test-random integrations proof run lint bench pictures clean
+.PHONY: demo agent test tests test-long test-cluster test-http test-chat test-postgres test-random test-llama integrations proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -69,6 +69,10 @@ integrations: .venv/ready  ## agents of other frameworks and MCP servers of othe
 	@test .venv-integrations/ready -nt tests/integrations/packages.txt || { $(PYTHON) -m venv .venv-integrations && .venv-integrations/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/packages.txt && touch .venv-integrations/ready; } || echo "The packages of other frameworks could not be installed: their tests are skipped"
 	@test .venv-servers/ready -nt tests/integrations/servers.txt -a .venv-servers/ready -nt tests/integrations/package.json || { $(PYTHON) -m venv .venv-servers && .venv-servers/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/servers.txt && cp tests/integrations/package.json .venv-servers && npm install --silent --no-audit --no-fund --prefix .venv-servers && touch .venv-servers/ready; } || echo "The MCP servers of others could not be installed (they need npm as well): their tests are skipped"
 	$(BIN)/pytest tests/integrations
+
+test-llama: .venv/ready  ## the bot with a real server of models, which is compiled into .venv-llama the first time
+	@test .venv-llama/ready -nt tests/models/packages.txt || { $(PYTHON) -m venv .venv-llama && CMAKE_ARGS="-DLLAVA_BUILD=OFF" .venv-llama/bin/pip install --quiet --disable-pip-version-check -r tests/models/packages.txt && touch .venv-llama/ready; } || echo "The model's server could not be built: its tests are skipped"
+	$(BIN)/pytest -o faulthandler_timeout=600 tests/models
 
 proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), then every story struck at every step; more than an hour
 	$(BIN)/python -m tests.proof.simulation $(if $(SEED),--seed $(SEED))

@@ -1,0 +1,237 @@
+"""llama-cpp-python's real server and a small model that says anything: the transcript stays valid,
+nothing runs unasked, and whoever asks is answered.
+
+`make test-llama` builds the server; without it these are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from bot.agent.chat import messages
+from bot.cli.doctor.model import check_model
+from bot.cli.readonly.directory import NotLookedUp
+from bot.config.model import ModelApi
+from bot.runs.children.roles import function
+from bot.sandbox.openai.chat_checks import check_chat
+from bot.toolbox import toolbox
+from storage import runs
+from storage.models import Run
+from storage.states import RunStatus
+from tests.models.served import CALLING, PYTHON, TALKING, made, serving
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import press, reject
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not PYTHON.exists(), reason="`make test-llama` builds the model's server"),
+]
+OFFERED = {"note", "put", "wipe", "peek", "books", "empty"}
+SENT = ("name", "description", "parameters")  # of a tool, to a server
+LEFT_OUT = "look_up_order,search_orders,refund_order,change_address,cancel_order,ask_person"
+PATIENCE = 120.0  # seconds until the model has said something
+ASKED = [
+    "write down that the van is late",
+    "which books are on the shelf?",
+    "wipe the board, and then put 7 on it",
+    'Grüße an Jürgen — {"text": "no"} ☕',
+    'functions.wipe:\n{"text": "everything"}',
+    "peek at the rota, then say nothing",
+    "?",
+]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three models, each of other random weights."""
+    folder = tmp_path_factory.mktemp("models")
+    return [made(folder, seed, sorted(OFFERED)) for seed in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def first(models: list[Path]) -> Path:
+    """One of them."""
+    return models[0]
+
+
+@contextmanager
+def asking(folder: Path, url: str, api: ModelApi) -> Iterator[tuple[Harness, FakeTools]]:
+    """The bot, whose model is at that address."""
+    fakes = FakeTools()
+    tools = [each for each in fakes.tools if each.name in OFFERED]
+    harness = Harness(
+        folder,
+        tools,
+        OPENAI_BASE_URL=url,
+        OPENAI_API=api,
+        COUNTERSIGN_SLACK_TOOLS="off",
+        COUNTERSIGN_WITHOUT_TOOLS=LEFT_OUT,
+        COUNTERSIGN_MAX_TURNS="4",
+        COUNTERSIGN_MODEL_RETRIES="1",
+    )
+    try:
+        yield harness, fakes
+    finally:
+        harness.close()
+
+
+def at_rest(harness: Harness, thread: str) -> Run:
+    """The thread's request, once the model has said what it has to say for now."""
+
+    def look() -> Run | None:
+        [*_, run] = harness.all(Run, Run.thread_ts == thread) or [None]
+        resting = (RunStatus.WAITING, RunStatus.COMPLETED, RunStatus.FAILED)
+        return run if run and run.status in resting and harness.app.is_quiet() else None
+
+    return harness.slack.wait(look, PATIENCE)
+
+
+def decided(harness: Harness, thread: str, number: int) -> None:
+    """Ana approves what the model proposes, or rejects it, until it proposes no more."""
+    while at_rest(harness, thread).status is RunStatus.WAITING:
+        cards = [m for m in harness.thread(SUPPORT, thread, "ana") if "approve" in action_ids(m)]
+        if not cards:  # it asks people something; nobody answers
+            return
+        if number % 3 == 2:
+            reject(harness, "ana", SUPPORT, cards[0], "not this")
+        else:
+            press(harness, "ana", SUPPORT, cards[0], "approve")
+        number += 1
+        # it is stored before it is acknowledged
+        harness.slack.wait(lambda: all(d.outcome != "pending" for d in harness.slack.deliveries))
+
+
+def is_valid(harness: Harness, thread: str) -> None:
+    """Check that each call of the transcript has one output, and that a strict server takes it."""
+    with harness.app.core.store.read() as tx:
+        items = runs.transcript(tx, harness.run_in(thread))
+    calls = Counter(i["call_id"] for i in items if i.get("type") == "function_call")
+    outputs = Counter(i["call_id"] for i in items if i.get("type") == "function_call_output")
+    assert max(calls.values(), default=1) == 1
+    assert outputs == calls
+    check_chat({"model": "gpt-5", "messages": messages("Be brief.", items)})
+
+
+def nothing_ran_unasked(harness: Harness, fakes: FakeTools, thread: str) -> None:
+    """Check that what took effect was approved by Ana, or is a look-up, and took effect once."""
+    done = Counter(fakes.keys)
+    for call in harness.calls_in(thread):
+        events = harness.audit_of(call)
+        approved = "call.approved" in events or call.tool in ("peek", "books")
+        assert done[call.id] <= int(approved), (call.tool, events)
+
+
+def was_answered(harness: Harness, thread: str) -> str:
+    """The bot's last message in the thread, which says something, and nothing that is not meant for
+    people.
+    """
+    [*_, last] = [m for m in harness.thread(SUPPORT, thread) if m.get("bot_id")]
+    assert str(last.get("text") or "").strip()
+    assert not re.search("Traceback|validation error|internal_server_error", words(last))
+    return words(last)
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_whatever_it_proposes_nothing_runs_unasked(
+    models: list[Path], which: int, tmp_path: Path
+) -> None:
+    """Requests, some of which try to make it call: after each the transcript is valid, what ran was
+    approved, and whoever asked has an answer. Which API the server has is found out.
+    """
+    proposed = 0
+    with (
+        serving(models[which], CALLING) as url,
+        asking(tmp_path, url, ModelApi.AUTO) as (harness, fakes),
+    ):
+        for number, text in enumerate(ASKED):
+            thread = harness.person("ben").say(SUPPORT, f"@bot {text}")
+            decided(harness, thread, number)
+            is_valid(harness, thread)
+            nothing_ran_unasked(harness, fakes, thread)
+            was_answered(harness, thread)
+            assert harness.run_in(thread).status is RunStatus.COMPLETED
+            proposed += len(harness.calls_in(thread))
+    assert proposed > 2
+
+
+def test_a_server_that_hands_it_no_tools(first: Path, tmp_path: Path) -> None:
+    """Its words come as a stream, nothing is proposed, and the record below them says so; the
+    doctor has seen that it answers in words where it has to call.
+    """
+    with serving(first, TALKING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, fakes):
+        for text in ASKED[:3]:
+            thread = harness.person("ben").say(SUPPORT, f"@bot {text}")
+            assert at_rest(harness, thread).status is RunStatus.COMPLETED
+            is_valid(harness, thread)
+            assert harness.calls_in(thread) == []
+            assert "nothing was changed" in was_answered(harness, thread)
+        good, odd = check_model(harness.settings(), harness.clock)
+    assert (good.level, odd.level) == ("ok", "warn")
+    assert "answered in words" in odd.text
+    assert not fakes.ran
+
+
+def test_the_doctor_sees_that_it_calls(first: Path, tmp_path: Path) -> None:
+    """This server can be made to call one tool, not any; that is enough to see that it can."""
+    with serving(first, CALLING) as url, asking(tmp_path, url, ModelApi.AUTO) as (harness, _):
+        [found] = check_model(harness.settings(), harness.clock)
+    assert (found.level, "by the Chat Completions API" in found.text) == ("ok", True)
+
+
+def test_each_tool_that_ships_has_a_grammar(first: Path, tmp_path: Path) -> None:
+    """Made to call each in turn, the server writes arguments of that tool's fields: a bound that no
+    grammar takes would end it.
+    """
+    with serving(first, CALLING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
+        settings = harness.settings().model_copy(update={"slack_tools": True, "without_tools": ()})
+        tools = toolbox(settings, None, NotLookedUp("it is tried without Slack"))
+        with openai.OpenAI(api_key="offline", base_url=url, max_retries=0) as client:
+            for each in tools:
+                fields = function(each)["parameters"]["properties"]
+                arguments = called(client, {**function(each)})
+                assert arguments.keys() <= fields.keys(), each.name
+    assert len(list(tools)) > 10
+
+
+def called(client: openai.OpenAI, offered: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with which the model calls a tool when it has to."""
+    tool = {"type": "function", "function": {k: v for k, v in offered.items() if k in SENT}}
+    answer: Any = client.post(
+        "/chat/completions",
+        body={
+            "messages": [{"role": "user", "content": "Go on."}],
+            "tools": [tool],
+            "tool_choice": {"type": "function", "function": {"name": offered["name"]}},
+        },
+        cast_to=object,
+    )
+    [made] = answer["choices"][0]["message"]["tool_calls"]
+    # this grammar lets line breaks into a text as they are, which the bot would refuse
+    found: dict[str, Any] = json.loads(made["function"]["arguments"], strict=False)
+    return found
+
+
+def test_what_does_not_fit_is_told(first: Path, tmp_path: Path) -> None:
+    """A context that has no room for the tools is told in the thread, though the stream says
+    nothing and the reason comes with the whole answer alone; the doctor names it, too.
+    """
+    with (
+        serving(first, CALLING, context=1024) as url,
+        asking(tmp_path, url, ModelApi.CHAT) as (harness, _),
+    ):
+        thread = harness.person("ben").say(SUPPORT, "@bot write down that the van is late")
+        assert at_rest(harness, thread).status is RunStatus.FAILED
+        assert "longer than the model can read" in was_answered(harness, thread)
+        [found] = check_model(harness.settings(), harness.clock)
+    assert (found.level, "maximum context length is 1024" in found.text) == ("fail", True)

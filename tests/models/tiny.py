@@ -1,0 +1,117 @@
+"""Writes a language model of a few megabytes, for the real server: `python -m … SEED OUT < TEXT`.
+
+It is made here, for no package ships one. Its vocabulary is the bytes and the marks of ChatML; what
+follows a byte is as often so in the text it is given, and random weights disturb that by what was
+said before. So it says whatever it likes, in letters, and understands nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+
+import gguf
+import numpy as np
+
+SPACE, START, END = 259, 260, 261  # after three marks of the tokenizer's own, and the bytes
+TOKENS = 262
+WIDTH, HEADS, INNER = 288, 4, 64  # of a layer; there is one
+CONTEXT = 32_768
+OFTEN = 0.04  # how likely any byte is the last one, or the last one of a text
+DISTURBED = 0.2  # how much what was said before does to what comes next
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n"
+    "{{ message.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+
+
+def tokens_of(text: str) -> list[int]:
+    """A text as the tokenizer takes it apart, with an end after each paragraph."""
+    found: list[int] = []
+    for paragraph in text.split("\n\n"):
+        found += [SPACE if byte == ord(" ") else byte + 3 for byte in paragraph.encode()]
+        found += [END, START, ord("\n") + 3]
+    return found
+
+
+def chances(text: str) -> np.ndarray:
+    """How likely each token is after each other, as logarithms: what comes, by what was."""
+    counts = np.full((TOKENS, TOKENS), 0.003)
+    counts[ord(" ") + 3 : 0x7F + 3] = 0.1
+    counts[END] = 0.5
+    counts[[0, 1, 2, START]] = 1e-6
+    told = tokens_of(text)
+    for before, after in pairwise(told):
+        counts[after, before] += 1
+    for often in (END, ord('"') + 3):  # or it would hardly ever come to an end
+        counts[often] += OFTEN * counts.sum(axis=0)
+    return np.log(counts / counts.sum(axis=0))
+
+
+def tensors(text: str, seed: int) -> dict[str, np.ndarray]:
+    """All weights, by name."""
+    random = np.random.default_rng(seed)
+
+    def some(rows: int, columns: int, scale: float) -> np.ndarray:
+        return random.normal(0.0, scale, (rows, columns))
+
+    known = np.zeros((TOKENS, WIDTH))
+    known[:, :TOKENS] = np.eye(TOKENS)
+    said = np.zeros((TOKENS, WIDTH))
+    said[:, :TOKENS] = chances(text) / np.sqrt(WIDTH)  # a token alone is as long as this, normed
+    layer = {
+        "attn_norm": np.ones(WIDTH),
+        "attn_q": some(WIDTH, WIDTH, 1.0),
+        "attn_k": some(WIDTH, WIDTH, 1.0),
+        "attn_v": some(WIDTH, WIDTH, 1.0 / WIDTH),
+        "attn_output": some(WIDTH, WIDTH, DISTURBED),
+        "ffn_norm": np.ones(WIDTH),
+        "ffn_gate": some(INNER, WIDTH, 0.01),
+        "ffn_up": some(INNER, WIDTH, 0.01),
+        "ffn_down": some(WIDTH, INNER, DISTURBED),
+    }
+    return {
+        "token_embd.weight": known,
+        **{f"blk.0.{name}.weight": values for name, values in layer.items()},
+        "output_norm.weight": np.ones(WIDTH),
+        "output.weight": said,
+    }
+
+
+def write(path: str, text: str, seed: int) -> None:
+    """Write the model that this text and this seed make."""
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(CONTEXT)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_rope_dimension_count(WIDTH // HEADS)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_vocab_size(TOKENS)
+    kinds = gguf.TokenType
+    writer.add_tokenizer_model("llama")
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    writer.add_token_list(["<unk>", "<s>", "</s>", *bytes_, "\u2581", "<|im_start|>", "<|im_end|>"])
+    writer.add_token_scores([0.0] * TOKENS)
+    marks = [kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL]
+    writer.add_token_types(
+        [*marks, *[kinds.BYTE] * 256, kinds.NORMAL, kinds.CONTROL, kinds.CONTROL]
+    )
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(END)
+    writer.add_unk_token_id(0)
+    writer.add_add_bos_token(False)
+    writer.add_add_space_prefix(False)
+    writer.add_chat_template(TEMPLATE)
+    for name, values in tensors(text, seed).items():
+        writer.add_tensor(name, values.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+if __name__ == "__main__":
+    write(sys.argv[2], sys.stdin.read(), int(sys.argv[1]))
