@@ -34,9 +34,8 @@ def threads(draw: st.DrawFn) -> list[Item]:
             items += [{"type": "function_call", "call_id": each} for each in calls]
             for each in calls:
                 when = draw(st.sampled_from(("now", "now", "late", "never")))
-                told = {"type": "function_call_output", "call_id": each, "output": f"of {each}"}
                 if when != "never":
-                    (items if when == "now" else late).append(told)
+                    (items if when == "now" else late).append(output(each))
             if not calls:
                 items.append({"role": "assistant", "content": f"a{number}.{turn}"})
         if draw(st.booleans()):
@@ -48,6 +47,11 @@ def threads(draw: st.DrawFn) -> list[Item]:
 def said(words: str) -> Item:
     """What somebody wrote."""
     return {"role": "user", "content": words}
+
+
+def output(call_id: str) -> Item:
+    """What became of a call."""
+    return {"type": "function_call_output", "call_id": call_id, "output": f"of {call_id}"}
 
 
 def as_read(items: Sequence[Item], *, had: Transcript | None = None) -> Transcript:
@@ -78,6 +82,9 @@ def check(thread: Transcript, on_record: frozenset[str]) -> None:
             assert set(each["of"]) <= set(called), "thoughts without their calls"
     led = {each for thought in sent if thought.get("type") == "reasoning" for each in thought["of"]}
     assert set(called) <= led, "calls without the thoughts that led to them"
+    for each in sent:
+        if each.get("type") == "function_call_output" and each["call_id"] in thread.answered:
+            assert each in thread.items, "not the output that there is"
     verbatim = {json.dumps(each) for each in thread.items}
     for each in sent:
         known = json.dumps(each) in verbatim or each in (STANDS, *sent[-1:])
@@ -97,11 +104,14 @@ def test_what_is_left_is_valid(first: list[Item], more: list[Item], data: st.Dat
     assert found.gained > 0
     made = Compaction(found.until, found.kept, (STANDS,))
     thread = replace(thread, compactions=(made,))
-    check(thread, on_record)
+    open_then = thread.proposed - thread.answered
+    check(thread, on_record | open_then)
     assert first[-1] in thread.seen("")
-    renamed = json.loads(re.sub(r'"([cm])(?=\d)', r'"later \1', json.dumps(more)))
+    lacking = sorted(thread.proposed - thread.answered)
+    come = [output(each) for each in lacking if data.draw(st.booleans())]
+    renamed = come + json.loads(re.sub(r'"([cm])(?=\d)', r'"later \1', json.dumps(more)))
     thread = as_read(renamed, had=thread)
-    check(thread, on_record)
+    check(thread, on_record | open_then)
     again = cut(thread, made, on_record, data.draw(most))
     if again is not None:
         assert again.older[0] == STANDS

@@ -38,6 +38,7 @@ log = logging.getLogger("countersign.threads")
 FULL = 0.8  # of what the model can read: then a thread is compacted
 GOAL = 0.4  # of it: what a request is to have then
 LEAST = 0.2  # of it: with less to gain it is not worth the while
+LEAST_IF_REFUSED = 0.02  # the same, where there is no going on without it
 SHARES = (0.5, 0.1)  # of it: what a request for a summary has, and what where that does not fit
 PER_TOKEN = 4  # characters, until the model says how many tokens it has read
 MOST_KNOWN = 1_000  # threads whose characters per token are remembered
@@ -90,12 +91,12 @@ class LongThreads:
         through.
         """
         if self._window and self._tokens(run, thread, asked) >= FULL * self._window:
-            thread = self._shorter(run, thread, asked, self._window) or thread
+            thread = self._shorter(run, thread, asked, self._window, LEAST) or thread
         try:
             return self._turn(run, thread, asked, sink)
         except TooLongError as error:
             window = self._learn(run, thread, asked, error.window)
-            shorter = self._shorter(run, thread, asked, window)
+            shorter = self._shorter(run, thread, asked, window, LEAST_IF_REFUSED)
             if shorter is None:
                 raise
             sink.restart()
@@ -139,12 +140,14 @@ class LongThreads:
         return self._window
 
     def _shorter(
-        self, run: Run, thread: Transcript, asked: Prompt, window: int
+        self, run: Run, thread: Transcript, asked: Prompt, window: int, share: float
     ) -> Transcript | None:
-        """Say what is older in fewer words, and store that; None where it would gain nothing."""
+        """Say what is older in fewer words, and store that; None where it would gain less than this
+        share of the window.
+        """
         rate = self._rate(run)
         room = int(GOAL * window * rate) - asked.size()
-        least = int(LEAST * window * rate)
+        least = int(share * window * rate)
         with self._store.read() as tx:
             on_record = compactions.on_record(tx, run)
         seal, tokens = self._planner.seal, 0
@@ -202,7 +205,7 @@ class LongThreads:
         whole = bool(reply.text.strip())
         stands = words.left_out(len(part.older))
         if whole:
-            stands = words.summed_up(reply.text, out, window // 10)
+            stands = words.summed_up(reply.text, out, min(window // 10, part.gained // 2))
         return Compaction(part.until, part.kept, (stands,), whole=whole), reply.tokens
 
     def _store_it(self, run: Run, made: Compaction, tokens: int) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink
+from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink, TooLongError
 from tests.proof.simulation.fibers import Scheduler
 
 TOOLS = (*["note"] * 4, *["wipe", "put"] * 2, "free", "peek", "desk", "ask_person")
@@ -32,6 +32,8 @@ class SimModel:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self._random = scheduler, scheduler.random
         self.calm = False
+        self.reads_little = False  # threads often become longer than it can read
+        self.summaries = 0
         self.turns = 0
         self.wrong: list[str] = []
 
@@ -48,6 +50,11 @@ class SimModel:
                 self.wrong.append(f"{name} is offered twice")
         if not self.calm:
             self._err(sink)
+        if not tools:
+            self.summaries += 1
+            return self._reply(sink)
+        if self.reads_little and self._random.random() < 0.1:
+            raise TooLongError("The thread has become too long.", 200)
         if self.calm or self._random.random() < 0.35:
             return self._reply(sink)
         if "replace_waiting_plan" in offered and self._random.random() < 0.5:
