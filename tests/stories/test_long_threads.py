@@ -16,43 +16,65 @@ from storage import runs
 from storage.compactions import KIND
 from storage.models import Item
 from storage.states import CallStatus
+from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import arrived, ask_for, reject
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import arrived, ask_for, open_modal, reject, statuses, typed, vote
 
 pytestmark = pytest.mark.long
 WINDOW = 60_000  # tokens
 MADE = "the-one-that-was-made"
 REFUSED = "the-one-that-was-not"
+EDITED, TO = "the-one-as-proposed", "the-one-as-edited"
+WAITS = "the-one-that-waits"
 WHY = "Not before the audit, said the board."
 TALK = "Some words about an order that somebody wanted looked after, as people write them. " * 2
 SUMMARY = "Ben had many orders looked at; 1042 came late."
 
 
 def decided(harness: Harness) -> tuple[str, list[dict[str, Any]]]:
-    """A thread in which one call was approved and one rejected; and what the model was told."""
+    """A thread in which calls were approved, rejected and edited, and a question was answered; and
+    what the model said and was told of them.
+    """
     thread, card = ask_for(harness, MADE)
     harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
     arrived(harness)
     harness.planner.script(Turn(calls=[("note", {"text": REFUSED})]), Turn(text="As you wish."))
     harness.person("ben").say(SUPPORT, f"@bot note {REFUSED}", thread)
-    card = harness.slack.wait(
-        lambda: next(
-            (
-                m
-                for m in harness.thread(SUPPORT, thread)
-                if REFUSED in json.dumps(m) and "reject" in json.dumps(m)
-            ),
-            None,
-        )
-    )
-    reject(harness, "ana", SUPPORT, card, WHY)
+    reject(harness, "ana", SUPPORT, card_of(harness, thread, REFUSED), WHY)
     harness.said(SUPPORT, thread, "As you wish.")
     harness.settle()
-    statuses = [call.status for call in harness.calls_in(thread)]
-    assert statuses == [CallStatus.SUCCEEDED, CallStatus.REJECTED]
+    harness.planner.script(Turn(calls=[("note", {"text": EDITED})]), Turn(text="As edited."))
+    harness.person("ben").say(SUPPORT, f"@bot note {EDITED}", thread)
+    open_modal(harness, "ana", SUPPORT, card_of(harness, thread, EDITED), "edit")
+    harness.person("ana").submit(typed(text=TO))
+    harness.settle()
+    vote(harness, "cleo", card_of(harness, thread, TO))
+    harness.said(SUPPORT, thread, "As edited.")
+    asks = question(question="Is the parcel of Eve here?", kind="yes_no")
+    harness.planner.script(Turn(calls=[asks]), Turn(text="It is here."))
+    harness.person("ben").say(SUPPORT, "@bot ask me", thread)
+    asked = harness.card(SUPPORT, thread, "ben", "choose_1")
+    harness.person("ben").click(SUPPORT, asked["ts"], "choose_1")
+    harness.said(SUPPORT, thread, "It is here.")
+    harness.settle()
+    C = CallStatus
+    ends = [C.SUCCEEDED, C.REJECTED, C.SUCCEEDED, C.ANSWERED]
+    assert statuses(harness, thread) == ends
     kinds = ("function_call", "function_call_output")
     return thread, [each for each in items_of(harness) if each.get("type") in kinds]
+
+
+def card_of(harness: Harness, thread: str, text: str) -> dict[str, Any]:
+    """The card about this text that can be decided, waited for."""
+
+    def look() -> dict[str, Any] | None:
+        shown = harness.person("ana").messages(SUPPORT, thread)
+        return next((m for m in shown if text in words(m) and "approve" in action_ids(m)), None)
+
+    found: dict[str, Any] = harness.slack.wait(look)
+    return found
 
 
 def items_of(harness: Harness) -> list[dict[str, Any]]:
@@ -92,8 +114,8 @@ def goes_on(harness: Harness, thread: str, words: str) -> dict[str, Any]:
 @pytest.mark.parametrize("api", [ModelApi.RESPONSES, ModelApi.CHAT])
 def test_a_long_thread_goes_on(own_harness: Callable[..., Harness], api: ModelApi) -> None:
     """After 1,000 items the model refuses what it is asked; that is said in fewer words, once, and
-    it answers. What was approved and what was rejected stands there word for word; the next request
-    begins with the same bytes, and nothing of the record is gone.
+    it answers. What was approved, edited, rejected and answered stands there word for word; the
+    next request begins with the same bytes, and nothing of the record is gone.
     """
     harness = own_harness(FakeTools().tools, OPENAI_API=api)
     thread, on_record = decided(harness)
@@ -110,8 +132,8 @@ def test_a_long_thread_goes_on(own_harness: Callable[..., Harness], api: ModelAp
     sent = asked["input"]
     for each in on_record:
         assert [same(item, each) for item in sent].count(True) == 1, each
-    assert "REJECTED by <@" in json.dumps(sent)
-    assert WHY in json.dumps(sent)
+    for each in ("REJECTED by <@", WHY, "ran with: ", TO, "ANSWERED by <@"):
+        assert each in json.dumps(sent)
     stands = sent[0] if not by_server else next(i for i in sent if i.get("type") == "compaction")
     assert by_server or SUMMARY in stands["content"][0]["text"]
     after = items_of(harness)
@@ -123,6 +145,33 @@ def test_a_long_thread_goes_on(own_harness: Callable[..., Harness], api: ModelAp
     later = goes_on(harness, thread, "Still here.")
     assert json.dumps(later["input"]).startswith(json.dumps(sent).removesuffix("]"))
     assert len(harness.planner.refused) == 1
+
+
+def test_a_card_that_waits_is_known_after_it(own_harness: Callable[..., Harness]) -> None:
+    """A question beside a waiting card, in a thread that has become too long, is answered, and the
+    call still waits, to the model as well; then it is approved and runs, once, and the model hears
+    of that where the call stands.
+    """
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
+    harness.planner.context = WINDOW
+    thread, card = ask_for(harness, WAITS)
+    go_on_for_weeks(harness, thread)
+    harness.planner.script(Turn(text="It waits."))
+    sent = goes_on(harness, thread, "It waits.")["input"]
+    assert len(stands_for(harness)) == 1
+    [call] = harness.calls_in(thread)
+    told_of = {e["call_id"]: e["output"] for e in sent if e.get("type") == "function_call_output"}
+    assert told_of[call.provider_id].startswith("WAITING")
+
+    harness.planner.script(Turn(text="It is noted."))
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, "It is noted.")
+    harness.settle()
+    assert fakes.did("note", WAITS) == 1
+    [stood] = [each for each in harness.outputs() if each["call_id"] == call.provider_id]
+    assert stood["output"].startswith("SUCCEEDED. Approved by <@UANA00001>")
+    assert harness.planner.refused == []
 
 
 def same(sent: dict[str, Any], item: dict[str, Any]) -> bool:
