@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,11 +55,19 @@ class PlannerError(Exception):
 
 
 class TooLongError(PlannerError):
-    """The model cannot read as much at once. `window`: how many tokens it can, 0 if nobody says."""
+    """The model cannot read as much at once. `window`: how many tokens it can, 0 if nobody says.
 
-    def __init__(self, text: str, window: int = 0) -> None:
+    `without_files`: takes the same turn without files that are new, where there are such.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        window: int = 0,
+        without_files: Callable[[], Reply | Proposal] | None = None,
+    ) -> None:
         super().__init__(text)
-        self.window = window
+        self.window, self.without_files = window, without_files
 
 
 class RequestRefusedError(PlannerError):

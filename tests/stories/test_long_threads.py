@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from bot.agent.compaction import words as told
+from bot.agent.files import words as words_of
 from bot.config.model import ModelApi
 from bot.sandbox.openai.server import Part, Turn
 from bot.sandbox.openai.wire import tokens
 from storage import runs
+from storage.attached import AttachedFile, Withheld
 from storage.compactions import KIND
 from storage.models import Item
 from storage.states import CallStatus
@@ -27,6 +29,7 @@ WINDOW = 60_000  # tokens
 MADE = "the-one-that-was-made"
 REFUSED = "the-one-that-was-not"
 EDITED, TO = "the-one-as-proposed", "the-one-as-edited"
+PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(200))
 WAITS = "the-one-that-waits"
 WHY = "Not before the audit, said the board."
 TALK = "Some words about an order that somebody wanted looked after, as people write them. " * 2
@@ -172,6 +175,43 @@ def test_a_card_that_waits_is_known_after_it(own_harness: Callable[..., Harness]
     [stood] = [each for each in harness.outputs() if each["call_id"] == call.provider_id]
     assert stood["output"].startswith("SUCCEEDED. Approved by <@UANA00001>")
     assert harness.planner.refused == []
+
+
+def test_files_in_a_long_thread(own_harness: Callable[..., Harness]) -> None:
+    """A new file in a thread that has become too long is read, for the thread is what is made
+    shorter; no bytes of an older one are kept in what stands for that. A file that is too long by
+    itself is left out.
+    """
+    harness = own_harness()
+    thread, _ = attach(harness, "first.png", PICTURE, None)
+    go_on_for_weeks(harness, thread)
+    harness.planner.context = WINDOW
+    _, sent = attach(harness, "second.png", PICTURE + b"2", thread)
+    assert "data:image/png;base64," in json.dumps(sent["input"][-2])
+    assert "data:image/png;base64," not in json.dumps(sent["input"][:-2])
+    assert size(sent) < WINDOW
+    [stands] = stands_for(harness)
+    assert (stands["seal"], "base64" in json.dumps(stands)) == (f"{harness.planner.url}/", False)
+    assert told.FILE in json.dumps(stands)
+    assert [each.withheld for each in harness.all(AttachedFile)] == [Withheld.NO, Withheld.NO]
+
+    harness.planner.context = size(sent) - size({"input": sent["input"]}) + 2_000
+    _, sent = attach(harness, "long.txt", b"Words. " * 3_000, None)
+    assert words_of.REFUSED in json.dumps(sent["input"][-2])
+    withheld = [each.withheld for each in harness.all(AttachedFile)]
+    assert sorted(withheld) == [Withheld.NO, Withheld.NO, Withheld.REFUSED]
+    assert len(stands_for(harness)) == 1
+
+
+def attach(
+    harness: Harness, name: str, content: bytes, thread: str | None
+) -> tuple[str, dict[str, Any]]:
+    """Ben asks with a file; returns the thread, and the request that was answered."""
+    harness.planner.script(Turn(text=f"I have read {name}."))
+    ts = harness.person("ben").share(SUPPORT, "@bot look", {name: content}, thread)
+    harness.said(SUPPORT, thread or ts, f"I have read {name}.")
+    harness.settle()
+    return thread or ts, harness.planner.requests[-1]
 
 
 def same(sent: dict[str, Any], item: dict[str, Any]) -> bool:

@@ -32,7 +32,21 @@ LEFT_OUT = (
     "than you can read and could not be summed up. Calls that people decided about, and their "
     "outputs, follow word for word. Where you need something from before, ask for it."
 )
+FILE = "(This file is shown no more: that part of the thread has been summed up.)"
 OLDER_LEFT_OUT = "(What came before that is left out: {many} entries.)"
+
+
+def without_files(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items with words in the place of files: what is kept of them may outlast those."""
+    return [_in_words(each) if each.get("role") == "user" else each for each in items]
+
+
+def _in_words(item: dict[str, Any]) -> dict[str, Any]:
+    content = item.get("content")
+    if not isinstance(content, list):
+        return item
+    said = [each if "text" in each else {"type": "input_text", "text": FILE} for each in content]
+    return {**item, "content": said}
 
 
 def source(items: Iterable[Mapping[str, Any]], most: int) -> tuple[dict[str, Any], int]:
@@ -77,7 +91,7 @@ def text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = [each for each in content or () if isinstance(each, dict)]
-    return "\n".join(str(each.get("text") or each.get("refusal") or "") for each in parts)
+    return "\n".join(str(each.get("text", each.get("refusal", FILE))) for each in parts)
 
 
 def summed_up(text: str, out: int, most: int = MOST_OF_SUMMARY) -> dict[str, Any]:

@@ -98,9 +98,12 @@ class LongThreads:
             window = self._learn(run, thread, asked, error.window)
             shorter = self._shorter(run, thread, asked, window, LEAST_IF_REFUSED)
             if shorter is None:
-                raise
+                return _without_files(error)
             sink.restart()
-        return self._turn(run, shorter, asked, sink)
+        try:
+            return self._turn(run, shorter, asked, sink)
+        except TooLongError as error:
+            return _without_files(error)
 
     def _turn(self, run: Run, thread: Transcript, asked: Prompt, sink: Sink) -> Reply | Proposal:
         items = asked.items(thread, self._seal(thread))
@@ -178,10 +181,11 @@ class LongThreads:
         self, part: Cut, asked: Prompt, seal: str, least: int
     ) -> tuple[Compaction | None, int]:
         """Have the model's server say it in fewer items; None where that gains too little."""
-        compacted = self._planner.compacted(part.older, asked.instructions)
+        older = words.without_files(part.older)
+        compacted = self._planner.compacted(older, asked.instructions)
         if compacted is None:
             return None, 0
-        if len(json.dumps(part.older)) - len(json.dumps(compacted.items)) < least:
+        if len(json.dumps(older)) - len(json.dumps(compacted.items)) < least:
             return None, compacted.tokens
         items = tuple(compacted.items)
         return Compaction(part.until, part.kept, items, seal), compacted.tokens
@@ -220,6 +224,13 @@ class LongThreads:
                 outbox.notice(tx, run, key, {"text": notices.beginning_left_out()})
         how = "summed up" if made.whole else "left out"
         log.info("run %s: its thread is %s, but for the newest items", run.id, how)
+
+
+def _without_files(error: TooLongError) -> Reply | Proposal:
+    """The same turn without new files; raises what it is given where there are none."""
+    if error.without_files is None:
+        raise error
+    return error.without_files()
 
 
 def _place(run: Run) -> str:

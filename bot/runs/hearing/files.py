@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bot.agent.files import given, words
@@ -45,26 +46,43 @@ class WithFiles:
         instructions: str,
         sink: Sink,
     ) -> Reply | Proposal:
-        """One model turn. Raises PlannerError, of it TooLongError for what does not fit; whatever
-        `sink` raises passes through.
+        """One model turn. Raises PlannerError, of it TooLongError for what does not fit, which says
+        how it can be had without new files; whatever `sink` raises passes through.
         """
         files = self._found(transcript)
         fresh = [each for each in files.values() if not each.withheld and each.read_at is None]
         try:
             result = self.planner.turn(_filled(transcript, files), tools, instructions, sink)
-        except (RequestRefusedError, TooLongError) as error:
-            doubted = fresh
-            if not fresh and isinstance(error, RequestRefusedError):  # the model is another one
-                doubted = [each for each in files.values() if not each.withheld]
+        except RequestRefusedError as error:
+            # if none is fresh, the model is another one
+            doubted = fresh or [each for each in files.values() if not each.withheld]
             if not doubted:
                 raise
             log.warning("the model is asked without %d files: %s", len(doubted), error)
-            sink.restart()
             without = _filled(transcript, files, {each.id for each in doubted})
-            result = self.planner.turn(without, tools, instructions, sink)
-            self._refused(doubted)
-        else:
-            self._read(fresh)
+            return self._without(doubted, without, tools, instructions, sink)
+        except TooLongError as error:
+            if not fresh:
+                raise
+            # or the thread is what is too long: whoever asks may know how to shorten it
+            without = _filled(transcript, files, {each.id for each in fresh})
+            again = partial(self._without, fresh, without, tools, instructions, sink)
+            raise TooLongError(str(error), error.window, again) from error
+        self._read(fresh)
+        return result
+
+    def _without(
+        self,
+        doubted: Sequence[AttachedFile],
+        transcript: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        instructions: str,
+        sink: Sink,
+    ) -> Reply | Proposal:
+        """The turn without these files; if it goes well they are given no more."""
+        sink.restart()
+        result = self.planner.turn(transcript, tools, instructions, sink)
+        self._refused(doubted)
         return result
 
     @property
