@@ -60,7 +60,7 @@ class SlackThread:
         """
         known: dict[str, Read] = {}
         while waiting := self._held(run):
-            said, before = self._said(waiting), self._before(run, waiting[0])
+            said, before = self._said(waiting), self._before(run, waiting)
             heard = self._files.hear(run, [*(each.files for each in said), *before.files], known)
             try:
                 self._append(run, waiting, _in_order(said, before, heard), heard)
@@ -106,18 +106,18 @@ class SlackThread:
             person = None
         return visible(" ".join(person.name.split())) if person else user
 
-    def _before(self, run: Run, first: Delivery) -> _Before:
+    def _before(self, run: Run, waiting: list[Delivery]) -> _Before:
         """Return what was said before that the transcript does not have.
 
-        That is in the thread in which the `first` was written, also where the request goes on
-        elsewhere.
+        It is that of the thread in which the first of these was written, also where the request
+        goes on elsewhere.
         """
-        thread, until = first.thread_ts, json.loads(first.body)["event"]["ts"]
+        first, ours = waiting[0], [json.loads(each.body)["event"]["ts"] for each in waiting]
+        thread, until = first.thread_ts, ours[0]
         if not thread or thread >= until:
             return _Before()  # the request is the thread's first message, or was typed before
         with self._store.read() as tx:
             since = inbox.newest_taken(tx, run, first)
-            ours = {json.loads(each.body)["event"]["ts"] for each in inbox.held(tx, run.id)}
         try:
             found = self._client.conversations_replies(
                 channel=first.channel, ts=thread, oldest=since or "0", latest=until, limit=200

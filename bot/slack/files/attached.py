@@ -78,11 +78,12 @@ class AttachedFiles:
         while its files are read is heard again.
         """
         heard, until = FilesHeard(), time.monotonic() + SECONDS
+        with_files = [each for each in posted if each.files]
+        if not with_files:
+            return heard
         with self._store.read() as tx:
             room = _Room(words.MOST_IN_THREAD - attached.size_in(tx, run))
-        for each in posted:
-            if not each.files:
-                continue
+        for each in with_files:
             parts = []
             for told in each.files:
                 read = self._read(told, room, known, until)
