@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -226,6 +227,24 @@ def test_a_runner_ends_the_command(shop: Shop, tmp_path: Path) -> None:
     shop.harness.settle()
     [call] = shop.calls('"6.10"')
     assert (call.status.value, "Signal 15 ended it" in call.note) == ("failed", True)
+
+
+@pytest.mark.long
+def test_of_a_job_that_dies_people_are_asked(shop: Shop, tmp_path: Path) -> None:
+    """The machine goes away under the command: nobody knows how it ended, and people may say."""
+    path = tmp_path / "slow.py"
+    path.write_text("import os, signal\nprint(os.getpid(), flush=True)\nsignal.pause()\n")
+    words = [sys.executable, "-m", "bot", *command("6.11", "--", sys.executable, str(path))]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as job:
+        shop.approve("Deploy 6.11 to prod")
+        assert job.stdout is not None
+        left = int(job.stdout.readline())
+        job.kill()
+        os.kill(left, signal.SIGKILL)
+    shop.harness.clock.advance(301)
+    shop.card("Deploy 6.11 to prod", having="resolve_done")
+    [call] = shop.calls('"6.11"')
+    assert call.status.value == "unknown"
 
 
 @pytest.mark.long

@@ -82,6 +82,7 @@ def test_a_tool_is_used_as_people_approved_it(bot: Harness, asks: Asks) -> None:
     assert said["updatedInput"] == {"command": "rm -r build/cache", "timeout": 5000}
     [run] = bot.all(Run, Run.client == program.name)
     assert program.look({"id": run.id})["status"] == "running"
+    bot.restart()  # neither side has kept anything of it
     secret = {"stdout": "the secret of the shop", "stderr": ""}
     told(program, "rm -rf build", tool_response=secret, duration_ms=4187)
     stands = program.look({"id": run.id}, 30)
