@@ -116,7 +116,17 @@ def withhold(
 
 def was_read(tx: Transaction, file: AttachedFile, at: datetime) -> None:
     """Note that the model's server took it, unless that is noted."""
+    tx.overwrite()  # a row that grows is written elsewhere
     tx.execute(_READ, {"id_": file.id, "at_": at})
+
+
+def follow(tx: Transaction, team: str, old: str, new: str) -> None:
+    """Know the messages of a channel by its new id."""
+    tx.overwrite()
+    before, after = message_key(team, old, ""), message_key(team, new, "")
+    message = col(AttachedFile.message)
+    moved = {"message": func.replace(message, before, after)}
+    tx.execute(update(AttachedFile).where(message.startswith(before)).values(moved))
 
 
 def _record(tx: Transaction, event: str, file: AttachedFile, at: datetime, actor: str) -> None:

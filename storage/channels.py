@@ -8,8 +8,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlmodel import col
 
-from storage import audit, calls, children, modes, moves, outbox
-from storage.attached import AttachedFile
+from storage import attached, audit, calls, children, modes, moves, outbox
 from storage.grants import Grant
 from storage.models import Delivery, Message, Run
 from storage.states import CallStatus, RunStatus
@@ -31,9 +30,7 @@ def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> i
         if model is Delivery:
             columns["key"] = func.replace(col(Delivery.key), before, after)
         tx.execute(update(model).where(*here).values(columns))
-    message = col(AttachedFile.message)
-    moved = {"message": func.replace(message, before, after)}
-    tx.execute(update(AttachedFile).where(message.startswith(before)).values(moved))
+    attached.follow(tx, team, old, new)
     modes.carry_over(tx, team, old, new, at=at)
     tx.execute(update(Message).where(col(Message.channel) == old).values(channel=new))
     for run in found:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import httpx2
+import openai
 import pytest
 from hypothesis import given as any_of
 from hypothesis import strategies as st
@@ -13,6 +15,8 @@ from bot.agent.chat import messages
 from bot.agent.files import given, words
 from bot.agent.files.content import PDF, TEXT, content_of
 from bot.agent.files.given import Given
+from bot.agent.troubles import TRANSIENT, error_of, may_pass
+from bot.agent.turn import RequestRefusedError
 from bot.sandbox.openai.chat_checks import check_chat
 from bot.sandbox.openai.checks import check
 
@@ -71,6 +75,34 @@ def test_a_long_text_is_cut_and_says_by_how_much() -> None:
     kept = words.cut("x" * (words.MOST_TEXT + 7))
     assert kept == "x" * words.MOST_TEXT + "\n[… 7 more characters were left out]"
     assert words.cut("short") == "short"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "refused"),
+    [
+        (400, "Invalid content type. image_url is only supported by certain models.", True),
+        (400, "At most 0 image(s) may be provided in one prompt.", True),
+        (413, "Payload too large", True),
+        (500, "image input is not supported - hint: you may need to provide the mmproj", True),
+        (500, "this model does not support image input", True),
+        (500, "The server had an error while processing your request.", False),
+        (503, "The model is overloaded.", False),
+        (429, "Rate limit reached.", False),
+        (401, "Incorrect API key provided.", False),
+    ],
+)
+def test_a_server_that_does_not_take_files_is_understood(
+    status: int, said: str, refused: bool
+) -> None:
+    """Whatever a server says when it does not take a picture, it is not asked the same again; what
+    may pass is.
+    """
+    response = httpx2.Response(status, request=httpx2.Request("POST", "http://model.test/v1"))
+    make = openai.OpenAI(api_key="sk-x", base_url="http://model.test/v1")._make_status_error
+    error = make(said, body={"message": said}, response=response)
+    assert isinstance(error_of(error, "gpt-5"), RequestRefusedError) is refused
+    if refused:
+        assert not (isinstance(error, TRANSIENT) and may_pass(error))
 
 
 def item(*kinds: bytes) -> dict[str, Any]:

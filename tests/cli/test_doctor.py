@@ -151,14 +151,18 @@ def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("take", "add", "level", "named"),
-    [("usergroups:read", "", "fail", "usergroups:read"), ("", "pins:write", "warn", "pins:write")],
+    [
+        ("usergroups:read", "", "fail", "usergroups:read"),
+        ("", "pins:write", "warn", "pins:write"),
+        ("files:read", "", "ok", ""),
+    ],
 )
 def test_scopes_are_held_against_the_manifest(
     environ: dict[str, str], take: str, add: str, level: str, named: str
 ) -> None:
     """The scopes Slack reports are held against the manifest.
 
-    A missing one fails, a needless one is told.
+    A missing one fails, a needless one is told; files need not be read where no model gets them.
     """
     from bot.sandbox.server import load_manifest
 
@@ -166,9 +170,8 @@ def test_scopes_are_held_against_the_manifest(
     scopes = manifest["oauth_config"]["scopes"]
     scopes["bot"] = [each for each in [*scopes["bot"], add] if each and each != take]
     with Sandbox(manifest) as sandbox:
-        found = look(
-            environ | {"SLACK_API_URL": sandbox.api_url, "SLACK_BOT_TOKEN": sandbox.bot_token}
-        )
+        here = {"SLACK_API_URL": sandbox.api_url, "SLACK_BOT_TOKEN": sandbox.bot_token}
+        found = look(environ | here | {"COUNTERSIGN_FILES": "off"})
     assert found["scopes"].level == level
     assert named in found["scopes"].text
     assert (found["approvers @shop-leads"].level == "fail") is (take == "usergroups:read")

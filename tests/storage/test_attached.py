@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from sqlalchemy import select
 from sqlmodel import col
@@ -51,7 +52,7 @@ def test_a_thread_has_room_for_so_many_bytes(store: Store) -> None:
         assert attached.size_in(tx, run) == 1020
 
 
-def test_what_is_withheld_leaves_no_trace(store: Store) -> None:
+def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
     """Its bytes are gone from the row and from the database's file; once withheld it stays so, and
     the audit says when and why.
     """
@@ -69,6 +70,10 @@ def test_what_is_withheld_leaves_no_trace(store: Store) -> None:
     assert json.loads(found[1].data)["file"] == "F1.1"
     assert mine.sha256 in found[0].payload  # a purge empties that
     assert mine.sha256 not in found[0].data
+    store.close()
+    for each in tmp_path.glob("countersign.db*"):
+        assert WORDS.encode() not in each.read_bytes(), each
+    store.open()
     [now] = everything(store)
     assert (now.withheld, now.data, now.read_at) == (Withheld.REFUSED, "", AT)
 

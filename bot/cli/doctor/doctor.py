@@ -87,7 +87,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
     if isinstance(found, Check):
         yield found
     else:
-        yield from check_sign_in(found)
+        yield from check_sign_in(found, settings)
         yield from check_places(policy, found.workspace)
         usual = usual_requesters(settings, clock.now())
         yield from check_people(policy, found.workspace, usual)

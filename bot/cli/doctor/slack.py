@@ -66,20 +66,22 @@ def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
     )
 
 
-def check_sign_in(found: SignIn) -> Iterator[Check]:
+def check_sign_in(found: SignIn, settings: Settings) -> Iterator[Check]:
     """Whether the token has the right scopes, and our clock agrees with Slack's."""
     yield ok("bot token", found.name)
-    yield _scopes(found.headers)
+    yield _scopes(found.headers, set() if settings.attached_files else {"files:read"})
     yield _clock(found.headers, found.at)
 
 
-def _scopes(headers: Mapping[str, str]) -> Check:
-    """The token's scopes, which Slack names in a header, against the manifest's."""
+def _scopes(headers: Mapping[str, str], unused: set[str]) -> Check:
+    """The token's scopes, which Slack names in a header, against the manifest's; it may lack those
+    that are `unused`.
+    """
     if "x-oauth-scopes" not in headers:
         return warn("scopes", "not compared: Slack named none")
     given = set(filter(None, (each.strip() for each in headers["x-oauth-scopes"].split(","))))
     wanted = set(yaml.safe_load(MANIFEST.read_text("utf-8"))["oauth_config"]["scopes"]["bot"])
-    if missing := wanted - given:
+    if missing := wanted - given - unused:
         remedy = "Put manifest.yml into the app's page at Slack and reinstall the app"
         return fail("scopes", f"missing: {', '.join(sorted(missing))}", remedy)
     if more := given - wanted:

@@ -1,0 +1,89 @@
+"""Files that people attach: how many, how much, and what becomes of the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.agent.files import words as told_of
+from bot.sandbox.openai.server import Turn
+from storage.attached import Withheld
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import arrived
+from tests.stories.test_files import (
+    PDF,
+    PNG,
+    about_files,
+    asked,
+    data,
+    kept,
+    parts,
+    parts_of,
+    shared,
+    texts,
+)
+
+
+def test_no_more_is_read_than_the_limits_let_in(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten files are read at once, three long texts of them, and pictures and PDFs as the thread has
+    room for, requests before counted; the others are named, with why.
+    """
+    long = {f"{number}.log": b"x" * 30_000 for number in range(5)}
+    short = {f"{number}.txt": b"short" for number in range(6)}
+    thread = shared(harness, "@bot read all of it", {**long, **short}, Turn(text="What I can."))
+    harness.said(SUPPORT, thread, "What I can.")
+    assert texts(harness).count("[… 10000 more characters were left out]") == 3
+    assert texts(harness).count(f"not read, because {told_of.TOO_MUCH_TEXT}.") == 7
+    assert f"5.txt: not read, because {told_of.TOO_MANY}." in texts(harness)
+
+    monkeypatch.setattr(told_of, "MOST_IN_THREAD", len(PNG) + len(PDF))
+    shared(harness, "@bot the first", {"a.png": PNG}, Turn(text="Seen."), thread=thread)
+    more = {"b.png": PNG, "c.pdf": PDF, "d.pdf": PDF}
+    shared(harness, "@bot more", more, Turn(text="One of them."), thread=thread)
+    harness.said(SUPPORT, thread, "One of them.")
+    for name in ("b.png", "d.pdf"):
+        assert f"{name}: not read, because {told_of.NO_ROOM}." in texts(harness)
+    assert parts(harness)[3]["file_data"] == data("application/pdf", PDF)
+
+
+def test_a_refused_file_takes_no_other_along(harness: Harness) -> None:
+    """Where a request is refused only those files are left out that the model's server has not
+    taken before.
+    """
+    thread = shared(harness, "@bot keep this", {"first.png": PNG}, Turn(text="I have it."))
+    harness.said(SUPPORT, thread, "I have it.")
+    harness.planner.fail(400)
+    turn = Turn(text="Not the second.")
+    later = shared(harness, "@bot and this", {"second.png": PNG + b"2"}, turn, thread=thread)
+    harness.said(SUPPORT, thread, "Not the second.")
+    harness.settle()
+    sent = [part for item in asked(harness) if about_files(item) for part in parts_of(item)]
+    assert [each["image_url"] for each in sent if "image_url" in each] == [data("image/png", PNG)]
+    assert told_of.REFUSED in texts(harness)
+    assert [each.withheld for each in (*kept(harness, thread), *kept(harness, later))] == [
+        Withheld.NO,
+        Withheld.REFUSED,
+    ]
+
+
+def test_a_file_of_somebody_else_that_is_deleted_is_gone(harness: Harness) -> None:
+    """Also the file of a message that was none to the bot is forgotten with its message, when the
+    request is over.
+    """
+    root = harness.person("ana").say(SUPPORT, "lunch?")
+    ana = harness.person("ana")
+    menu = ana.share(SUPPORT, "the menu", {"menu.txt": b"Stew, 5 EUR"}, root)
+    harness.planner.script(Turn(text="Stew."))
+    harness.person("ben").say(SUPPORT, "@bot what is there today?", root)
+    harness.said(SUPPORT, root, "Stew.")
+    arrived(harness)
+    assert "> Stew, 5 EUR" in texts(harness)
+    ana.delete(SUPPORT, menu)
+    arrived(harness)
+    harness.planner.script(Turn(text="I do not know any more."))
+    harness.person("ben").say(SUPPORT, "@bot and again?", root)
+    harness.said(SUPPORT, root, "I do not know any more.")
+    harness.settle()
+    assert "Stew, 5 EUR" not in str(asked(harness))
+    assert [(each.withheld, each.data) for each in kept(harness, menu)] == [(Withheld.DELETED, "")]
