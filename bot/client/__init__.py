@@ -14,6 +14,7 @@ from bot.client.troubles import (
     Expired,
     NotAllowed,
     Rejected,
+    Undecided,
     Unreachable,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "Rejected",
     "Request",
     "RequestStatus",
+    "Undecided",
     "Unreachable",
     "asking",
     "countersigned",

@@ -22,13 +22,14 @@ class Circumstances:
 
     `run`: what the work is called, the same in every life of it: what was asked within it once is
     not asked again. `requester`: a Slack user id or @handle. `channel`: an id or #name. `reason`:
-    for the approver.
+    for the approver. `call`: what the run calls this call, where it has names for its calls.
     """
 
     run: str = ""
     requester: str = ""
     channel: str = ""
     reason: str = ""
+    call: str = ""
 
 
 _NOW: ContextVar[Circumstances] = ContextVar("circumstances", default=Circumstances())  # noqa: B039 # frozen

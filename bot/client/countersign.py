@@ -9,13 +9,21 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from bot.client.circumstances import Circumstances, current, key_of
-from bot.client.request import Handout, OwnAction, Request, handout_of, request_of
+from bot.client.request import (
+    Handout,
+    OwnAction,
+    Request,
+    RequestStatus,
+    handout_of,
+    request_of,
+)
 from bot.client.troubles import (
     AlreadyTaken,
     CountersignError,
@@ -30,6 +38,7 @@ LONGEST_LOOK = 60.0  # seconds that one look may wait
 GLANCE = 1.0  # seconds between two looks that were answered at once
 REQUESTS, QUESTIONS, HOOK = "/v1/requests", "/v1/questions", "/v1/hooks/claude-code"
 Seconds = float
+IS_DECIDED, HAS_ENDED = attrgetter("is_decided"), attrgetter("has_ended")
 
 
 class GivenUp(CountersignError):
@@ -61,7 +70,7 @@ class Countersign:
 
         `what`: a tool of Countersign's own, by name, which it then runs; or what this program does
         itself. `deadline`: seconds that people have, where policy gives no fewer. Further: `run`,
-        `requester`, `channel` and `reason`, as `asking` has them.
+        `requester`, `channel` and `reason`, as `asking` has them, and `call`, as a run names it.
 
         Raises NotAllowed, Unreachable, and ValueError for arguments that are no JSON.
         """
@@ -96,7 +105,8 @@ class Countersign:
         if deadline is not None:
             body["deadline_seconds"] = max(1, round(deadline))
         name = what.name if isinstance(what, OwnAction) else what
-        key = key_of(around.run, f"{'own ' if own else ''}{name}", arguments)
+        named = f"{'own ' if own else ''}{name}{around.call and ' '}{around.call}"
+        key = key_of(around.run, named, arguments)
         return _request(self._wire.post(REQUESTS, body, key=key))
 
     def look(self, request_id: str, wait: Seconds = 0.0) -> Request:
@@ -114,11 +124,21 @@ class Countersign:
 
         None: as long as it takes. Once `given_up` is set, raises GivenUp within a minute.
         """
-        return self._until(REQUESTS, request_id, seconds, given_up, ended=False)
+        return self._until(REQUESTS, request_id, seconds, given_up, IS_DECIDED)
 
     def ended(self, request_id: str, seconds: Seconds | None = None) -> Request:
         """Return it once nothing more will come of it, or after so many seconds as it stands."""
-        return self._until(REQUESTS, request_id, seconds, None, ended=True)
+        return self._until(REQUESTS, request_id, seconds, None, HAS_ENDED)
+
+    def left(self, request_id: str) -> Request:
+        """Return it once nobody runs it (any more), as it then stands."""
+        return self._until(
+            REQUESTS,
+            request_id,
+            None,
+            None,
+            lambda found: found.status is not RequestStatus.RUNNING,
+        )
 
     def claim(
         self, request_id: str, claimant: str = "", *, patience: Seconds = PATIENCE
@@ -214,7 +234,7 @@ class Countersign:
         as it takes. Raises Expired, Rejected for who cannot answer, NotAllowed and Unreachable.
         """
         request = self._put_question(question, replace(current(), **circumstances))
-        request = self._until(QUESTIONS, request.id, seconds, None, ended=True)
+        request = self._until(QUESTIONS, request.id, seconds, None, HAS_ENDED)
         if not request.is_decided:
             raise Expired("Nobody has answered yet.", request)
         if trouble := trouble_of(request):
@@ -232,13 +252,12 @@ class Countersign:
         request_id: str,
         seconds: Seconds | None,
         given_up: threading.Event | None,
-        *,
-        ended: bool,
+        enough: Callable[[Request], bool],
     ) -> Request:
         stop, asked_at = given_up or threading.Event(), float("-inf")
         until = time.monotonic() + (float("inf") if seconds is None else seconds)
         request = self._look(where, request_id, 0)  # what somebody else runs is not waited for
-        while not (request.has_ended if ended else request.is_decided):
+        while not enough(request):
             too_soon = GLANCE - (time.monotonic() - asked_at)  # it was answered at once
             if too_soon > 0:
                 stop.wait(min(too_soon, max(until - time.monotonic(), 0.0)))

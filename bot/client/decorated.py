@@ -19,13 +19,15 @@ from typing import Any, ParamSpec, TypeVar, cast
 from bot.client.circumstances import Circumstances
 from bot.client.countersign import Countersign, Seconds
 from bot.client.gated_call import GatedCall, TakenCall, Terms
-from bot.client.request import Does, OwnAction, as_effect
+from bot.client.request import Does, OwnAction, Request, as_effect
 from bot.client.schema import FunctionShape, named_parameters, shape_of
+from bot.client.suspending import as_told, suspension_now
 from bot.client.threads import in_thread
 from bot.client.troubles import CountersignError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_MINE = "__countersigned__"
 
 
 def countersigned(
@@ -68,6 +70,19 @@ def countersigned(
     return decorate
 
 
+def ask(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Request:
+    """Put a call of a decorated function before people, and return how it stands; waits for nobody.
+
+    Within a run, what was asked before is found. Raises TypeError for a function that is not
+    decorated, NotAllowed, Unreachable, and pydantic.ValidationError.
+    """
+    gated = getattr(function, _MINE, None)
+    if not isinstance(gated, _Gated):
+        name = getattr(function, "__name__", str(function))
+        raise TypeError(f"{name} is not decorated with @countersigned")
+    return gated.attempt((), dict(arguments)).ask()
+
+
 @dataclass(frozen=True, slots=True)
 class _Described:
     """What people are told of a function, before its types are looked at."""
@@ -108,7 +123,7 @@ class _Gated:
     def _shape(self) -> FunctionShape:
         return shape_of(self._function, self._said.parameters)
 
-    def _attempt(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> GatedCall:
+    def attempt(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> GatedCall:
         """What is to be asked for this call; raises TypeError and pydantic.ValidationError."""
         given = self._signature.bind(*args, **kwargs)
         given.apply_defaults()
@@ -126,16 +141,16 @@ class _Gated:
 
     def _instead(self, error: CountersignError) -> str:
         """What a call returns that was not run; raises `error` where it is to raise."""
-        if not self._terms.tells_why:
+        if not self._terms.tells_why or suspension_now() is not None:
             raise error
-        return f"It was not done. {error}"
+        return as_told(error)
 
     def synchronous(self) -> Callable[..., Any]:
         """Return the function for those that are called."""
 
         @wraps(self._function)
         def asked(*args: Any, **kwargs: Any) -> Any:
-            attempt = self._attempt(args, kwargs)
+            attempt = self.attempt(args, kwargs)
             try:
                 taken = attempt.take()
             except CountersignError as error:
@@ -151,6 +166,7 @@ class _Gated:
             taken.report(succeeded=True, result=result)
             return result
 
+        setattr(asked, _MINE, self)
         return asked
 
     def asynchronous(self) -> Callable[..., Awaitable[Any]]:
@@ -158,7 +174,7 @@ class _Gated:
 
         @wraps(self._function)
         async def asked(*args: Any, **kwargs: Any) -> Any:
-            attempt = self._attempt(args, kwargs)
+            attempt = self.attempt(args, kwargs)
             try:
                 taken = await in_thread(attempt.take)
             except CountersignError as error:
@@ -177,4 +193,5 @@ class _Gated:
             await in_thread(partial(taken.report, succeeded=True, result=result))
             return result
 
+        setattr(asked, _MINE, self)
         return asked

@@ -16,11 +16,13 @@ from bot.client.circumstances import Circumstances, current
 from bot.client.countersign import Countersign, GivenUp, Seconds, new_claimant
 from bot.client.request import OwnAction, Request, RequestStatus
 from bot.client.schema import as_outcome
-from bot.client.troubles import CountersignError, Expired, trouble_of
+from bot.client.suspending import Suspension, suspension_now
+from bot.client.troubles import AlreadyTaken, CountersignError, Expired, trouble_of
 
 log = logging.getLogger("countersign.client")
 SIGNS_OF_LIFE = 3  # in each lease
 BRIEF = 5.0  # seconds to take back what nobody waits for any more
+LOOKS, BETWEEN = 60, 1.0  # at a claim of somebody else's, and the seconds between two
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,25 @@ class GatedCall:
         if self._request is not None:
             threading.Thread(target=self._take_back, name="taken back", daemon=True).start()
 
+    def ask(self) -> Request:
+        """Put it before people, or find what was asked before in the same run; waits for nobody."""
+        around, suspension = self._around, suspension_now()
+        if suspension is not None:
+            around = {**around, "run": suspension.run, "call": suspension.call}
+        return self._client.request(
+            self._action, self._arguments, deadline=self._terms.wait, **around
+        )
+
     def take(self) -> TakenCall | None:
         """Ask, wait and claim; None where it was done before: `earlier` is what came of it then.
 
         Raises CountersignError: it is not to be run.
         """
+        suspension = suspension_now()
+        if suspension is not None:
+            return self._take_or_suspend(suspension)
         client, wait = self._client, self._terms.wait
-        request = client.request(self._action, self._arguments, deadline=wait, **self._around)
-        self._request = request
+        self._request = request = self.ask()
         try:
             request = client.wait(request.id, wait, given_up=self._given_up)
         except (GivenUp, KeyboardInterrupt):
@@ -121,6 +134,27 @@ class GatedCall:
             if request.status is RequestStatus.CANCELLED:
                 raise Expired("Nobody approved it in time.", request)
         return self._taken(request)
+
+    def _take_or_suspend(self, suspension: Suspension) -> TakenCall | None:
+        """Claim what was approved; what another life of the program runs, is waited for."""
+        request = self.ask()  # it is not taken back by whoever is suspended: nothing waits here
+        tries = LOOKS
+        while True:
+            if not request.is_decided:
+                suspension.suspend(request)
+                request = self._client.look(request.id)
+            elif request.status is RequestStatus.RUNNING:
+                request = self._client.left(request.id)
+            else:
+                try:
+                    return self._taken(request)
+                except AlreadyTaken as taken:
+                    tries -= 1
+                    if taken.request is None or not tries:
+                        raise
+                    request = taken.request  # somebody else was faster, or it is asked again
+                    if request.status is RequestStatus.APPROVED:  # their claim is being checked
+                        self._given_up.wait(BETWEEN)
 
     def _taken(self, request: Request) -> TakenCall | None:
         """Claim what was approved, unless it was done before."""

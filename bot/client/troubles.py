@@ -22,6 +22,10 @@ class Expired(CountersignError):
     """Nobody decided in time. Nothing was done."""
 
 
+class Undecided(CountersignError):
+    """Nobody has decided yet, and it is not waited for here. Nothing was done."""
+
+
 class NotAllowed(CountersignError):
     """Countersign does not take this request from this key; says why."""
 
