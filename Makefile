@@ -66,9 +66,12 @@ test-random: .venv/ready  ## the tests of random values alone, with twenty-six t
 	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many
 
 integrations: .venv/ready  ## agents of other frameworks and MCP servers of others, which it installs into .venv-integrations and .venv-servers
-	@test .venv-integrations/ready -nt tests/integrations/packages.txt || { $(PYTHON) -m venv .venv-integrations && .venv-integrations/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/packages.txt && touch .venv-integrations/ready; } || echo "The packages of other frameworks could not be installed: their tests are skipped"
+	@for each in packages beeai; do \
+	  there=.venv-integrations; [ $$each = packages ] || there=$$there/$$each; \
+	  test $$there/ready -nt tests/integrations/$$each.txt || { $(PYTHON) -m venv $$there && $$there/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/$$each.txt && touch $$there/ready; } || echo "The packages of other frameworks could not be installed: their tests are skipped"; \
+	done
 	@test .venv-servers/ready -nt tests/integrations/servers.txt -a .venv-servers/ready -nt tests/integrations/package.json || { $(PYTHON) -m venv .venv-servers && .venv-servers/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/servers.txt && cp tests/integrations/package.json .venv-servers && npm install --silent --no-audit --no-fund --prefix .venv-servers && touch .venv-servers/ready; } || echo "The MCP servers of others could not be installed (they need npm as well): their tests are skipped"
-	$(BIN)/pytest tests/integrations
+	$(BIN)/pytest -o faulthandler_timeout=600 tests/integrations
 
 test-llama: .venv/ready  ## the bot with a real server of models, which is compiled into .venv-llama the first time
 	@test .venv-llama/ready -nt tests/models/packages.txt || { $(PYTHON) -m venv .venv-llama && CMAKE_ARGS="-DLLAVA_BUILD=OFF" .venv-llama/bin/pip install --quiet --disable-pip-version-check -r tests/models/packages.txt && touch .venv-llama/ready; } || echo "The model's server could not be built: its tests are skipped"

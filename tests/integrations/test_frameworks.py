@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,23 +17,21 @@ from bot.client import Countersign
 from bot.config.connection import Transport
 from bot.sandbox.openai.server import Turn
 from tests.client.shop import Shop, key_for
-from tests.pages import ROOT, blocks_in, section
+from tests.integrations.frameworks import (
+    DONE,
+    FRAMEWORKS,
+    PAGE,
+    PATIENCE,
+    Framework,
+    offline,
+    said,
+)
+from tests.integrations.gateway import gateway
+from tests.pages import blocks_in, section
 from tests.stories.harness import Harness
 
-PYTHON = ROOT / ".venv-integrations" / "bin" / "python"
-PAGE = ROOT / "docs" / "integrations.md"
-DECORATED, *EXAMPLES = blocks_in(section(PAGE, "Frameworks"), "python")
-PATIENCE = 60  # seconds
-NEEDS = {
-    "langgraph": "langchain.agents",
-    "openai-agents": "agents",
-    "pydantic-ai": "pydantic_ai",
-    "haystack": "haystack",
-}
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not PYTHON.exists(), reason="`make integrations` installs the frameworks"),
-]
+DECORATED = blocks_in(section(PAGE, "Frameworks"), "python")[0]
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -46,44 +42,50 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, 
     harness.close()
 
 
-@pytest.mark.parametrize("framework", NEEDS)
+@pytest.fixture(params=FRAMEWORKS, ids=lambda each: each.name)
+def framework(request: pytest.FixtureRequest) -> Framework:
+    """Each of them that is installed."""
+    found: Framework = request.param
+    if not found.python.exists():
+        pytest.skip("`make integrations` installs the frameworks")
+    return found
+
+
 def test_its_agent_waits_for_people(
-    served: tuple[Harness, str], framework: str, tmp_path: Path
+    served: tuple[Harness, str], framework: Framework, tmp_path: Path
 ) -> None:
     """The model calls the tool, and a card appears. Edited and approved it runs, and the model is
     told; the same agent started again is told the same, and nothing is asked or run twice.
     """
     script = agent_of(framework, "first", tmp_path)
-    version = f"1.{list(NEEDS).index(framework)}"
-    with at_work(served, script, version) as (shop, agent):
+    version = f"1.{FRAMEWORKS.index(framework)}"
+    with at_work(served, framework, script, version) as (shop, agent):
         shop.edit(f"Deploy {version} to prod", version=f"{version}.7")
         shop.approve(f"Deploy {version}.7 to prod", "cleo")
         ended_well(agent)
         assert f"{version}.7 is on prod" in last_told(shop)
-    with at_work(served, script, version) as (shop, agent):
+    with at_work(served, framework, script, version) as (shop, agent):
         ended_well(agent)
         assert f"{version}.7 is on prod" in last_told(shop)
         assert len(shop.calls(f"{version}.7")) == 1
 
 
-@pytest.mark.parametrize("framework", NEEDS)
 def test_its_agent_is_told_of_a_rejection(
-    served: tuple[Harness, str], framework: str, tmp_path: Path
+    served: tuple[Harness, str], framework: Framework, tmp_path: Path
 ) -> None:
     """Somebody rejects it: the model is told the words as the tool's result, and goes on."""
     script = agent_of(framework, "second", tmp_path)
-    version = f"2.{list(NEEDS).index(framework)}"
-    with at_work(served, script, version) as (shop, agent):
+    version = f"2.{FRAMEWORKS.index(framework)}"
+    with at_work(served, framework, script, version) as (shop, agent):
         shop.reject(f"Deploy {version} to prod", "not today")
         ended_well(agent)
         assert "not today" in last_told(shop)
 
 
-def agent_of(framework: str, run: str, folder: Path) -> Path:
+def agent_of(framework: Framework, run: str, folder: Path) -> Path:
     """The page's example for it as a script, which asks in #support within a run of its own."""
-    package = NEEDS[framework]
-    [example] = [each for each in EXAMPLES if re.search(rf"^from {package}\b", each, re.M)]
-    around = f"run='{framework} {run}', channel='C0SUPPORT'"
+    example = framework.example("Frameworks")
+    around = f"run='{framework.name} {run}', channel='C0SUPPORT'"
     script = folder / "agent.py"
     script.write_text(f"{DECORATED}\n" + example.replace('run="thread 7"', around))
     return script
@@ -91,45 +93,41 @@ def agent_of(framework: str, run: str, folder: Path) -> Path:
 
 @contextmanager
 def at_work(
-    served: tuple[Harness, str], script: Path, version: str
+    served: tuple[Harness, str], framework: Framework, script: Path, version: str
 ) -> Iterator[tuple[Shop, subprocess.Popen[str]]]:
     """The agent at work, whose model wants to deploy that version and then says that it is done."""
     harness, key = served
     web = harness.app.ways_in.web
     assert web is not None
     call = ("deploy", {"version": version, "env": "prod"})
-    harness.planner.script(Turn(calls=[call]), Turn(text="That is all."))
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(script.parent),
-        "PYTHONPATH": str(ROOT),
-        "COUNTERSIGN_URL": web.url,
-        "COUNTERSIGN_API_KEY": key,
-        "OPENAI_API_KEY": "sk-offline-offline-offline",
-        "OPENAI_BASE_URL": harness.planner.url,
-        "OPENAI_API_BASE": harness.planner.url,
-        "OPENAI_AGENTS_DISABLE_TRACING": "1",
-        "HAYSTACK_TELEMETRY_ENABLED": "False",
-    }
+    harness.planner.script(Turn(calls=[call]), said(DONE, framework.name == "beeai"))
     pipe = subprocess.PIPE
-    with (
-        Shop(harness, Countersign(web.url, key), PATIENCE) as shop,
-        subprocess.Popen([PYTHON, script], env=environ, stdout=pipe, stderr=pipe, text=True) as run,
-    ):
-        try:
-            yield shop, run
-        except TimeoutError:
-            run.kill()
-            pytest.fail(run.communicate()[1])
-        finally:
-            run.kill()
+    with gateway(harness.planner.url) as url:
+        environ = {
+            **offline(script.parent),
+            "COUNTERSIGN_URL": web.url,
+            "COUNTERSIGN_API_KEY": key,
+            "OPENAI_BASE_URL": url,
+        }
+        command = [framework.python, script]
+        with (
+            Shop(harness, Countersign(web.url, key), PATIENCE) as shop,
+            subprocess.Popen(command, env=environ, stdout=pipe, stderr=pipe, text=True) as run,
+        ):
+            try:
+                yield shop, run
+            except TimeoutError:
+                run.kill()
+                pytest.fail(run.communicate()[1])
+            finally:
+                run.kill()
     harness.reset()
 
 
 def ended_well(agent: subprocess.Popen[str]) -> None:
     """Wait until it has said what the model said last."""
-    said, complaint = agent.communicate(timeout=PATIENCE)
-    assert "That is all." in said, complaint
+    printed, complaint = agent.communicate(timeout=PATIENCE)
+    assert DONE in printed, complaint
 
 
 def last_told(shop: Shop) -> str:

@@ -1,0 +1,67 @@
+"""The frameworks that `make integrations` installs, and what their examples need to run."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.sandbox.openai.server import Turn
+from tests.pages import ROOT, blocks_in, section
+
+PAGE = ROOT / "docs" / "integrations.md"
+ENVIRONMENTS = ROOT / ".venv-integrations"
+PATIENCE = 90  # seconds
+DONE = "That is all."
+ANSWER = "final_answer"  # the tool by which BeeAI's agents answer
+LITELLM = "import beeai_framework.adapters.openai, litellm.responses.mcp.chat_completions_handler"
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """One of them: the package its examples import first, where it is installed, and what else it
+    is to load once.
+    """
+
+    name: str
+    package: str
+    environment: Path = ENVIRONMENTS
+    loads: str = ""
+
+    @property
+    def python(self) -> Path:
+        """What runs it."""
+        return self.environment / "bin" / "python"
+
+    def example(self, title: str) -> str:
+        """That of the page's section."""
+        mine = re.compile(rf"^from {self.package}\b", re.M)
+        [code] = [each for each in blocks_in(section(PAGE, title), "python") if mine.search(each)]
+        return code
+
+
+FRAMEWORKS = (
+    Framework("langgraph", "langchain.agents"),
+    Framework("openai_agents", "agents"),
+    Framework("pydantic_ai", "pydantic_ai"),
+    Framework("haystack", "haystack"),
+    Framework("beeai", "beeai_framework", ENVIRONMENTS / "beeai", LITELLM),
+)
+
+
+def offline(folder: Path) -> dict[str, str]:
+    """The variables of a program that asks nobody but those it is told to ask."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PYTHONPATH": str(ROOT),
+        "OPENAI_API_KEY": "sk-offline-offline-offline",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        "HAYSTACK_TELEMETRY_ENABLED": "False",
+    }
+
+
+def said(text: str, by_a_tool: bool) -> Turn:
+    """The model's last turn, which for BeeAI is a call."""
+    return Turn(calls=[(ANSWER, {"response": text})]) if by_a_tool else Turn(text=text)

@@ -1,0 +1,200 @@
+"""What the stories of suspended work are told in: the page's examples as programs of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import subprocess
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from bot.sandbox.openai.server import Planner, Turn
+from tests.client.shop import Shop
+from tests.integrations.frameworks import (
+    ANSWER,
+    DONE,
+    FRAMEWORKS,
+    PATIENCE,
+    Framework,
+    offline,
+    said,
+)
+
+ENDS = 9  # what a process says that dies
+
+# `deploy` as the page has it, but that its effect can be counted, and that it can die or take long
+FUNCTION = '''
+import os, time
+from pathlib import Path
+from bot.client import Countersign, asking, countersigned
+
+DIES, EFFECTS, HOLD = os.environ["DIES"], Path(os.environ["EFFECTS"]), Path(os.environ["HOLD"])
+
+class Mortal(Countersign):
+    def report(self, *args, **kwargs):
+        found = super().report(*args, **kwargs)
+        if DIES == "once reported":
+            os._exit(9)
+        return found
+
+    def left(self, request_id):
+        if self.look(request_id).status == "running":
+            HOLD.with_name("waits").touch()
+        return super().left(request_id)
+
+TERMS = {"channel": "C0SUPPORT", "client": Mortal()}
+
+@countersigned(title="Deploy", effect="Deploy {version} to {env}", **TERMS)
+def deploy(version: str, env: str) -> str:
+    """Deploy a version of the shop."""
+    with EFFECTS.open("a") as effects:
+        effects.write(f"{version}\\n")
+    if DIES == "at work":
+        os._exit(9)
+    while HOLD.exists():
+        time.sleep(0.02)
+    return f"{version} is on {env}"
+'''
+# imports a framework once, and has each order's scripts run at once, each by a process of its own
+DRIVER = """
+import json, os, runpy, sys, traceback
+
+exec(sys.argv[1])
+for line in sys.stdin:
+    order, children = json.loads(line), []
+    for script in order["scripts"]:
+        child = os.fork()
+        if child == 0:
+            os.environ["DIES"] = order["dies"]
+            said = os.open(f"{script}.{len(children)}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(said, 1), os.dup2(said, 2)
+            code = 1
+            try:
+                runpy.run_path(script)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(code)
+        children.append(child)
+    ends = [os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in children]
+    print(json.dumps(ends), flush=True)
+"""
+
+
+class Dies(StrEnum):
+    """When a process dies while it runs what was approved."""
+
+    NEVER = "never"
+    AT_WORK = "at work"  # after the effect, before it is reported
+    ONCE_REPORTED = "once reported"  # before the framework has stored that it ran
+
+
+def mind(body: dict[str, Any]) -> Turn:
+    """A model that deploys what it is told to, and is content with whatever comes of it."""
+    items = body["input"]
+    if any(each.get("type") == "function_call_output" for each in items):
+        return said(DONE, any(each["name"] == ANSWER for each in body["tools"]))
+    found = re.search(r"Deploy (\S+?)(?: and (\S+))? to prod", json.dumps(items))
+    assert found, items
+    versions = [each for each in found.groups() if each]
+    return Turn(calls=[("deploy", {"version": each, "env": "prod"}) for each in versions])
+
+
+class Work:
+    """The agents of one framework, each with a version of its own to deploy."""
+
+    def __init__(
+        self,
+        framework: Framework,
+        shop: Shop,
+        model: Planner,
+        folder: Path,
+        asked: Mapping[str, str],
+    ) -> None:
+        """`folder`: where its processes keep what they keep; `asked`: variables of who is asked."""
+        self.shop, self._framework, self._model, self._folder = shop, framework, model, folder
+        self.hold = folder / "hold"  # what is deployed takes as long as this is there
+        environ = {
+            **offline(folder),
+            "EFFECTS": str(folder / "effects"),
+            "HOLD": str(self.hold),
+            **asked,
+        }
+        self._example = framework.example("Frameworks that suspend")
+        imports = re.findall(r"^(?:from|import) .*", self._example, re.M)
+        self._driver = subprocess.Popen(
+            [framework.python, "-c", DRIVER, "\n".join([*imports, framework.loads])],
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End its driver."""
+        self._driver.kill()
+        self._driver.communicate()
+
+    def _script(self, version: str) -> Path:
+        """The example that deploys this version, or two with + between, with files of its own."""
+        version, _, more = version.partition("+")
+        script = self._folder / f"{version}.py"
+        code = self._example
+        for there, here in {
+            "Deploy 1.2": f"Deploy {version} and {more}" if more else f"Deploy {version}",
+            "run.json": f"{version}.json",
+            "thread 7": f"{self._framework.name} {version}",
+        }.items():
+            code = code.replace(there, here)
+        script.write_text(f"{FUNCTION}\n{code}")
+        return script
+
+    @property
+    def number(self) -> int:
+        """What its versions begin with."""
+        return FRAMEWORKS.index(self._framework) + 1
+
+    def run(self, *versions: str, dies: Dies = Dies.NEVER) -> list[str]:
+        """What processes say last that begin or go on with these; they end well, or are to die."""
+        self.begin(*versions, dies=dies)
+        return self.ended(*versions, ends=ENDS if dies is not Dies.NEVER else 0)
+
+    def begin(self, *versions: str, dies: Dies = Dies.NEVER) -> None:
+        """Have processes begin or go on with these, at once."""
+        order = {"scripts": [str(self._script(each)) for each in versions], "dies": dies.value}
+        assert self._driver.stdin is not None
+        self._driver.stdin.write(f"{json.dumps(order)}\n")
+        self._driver.stdin.flush()
+
+    def ended(self, *versions: str, ends: int = 0) -> list[str]:
+        """What those have said last, once they have ended so."""
+        assert self._driver.stdout is not None
+        ready, _, _ = select.select([self._driver.stdout], [], [], PATIENCE)
+        codes = json.loads(self._driver.stdout.readline()) if ready else None
+        printed = [
+            (self._folder / f"{each.partition('+')[0]}.py.{place}").read_text()
+            for place, each in enumerate(versions)
+        ]
+        assert codes == [ends] * len(versions), printed
+        return [(text.splitlines() or [""])[-1] for text in printed]
+
+    def effects(self, version: str) -> list[str]:
+        """What was deployed of that version, and of those that people made of it."""
+        done = self._folder / "effects"
+        lines = done.read_text().splitlines() if done.exists() else []
+        return [each for each in lines if each.startswith(version)]
+
+    def told(self, version: str) -> list[str]:
+        """What the model was told came of the call, each time that it was told."""
+        return [
+            str(item["output"])
+            for body in self._model.requests
+            if f"Deploy {version} " in json.dumps(body["input"])
+            for item in body["input"]
+            if item.get("type") == "function_call_output"
+        ]

@@ -1,0 +1,122 @@
+"""Work that a framework keeps while people decide: the examples of docs/integrations.md, each begun
+by one process and ended by others, with the frameworks' own packages.
+
+`make integrations` installs them; without them it is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.client import Countersign
+from bot.config.connection import Transport
+from bot.sandbox.openai.server import Planner
+from storage.handovers import LEASE
+from storage.states import CallStatus
+from tests.client.shop import Shop, key_for
+from tests.integrations.frameworks import DONE, FRAMEWORKS, PATIENCE, Framework
+from tests.integrations.gateway import gateway
+from tests.integrations.suspended import Dies, Work, mind
+from tests.stories.harness import Harness
+
+WAITS = "People decide."
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """The bot, which serves the API."""
+    made = Harness(tmp_path_factory.mktemp("suspended"), transport=Transport.HTTP)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=FRAMEWORKS, ids=lambda each: each.name)
+def work(request: pytest.FixtureRequest, harness: Harness, tmp_path: Path) -> Iterator[Work]:
+    """Agents of one framework, their model, and a key for what is deployed."""
+    framework: Framework = request.param
+    if not framework.python.exists():
+        pytest.skip("`make integrations` installs the frameworks")
+    web = harness.app.ways_in.web
+    assert web is not None
+    key = key_for(harness, framework.name, "deploy")
+    asked = {"COUNTERSIGN_URL": web.url, "COUNTERSIGN_API_KEY": key}
+    client = Countersign(web.url, key)
+    with (
+        Planner(mind=mind) as model,
+        gateway(model.url) as url,
+        Shop(harness, client, PATIENCE) as shop,
+    ):
+        found = Work(framework, shop, model, tmp_path, {**asked, "OPENAI_BASE_URL": url})
+        yield found
+        found.close()
+    harness.reset()
+
+
+def test_suspended_work_goes_on_once(work: Work) -> None:
+    """Four calls are asked, and their process ends; another finds nothing decided, and ends. Then:
+
+    one is edited, approved, and gone on with by two processes at once: one effect, told to both;
+    one process dies over its effect: nobody knows, and it is not done again; one dies before its
+    framework has stored that it ran: what came of it is told; one is rejected: the words are told.
+    """
+    edited, dies, reported, rejected = (f"{work.number}.{each}" for each in range(1, 5))
+    everything = (edited, dies, reported, rejected)
+    assert work.run(*everything) == [WAITS] * 4
+    shop = work.shop
+    for version in everything:
+        shop.card(f"Deploy {version} to prod")
+    assert work.run(edited) == [WAITS]
+    shop.edit(f"Deploy {edited} to prod", version=f"{edited}.7")
+    shop.approve(f"Deploy {edited}.7 to prod", "cleo")
+    shop.approve(f"Deploy {dies} to prod")
+    shop.approve(f"Deploy {reported} to prod")
+    shop.reject(f"Deploy {rejected} to prod", "not today")
+
+    goes_on_twice(work, edited)
+    work.run(dies, dies=Dies.AT_WORK)
+    work.run(reported, dies=Dies.ONCE_REPORTED)
+    shop.harness.clock.advance(LEASE.total_seconds() + 1)
+    shop.harness.slack.wait(lambda: shop.calls(f'"{dies}"')[0].status is CallStatus.UNKNOWN)
+    assert work.run(dies, reported, rejected) == [DONE] * 3
+
+    assert work.effects("") == [f"{edited}.7", dies, reported]
+    assert [f"{edited}.7 is on prod" in each for each in work.told(edited)] == [True, True]
+    assert ["nobody knows" in each for each in work.told(dies)] == [True]
+    assert [f"{reported} is on prod" in each for each in work.told(reported)] == [True]
+    assert ["not today" in each for each in work.told(rejected)] == [True]
+
+
+def test_two_calls_of_one_turn_are_asked_at_once(work: Work) -> None:
+    """Both appear. One is approved, and the agent waits still; the other is rejected: it is told
+    both, and each was asked once, and what was approved has run once.
+    """
+    one, other = f"{work.number}.5", f"{work.number}.6"
+    shop = work.shop
+    assert work.run(f"{one}+{other}") == [WAITS]
+    shop.card(f"Deploy {other} to prod")
+    shop.approve(f"Deploy {one} to prod")
+    assert work.run(f"{one}+{other}") == [WAITS]
+    shop.reject(f"Deploy {other} to prod", "not both")
+    assert work.run(f"{one}+{other}") == [DONE]
+    assert work.effects("") == [one]
+    results = " ".join(work.told(one))
+    assert f"{one} is on prod" in results
+    assert "not both" in results
+    assert len(shop.calls(f'"{one}"')) == len(shop.calls(f'"{other}"')) == 1
+
+
+def goes_on_twice(work: Work, version: str) -> None:
+    """Two processes go on with it; while one of them is at work, the other waits for it."""
+    work.hold.touch()
+    work.begin(version, version)
+    try:
+        work.shop.harness.slack.wait(lambda: work.effects(version), PATIENCE)
+        work.shop.harness.slack.wait(work.hold.with_name("waits").exists, PATIENCE)
+    finally:
+        work.hold.unlink()
+        said = work.ended(version, version)
+    assert said == [DONE, DONE]
