@@ -33,6 +33,7 @@ from storage.states import (
     IllegalMoveError,
     MessageKind,
     MessageStatus,
+    RunSource,
     RunStatus,
     check,
 )
@@ -208,6 +209,7 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
     if row.parent_call:
         place |= {"call": row.parent_call}
     actor = "agent" if row.parent_call else row.requester
+    actor = row.client if row.source is RunSource.SERVER else actor
     audit.record(tx, "run.born", at=at, actor=actor, run_id=row.id, data=place)
     tx.ready += [row.id] if row.thread_ts else []
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from bot.approvals.cards.card_view import call_view
 from bot.approvals.questions.addressed import may_answer
-from bot.approvals.questions.rows import AskedQuestion, is_question, read
+from bot.approvals.questions.rows import AskedQuestion, is_question, read, server_of
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import approving
 from bot.messages.actions.codec import encode
@@ -176,6 +176,8 @@ def _values(view: CallView) -> Iterator[tuple[str, str, str]]:
 
 
 def _asked(question: AskedQuestion, fields: Sequence[FieldShown]) -> Iterator[tuple[str, str, str]]:
+    if server := server_of(question.run):
+        yield "Asked by", visible(f"the server {server}"), ""
     yield "Question", visible(masked(question.asked.question)), ""
     if len(fields) > 1:
         yield "Asks for", ", ".join(each.label for each in fields), ""

@@ -238,6 +238,21 @@ def test_the_same_call_again_adopts_what_waits(host: Host) -> None:
     third.result(30)
 
 
+def test_a_host_that_gives_up_leaves_its_request(host: Host) -> None:
+    """It cancels the call, which asks people still: nothing runs for nobody, and the same call
+    again is asked no second time.
+    """
+    given_up = host.calls("add_line", text="a shy robin")
+    host.card("a shy robin")
+    given_up.cancel()
+    host.approves("a shy robin")
+    arrived(host.harness)
+    assert "a shy robin" not in host.lines()
+    again = host.calls("add_line", text="a shy robin")
+    assert said(again.result(30)) == "added a shy robin"
+    assert host.lines().count("a shy robin") == 1
+
+
 def test_a_proxy_started_anew_adopts_what_waits(host: Host) -> None:
     """The same call of its next life goes on with the request there is, and runs once."""
     with host.another() as first:

@@ -11,6 +11,7 @@ import pytest
 from bot.sandbox.openai.server import Turn
 from bot.servers.definitions import write_lock
 from bot.servers.looking import look
+from storage.models import Audit
 from storage.states import CallStatus
 from tests.servers.support import over_http
 from tests.stories.harness import SUPPORT, Harness
@@ -99,6 +100,8 @@ def test_what_a_server_asks_amid_a_call_is_asked_of_who_asked_for_it(product: Ha
     assert "the server depot asks" in words(asked)
     assert "Put: item a lamp" in words(asked)
     assert "Place: counted from the door." in words(asked)
+    product.person("ben").open_home()
+    product.slack.wait(lambda: "The server depot asks you" in str(product.person("ben").home()))
     open_modal(product, "ben", SUPPORT, asked, "answer")
     product.person("ben").submit(place("upper", "41"))
     again = product.said(SUPPORT, thread, "“Place” has to be 40 at most.")
@@ -110,6 +113,8 @@ def test_what_a_server_asks_amid_a_call_is_asked_of_who_asked_for_it(product: Ha
     call = product.calls_in(thread)[0]
     assert (call.status, "a lamp is on the upper shelf" in call.output) == (C.SUCCEEDED, True)
     assert "1 of 3 · carrying a lamp" in heard
+    asking = product.all(Audit, Audit.event == "question.asked")
+    assert {each.actor for each in asking} == {"mcp:depot"}
     end()
 
 
@@ -153,6 +158,17 @@ def test_a_cancelled_request_takes_its_question_back(product: Harness) -> None:
     assert (
         not (product.folder / "put").exists() or "stool" not in (product.folder / "put").read_text()
     )
+
+
+def test_a_stop_takes_its_question_back(product: Harness) -> None:
+    """The server hears that nobody answers, and comes to its end before the bot does."""
+    thread, asked = put(product, "a vase")
+    product.restart()
+    product.slack.wait(lambda: "No longer needed" in words(now_at(product, SUPPORT, asked["ts"])))
+    product.said(SUPPORT, thread, "That is done.")
+    product.settle()
+    [call] = [each for each in product.calls_in(thread) if each.tool == "depot_put"]
+    assert (call.status, "a vase stays outside: cancel" in call.output) == (C.SUCCEEDED, True)
 
 
 def test_a_call_that_waits_ends_when_its_tool_is_changed(product: Harness) -> None:

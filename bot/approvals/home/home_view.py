@@ -15,6 +15,7 @@ from bot.approvals.delegation.delegations import Delegations
 from bot.approvals.overview.decidable import Decidable
 from bot.approvals.overview.rows import Lister
 from bot.approvals.questions.addressed import waiting_for
+from bot.approvals.questions.rows import server_of
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.grants import GrantList
 from bot.messages.actions.targets import CallTarget, HomePart, HomeTarget
@@ -91,6 +92,7 @@ class HomeViews:
                     requester=each.run.requester,
                     deadline=each.call.deadline,
                     link=self.lister.link(tx, each.run, each.call, person),
+                    server=server_of(each.run),
                 )
                 for each in mine
             )

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from bot.approvals.cards.origin import errands_of
 from bot.approvals.overview.rows import Lister, first_words
 from bot.approvals.permissions import Permissions
+from bot.approvals.questions.rows import server_of
 from bot.approvals.terms.effect import effect_of
 from bot.clock import Clock
 from bot.messages.overview.link import place_of
@@ -139,8 +140,10 @@ class Lives:
         )
 
     def _agent(self, tx: Transaction, call: Call) -> str:
-        """Return which agent proposed a call: a sub-agent by its title."""
+        """Return which agent proposed a call: a sub-agent by its title; or the server that asks."""
         run = runs.get(tx, call.run_id)
+        if run and server_of(run):
+            return f"the server {server_of(run)}"
         errands = errands_of(self.lister.tools, tx, run) if run else ()
         return errands[-1].agent if errands else "the agent"
 

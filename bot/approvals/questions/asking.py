@@ -14,6 +14,7 @@ from bot.agent import outputs
 from bot.agent import questions as told
 from bot.approvals.cards.absence import Away, away_of
 from bot.approvals.cards.placement import MOST_MESSAGES, Place, PlaceKind
+from bot.approvals.questions.rows import server_of
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.refusals import RefusedError
 from bot.messages.sentences.questions import asked_elsewhere, people_named
@@ -129,8 +130,8 @@ def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion
         outbox.put(tx, row)
     who = {"kind": asked.kind, "of": asked.to or run.requester}
     data = {**who, "where": place.kind, "targets": list(place.targets)}
-    about = {"run_id": run.id, "call_id": call.id}
-    audit.record(tx, "question.asked", at=call.created_at, actor="agent", data=data, **about)
+    about, actor = {"run_id": run.id, "call_id": call.id}, run.client if server_of(run) else "agent"
+    audit.record(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
     if not here:
         users = people_asked(asked.to, run.requester).users
         names = people_named(users, dict(place.groups).values())

@@ -34,6 +34,7 @@ class WaitingQuestion:
     requester: str  # Slack user id
     deadline: datetime | None
     link: str = ""  # to its message, else to its request
+    server: str = ""  # the MCP server that asks, in the place of the agent
 
 
 @dataclass(frozen=True, slots=True)
