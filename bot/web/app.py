@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 
 from anyio import CapacityLimiter, to_thread
@@ -36,12 +37,19 @@ def web_app(
     if door is not None:
         routes.append(Route(SLACK, door.take, methods=["POST"]))
     if api is not None:
-        routes.append(Mount(API, api))
+        routes.append(_below(API, api))
     if hosts is not None:
         routes.append(Route(HOSTS, hosts))
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # one path leads there, no other
     return app
+
+
+def _below(path: str, app: ASGIApp) -> Mount:
+    """Return what leads all below this path to that app, also where a path holds a line end."""
+    mount = Mount(path, app)
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    return mount
 
 
 def _answers(page: Page, turns: CapacityLimiter) -> Callable[[Request], Awaitable[Response]]:

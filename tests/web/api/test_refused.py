@@ -74,6 +74,7 @@ def test_whose_a_request_is(asks: Asks) -> None:
         ("POST", f"{path}/cancel", None),
         ("GET", "/v1/requests/no-such-request", None),
         ("GET", "/v1/requests/a%00b", None),
+        ("GET", "/v1/requests/a%0Ab", None),
     ):
         assert refused(theirs, body, method, place)["status"] == 404
     assert refused(mine, claim, path=f"{path}/claim")["status"] == 409
