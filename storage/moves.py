@@ -33,7 +33,6 @@ from storage.states import (
     IllegalMoveError,
     MessageKind,
     MessageStatus,
-    RunSource,
     RunStatus,
     check,
 )
@@ -208,8 +207,7 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
     place = {"channel": row.channel, "thread_ts": row.thread_ts, "source": row.source}
     if row.parent_call:
         place |= {"call": row.parent_call}
-    actor = "agent" if row.parent_call else row.requester
-    actor = row.client if row.source is RunSource.SERVER else actor
+    actor = (row.client or "agent") if row.parent_call else row.requester  # or the server that asks
     audit.record(tx, "run.born", at=at, actor=actor, run_id=row.id, data=place)
     tx.ready += [row.id] if row.thread_ts else []
 

@@ -14,7 +14,6 @@ from bot.agent import outputs
 from bot.agent import questions as told
 from bot.approvals.cards.absence import Away, away_of
 from bot.approvals.cards.placement import MOST_MESSAGES, Place, PlaceKind
-from bot.approvals.questions.rows import server_of
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.refusals import RefusedError
 from bot.messages.sentences.questions import asked_elsewhere, people_named
@@ -27,7 +26,7 @@ from bot.tools.people.approval_words import seeks_approval
 from bot.tools.people.question import AskPerson
 from storage import audit, outbox
 from storage.models import Call, Message, Run
-from storage.states import CallStatus, MessageKind
+from storage.states import CallStatus, MessageKind, RunSource
 from storage.transaction import Transaction
 
 if TYPE_CHECKING:  # it is handed what holds the limits
@@ -130,7 +129,8 @@ def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion
         outbox.put(tx, row)
     who = {"kind": asked.kind, "of": asked.to or run.requester}
     data = {**who, "where": place.kind, "targets": list(place.targets)}
-    about, actor = {"run_id": run.id, "call_id": call.id}, run.client if server_of(run) else "agent"
+    about = {"run_id": run.id, "call_id": call.id}
+    actor = run.client if run.source is RunSource.SERVER else "agent"
     audit.record(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
     if not here:
         users = people_asked(asked.to, run.requester).users
