@@ -85,7 +85,7 @@ bench: .venv/ready  ## what it costs on this machine: a table and JSON, some min
 	$(BIN)/python -m bench
 
 pictures: .venv/ready  ## the pictures of the documentation, from the page; needs Chromium and its driver
-	$(BIN)/python bench/pictures.py
+	$(BIN)/python -m bench.pictures
 
 clean:
 	rm -rf .venv .venv-agent build *.egg-info

@@ -15,7 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
 from bench.figures import Figure, Setup, of_rounds
-from bench.pictures import MAIN, THREAD, Camera, browser, demo
+from bench.pictures.camera import MAIN, THREAD, Camera, browser, demo
 
 CARD = f"{THREAD} [data-action-id=approve]"
 # Runs before the page's own scripts: notes when the page says that it is drawn.

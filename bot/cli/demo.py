@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -31,15 +32,17 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         return complain_of_missing("demo", error)
     try:
-        demo.run(FOLDER, arguments.port, os.environ, say, build, called())
+        demo.run(FOLDER, arguments.port, os.environ, say, build, called)
     except PortTakenError as error:
         return complain(error)
     return 0
 
 
-def called() -> str:
-    """Return how this program was called, for another terminal in the same folder."""
+def called(folder: Path) -> str:
+    """Return how to call this program at another terminal, in `folder`."""
     program = Path(sys.argv[0])
-    if program.name == "countersign":
-        return shlex.quote(str(program))
-    return f"{shlex.quote(sys.executable)} -m bot"
+    if program.name != "countersign":
+        return f"{shlex.quote(sys.executable)} -m bot"
+    if shutil.which(program.name) == str(program):
+        return program.name
+    return shlex.quote(os.path.relpath(program, folder))

@@ -59,11 +59,11 @@ def run(
     environ: Mapping[str, str],
     say: Callable[[str], None],
     build: Callable[[Settings, Clock, Policy], App],
-    command: str = "countersign",
+    called: Callable[[Path], str],
 ) -> None:
     """Run until Ctrl-C, whose KeyboardInterrupt it passes on; `build` makes the bot.
 
-    `command` is how countersign is called at another terminal.
+    `called` says how countersign is called in a folder, at another terminal.
 
     What earlier demos left in `folder` is forgotten.
 
@@ -80,8 +80,8 @@ def run(
             f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind} plans)"
         )
         say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
-        say(f"At another terminal, as Ana: cd {folder}, then countersign chat, pending or approve.")
-        for line in _how_programs_ask(demo, folder, command):
+        say(f"At another terminal, be Ana: cd {folder} && {called(folder)} chat (or pending)")
+        for line in _how_programs_ask(demo, folder, called(Path())):
             say(line)
         demo.app.wait()
 
@@ -163,7 +163,7 @@ def demo_settings(
 
     With none, for the real model that `environ` names. `http`: where programs ask.
     """
-    folder = folder.absolute()
+    folder, servers = folder.absolute(), environ.get("COUNTERSIGN_SERVERS")
     databases = folder / "databases.toml"
     databases.write_text(DATABASES.format(path=folder / "shop.db"), "utf-8")
     values = {
@@ -180,6 +180,7 @@ def demo_settings(
         "COUNTERSIGN_DATABASES": str(databases),
         "COUNTERSIGN_TOOLS": environ.get("COUNTERSIGN_TOOLS", ""),
         "COUNTERSIGN_HTTP": http,
+        "COUNTERSIGN_SERVERS": str(Path(servers).absolute()) if servers else "",
         "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", OPERATOR),
     }
     # the key is not ours to write down, and no command beside the bot needs one

@@ -71,7 +71,7 @@ class Asked:
 
 def past(url: str, record: Path) -> list[Asked]:
     """What a release job asked this morning, and what a help desk's agent asks just now."""
-    release = Countersign(url, key_for("release", "@ben", ["deploy_*"], record))
+    release = Countersign(url, key_for("ci", "@ben", ["deploy_*"], record))
     desk = Countersign(url, key_for("help-desk", "@dan", ["refund_order"], record))
     refund = {"order_id": 1046, "amount": "12.00", "reason": "damaged"}
     return [

@@ -92,7 +92,7 @@ def made(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
     name = tool_name(server, definition.name)
     model = arguments_of(definition.schema, name)
     title = _title(definition)
-    effect = _effect(title, model)
+    effect = _effect(f"{title} at {server.name}", model)
     check_fields(name, model, effect)
     does = _does(server, definition)
 
@@ -148,8 +148,8 @@ def _title(definition: Definition) -> str:
     return (words[:1].upper() + words[1:])[:_LONGEST_TITLE] or definition.name[:_LONGEST_TITLE]
 
 
-def _effect(title: str, model: type[BaseModel]) -> str:
-    """The title, and what it is called with in short: the plain values that are always there."""
+def _effect(what: str, model: type[BaseModel]) -> str:
+    """What is called where, and with what in short: the plain values that are always there."""
     named = [
         f"{label.lower()} {{{name}{short}}}"
         for name, field in model.model_fields.items()
@@ -157,7 +157,7 @@ def _effect(title: str, model: type[BaseModel]) -> str:
         for short in [_short(field.annotation)]
         if field.is_required() and short is not None and not set("{}") & set(label)
     ]
-    plain = title.replace("{", "{{").replace("}", "}}")
+    plain = what.replace("{", "{{").replace("}", "}}")
     return f"{plain}: {', '.join(named[:_MOST_NAMED])}" if named else plain
 
 

@@ -53,7 +53,7 @@ def test_all_of_it_happens_and_two_cards_wait(
             C.PENDING,
             C.PENDING,
         ]
-        assert [run.client for run in runs if run.client] == ["release", "help-desk"]
+        assert [run.client for run in runs if run.client] == ["ci", "help-desk"]
         assert (runs[-1].created_at - runs[0].created_at).days == 1
         assert abs((demo.sandbox.clock.now() - datetime.now(UTC)).total_seconds()) < 60
         cleo = demo.sandbox.person("cleo")

@@ -72,7 +72,7 @@ def test_the_sentence_names_what_a_call_is_made_with(kit: Kit) -> None:
     """The title, and the plain values that are always there."""
     tool = kit.tools["depot_stock"]
     args = tool.arguments.model_validate({"item": "tea"})
-    assert (tool.title, tool.effect_sentence(args)) == ("Stock", "Stock: item tea")
+    assert (tool.title, tool.effect_sentence(args)) == ("Stock", "Stock at depot: item tea")
     assert kit.tools["depot_send"].title == "Send a parcel"
 
 

@@ -98,7 +98,7 @@ def test_what_a_server_asks_amid_a_call_is_asked_of_who_asked_for_it(product: Ha
     )
     thread, asked = put(product, "a lamp", "It is there.")
     assert "the server depot asks" in words(asked)
-    assert "Put: item a lamp" in words(asked)
+    assert "Put at depot: item a lamp" in words(asked)
     assert "Place: counted from the door." in words(asked)
     product.person("ben").open_home()
     product.slack.wait(lambda: "The server depot asks you" in str(product.person("ben").home()))

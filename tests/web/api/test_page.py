@@ -49,12 +49,13 @@ def typed(program: Program, command: str, run_id: str = "") -> dict[str, Any]:
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 def test_the_curls_of_the_page(bot: Harness, asks: Asks) -> None:
-    """A note is asked for and heard of; a deployment is asked for, claimed and reported."""
+    """A message is asked for and heard of; a deployment is asked for, claimed and reported."""
     program = asks()
     ask, look, deploy, claim, report = curls()
     asked = typed(program, ask)
     vote(bot, "ana", program.card("It found 3 of them"))
-    assert typed(program, look, asked["id"])["result"] == "noted from a job"
+    assert typed(program, look, asked["id"])["status"] == "succeeded"
+    assert any("From a job" in each["text"] for each in bot.person("ana").messages("C0SUPPORT"))
     asked = typed(program, deploy)
     ana = bot.person("ana")
     card = bot.slack.wait(

@@ -1,11 +1,4 @@
-"""Takes the pictures of docs/pictures anew: photographs the page of a demo in a temporary folder,
-light and dark.
-
-make pictures
-
-Needs Chromium, its driver and the sandbox and dev extras. It changes nothing but
-docs/pictures/*.png.
-"""
+"""The camera for docs/pictures: a headless Chromium on the page of a demo, light or dark."""
 
 from __future__ import annotations
 
@@ -27,19 +20,16 @@ from selenium.common.exceptions import (
 )
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 T = TypeVar("T")
 PASSING = (StaleElementReferenceException, NoSuchElementException, ElementClickInterceptedException)
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT, SHARPNESS = 880, 1000, 2  # CSS pixels, and device pixels for each
 WINDOW = (1080, 740)  # CSS pixels of the picture of the whole page
 PATIENCE = 30.0  # seconds anything may take to appear
-REQUEST = "@countersign refund 40 EUR of order 1042, it arrived broken"
-BACKSPACE = Keys.BACKSPACE * 8
 FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -76,10 +66,10 @@ document.adoptedStyleSheets = [sheet];"""
 
 
 @contextmanager
-def demo(folder: str) -> Iterator[str]:
-    """The demo, running in `folder`; gives the address of its page."""
+def demo(folder: str, **variables: str) -> Iterator[str]:
+    """The demo, running in `folder` with these variables; gives the address of its page."""
     command = [sys.executable, "-m", "bot", "demo", "--port", "0"]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     with subprocess.Popen(
         command, cwd=folder, env=environ, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -188,67 +178,14 @@ class Camera:
         return waiter.until(lambda _: found(), what)  # type: ignore[return-value]  # until gives truthy values only
 
 
-def take(theme: str) -> None:
-    """The README's story: Ben asks; Ana looks at the card and edits it; Cleo approves what came of
-    it.
-    """
+@contextmanager
+def at_a_demo(theme: str, **variables: str) -> Iterator[tuple[Camera, Path]]:
+    """A camera at a demo of its own with these variables, and the folder that it runs in."""
     with (
         TemporaryDirectory() as folder,
         # the browser may still be writing when it ends
         TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-        demo(folder) as url,
+        demo(folder, **variables) as url,
         browser(profile) as driver,
     ):
-        camera = Camera(driver, url, theme)
-        camera.be("ben")
-        camera.write("[data-testid=composer]", REQUEST + Keys.ENTER)
-        camera.one(f"{MAIN} [data-testid=open-thread]")
-        card = f"{THREAD} [data-testid=message]:has([data-action-id=approve])"
-        camera.be("ana")
-        camera.press(f"{MAIN} [data-testid=open-thread]")
-        camera.shoot(card, "card")
-        with camera.whole_page():
-            camera.shoot("body", "page", "Approve")
-        camera.press(f"{card} [data-action-id=edit]")
-        camera.write(f"{MODAL} [data-block-id$=amount] input", BACKSPACE + "30")
-        camera.shoot(MODAL, "edit")
-        camera.press("[data-testid=modal-submit]")
-        camera.one(card, "30.00")
-        camera.be("cleo")
-        camera.press(f"{MAIN} [data-testid=open-thread]")
-        camera.press(f"{card} [data-action-id=approve]")
-        camera.one(THREAD, "Refunded 30.00 EUR")
-        camera.be("ana")
-        camera.press(f"{MAIN} [data-testid=open-thread]")
-        camera.shoot(f"{THREAD} [data-testid=message]", "decided", "Approved by")
-
-
-def take_home(theme: str) -> None:
-    """The Home tab of somebody who decides, and how she has somebody else decide for her."""
-    with (
-        TemporaryDirectory() as folder,
-        TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-        demo(folder) as url,
-        browser(profile) as driver,
-    ):
-        camera = Camera(driver, url, theme)
-        camera.be("ben")
-        camera.write("[data-testid=composer]", REQUEST + Keys.ENTER)
-        camera.one(f"{MAIN} [data-testid=open-thread]")
-        camera.be("ana", "DANA00001/home")
-        camera.one(HOME, "order 1042")
-        with camera.whole_page():
-            camera.shoot(HOME, "home")
-        camera.press(f"{HOME} [data-action-id=delegate]")
-        camera.shoot(MODAL, "delegate")
-
-
-def main() -> None:
-    """All pictures, in both looks."""
-    for theme in ("light", "dark"):
-        take(theme)
-        take_home(theme)
-
-
-if __name__ == "__main__":
-    main()
+        yield Camera(driver, url, theme), Path(folder)

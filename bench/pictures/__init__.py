@@ -1,0 +1,1 @@
+"""Takes the pictures of docs/pictures anew, from the page of a demo: `make pictures`."""

@@ -1,0 +1,24 @@
+"""`python -m bench.pictures`: all pictures of docs/pictures, light and dark.
+
+Needs Chromium, its driver and the sandbox and dev extras. It changes nothing but
+docs/pictures/*.png. With names (`program hook`), those of programs alone.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from bench.pictures import people, programs
+
+
+def main() -> None:
+    """All of them in both looks, or those that are named."""
+    for theme in ("light", "dark"):
+        if not sys.argv[1:]:
+            people.take(theme)
+            people.take_home(theme)
+        programs.take(theme, sys.argv[1:] or list(programs.ALL))
+
+
+if __name__ == "__main__":
+    main()
