@@ -33,11 +33,13 @@ _NO_STREAM = re.compile(
     r"|to stream this model",
     re.IGNORECASE,
 )
-# how servers say that a model sees no pictures; some of them as an error of their own
+# how servers say that a model sees no pictures, or fail over a message with parts: some of them
+# with an error that looks as if it passed
 _NO_SIGHT = re.compile(
     r"\b(?:images?|vision|multi-?modal|image_url)\b.{0,60}\b(?:not|n't|only|unsupported|cannot)\b"
     r"|\b(?:not|n't|at most 0|unsupported|cannot)\b.{0,60}"
-    r"\b(?:images?|vision|multi-?modal|image_url)\b",
+    r"\b(?:images?|vision|multi-?modal|image_url)\b"
+    r"|\bvalidation errors?\b|\bcan only concatenate str\b|\bexpected string\b",
     re.IGNORECASE,
 )
 NOT_TAKEN = (

@@ -21,6 +21,14 @@ class ModelApi(StrEnum):
     AUTO = "auto"  # the first of them that it has
 
 
+class FilesGiven(StrEnum):
+    """Which of the files that people attach the model is given."""
+
+    ON = "on"  # pictures, PDFs and texts
+    TEXT = "text"  # texts alone
+    OFF = "off"  # none
+
+
 class Model(BaseModel):
     """All of it, as settings: `title` is the variable, the description the sentence for people."""
 
@@ -55,6 +63,12 @@ class Model(BaseModel):
         le=100_000_000,
         description="How many tokens the model reads at once; unset: as its server says when it "
         "refuses.",
+    )
+    attached_files: FilesGiven = Field(
+        FilesGiven.ON,
+        title="COUNTERSIGN_FILES",
+        description="Which of the files that people attach the model is given: on (pictures, PDFs "
+        "and texts), text, or off.",
     )
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
         None,

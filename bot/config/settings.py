@@ -106,11 +106,6 @@ class Settings(Model, Connection, Limits, Keeping, Watching, Files):
         title="COUNTERSIGN_SLACK_TOOLS",
         description="Whether the agent has the Slack tools: on or off.",
     )
-    attached_files: bool = Field(
-        True,
-        title="COUNTERSIGN_FILES",
-        description="Whether the model is given the files that people attach: on or off.",
-    )
     warnings: tuple[str, ...] = Field((), description="What was odd but harmless.")
 
     @classmethod

@@ -12,6 +12,7 @@ from slack_sdk import WebClient
 
 from bot.agent import prompt
 from bot.clock import Clock
+from bot.config.model import FilesGiven
 from bot.messages.incoming import message_text
 from bot.messages.text import visible
 from bot.policy.directory import Directory, LookupFailedError
@@ -43,15 +44,15 @@ class SlackThread:
         bot_user: str,
         client: WebClient,
         *,
-        files: bool = True,
+        files: FilesGiven = FilesGiven.ON,
     ) -> None:
-        """`client` only reads; `files`: the model is given those that people attach."""
+        """`client` only reads; `files`: which of those that people attach the model is given."""
         self._store = store
         self._clock = clock
         self._directory = directory
         self._bot_user = bot_user
         self._client = client
-        self._files = AttachedFiles(store, clock, client, on=files)
+        self._files = AttachedFiles(store, clock, client, files)
 
     def take_in(self, run: Run) -> None:
         """Turn the run's held messages into items, in order.

@@ -85,6 +85,8 @@ def test_a_long_text_is_cut_and_says_by_how_much() -> None:
         (413, "Payload too large", True),
         (500, "image input is not supported - hint: you may need to provide the mmproj", True),
         (500, "this model does not support image input", True),
+        (500, "15 validation errors:\n  {'type': 'literal_error', 'loc': ('body', …", True),
+        (500, 'can only concatenate str (not "list") to str', True),
         (500, "The server had an error while processing your request.", False),
         (503, "The model is overloaded.", False),
         (429, "Rate limit reached.", False),

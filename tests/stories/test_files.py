@@ -283,3 +283,14 @@ def test_a_team_that_gives_no_files_to_a_model(own_harness: Callable[..., Harnes
     assert f"pay.csv: not read, because {told_of.OFF}." in texts(harness)
     assert "1042" not in str(asked(harness))
     assert kept(harness, thread) == []
+
+
+def test_a_model_that_is_given_texts_only(own_harness: Callable[..., Harness]) -> None:
+    """With COUNTERSIGN_FILES=text a picture is only named, and a table is read."""
+    harness = own_harness(COUNTERSIGN_FILES="text")
+    files = {"pay.csv": CSV, "cat.png": PNG}
+    thread = shared(harness, "@bot read it", files, Turn(text="The table alone."))
+    harness.said(SUPPORT, thread, "The table alone.")
+    assert f"cat.png: not read, because {told_of.TEXTS_ONLY}." in texts(harness)
+    assert "> 1042,40" in texts(harness)
+    assert [each.media for each in kept(harness, thread)] == ["text/plain"]

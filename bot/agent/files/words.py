@@ -12,6 +12,7 @@ LONGEST_NAME = 120  # characters
 UNNAMED = "unnamed"
 
 OFF = "whoever runs Countersign here gives no files to a model"
+TEXTS_ONLY = "the model here is given texts only"
 TOO_MANY = f"at most {MOST_FILES} files are read at once"
 NO_ROOM = "this thread has as many bytes of pictures and PDFs as are read; a new thread has room"
 TOO_MUCH_TEXT = "the texts before it are as long as is read at once"

@@ -18,6 +18,7 @@ from slack_sdk.errors import SlackApiError
 from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.slack_client import UNREACHABLE, reason
 from bot.clock import Clock
+from bot.config.model import FilesGiven
 from bot.config.settings import Settings
 from bot.policy.directory import LookupFailedError
 from bot.policy.evaluate import Policy
@@ -69,8 +70,13 @@ def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
 def check_sign_in(found: SignIn, settings: Settings) -> Iterator[Check]:
     """Whether the token has the right scopes, and our clock agrees with Slack's."""
     yield ok("bot token", found.name)
-    yield _scopes(found.headers, set() if settings.attached_files else {"files:read"})
+    yield _scopes(found.headers, unused_by(settings))
     yield _clock(found.headers, found.at)
+
+
+def unused_by(settings: Settings) -> set[str]:
+    """Return the manifest's scopes that these settings do without."""
+    return {"files:read"} if settings.attached_files is FilesGiven.OFF else set()
 
 
 def _scopes(headers: Mapping[str, str], unused: set[str]) -> Check:

@@ -17,6 +17,7 @@ from slack_sdk import WebClient
 from bot.agent.files import given, words
 from bot.agent.files.content import Content
 from bot.clock import Clock
+from bot.config.model import FilesGiven
 from bot.slack.files.reading import FileReader, Read, not_read
 from storage import attached
 from storage.attached import AttachedFile
@@ -64,12 +65,12 @@ class _Room:
 class AttachedFiles:
     """Reads and keeps files; one for all workers."""
 
-    def __init__(self, store: Store, clock: Clock, client: WebClient, *, on: bool) -> None:
-        """`on`: files are given to the model at all; else they are only named to it."""
+    def __init__(self, store: Store, clock: Clock, client: WebClient, which: FilesGiven) -> None:
+        """`which` are given to the model; the others are only named to it."""
         self._store = store
         self._clock = clock
         self._reader = FileReader(client)
-        self._on = on
+        self._which = which
 
     def hear(self, run: Run, posted: Iterable[MessageFiles], known: dict[str, Read]) -> FilesHeard:
         """Read the files of these messages, those first that matter most.
@@ -100,7 +101,7 @@ class AttachedFiles:
     def _read(
         self, told: Mapping[str, Any], room: _Room, known: dict[str, Read], until: float
     ) -> Read:
-        if not self._on:
+        if self._which is FilesGiven.OFF:
             return not_read(told, words.OFF)
         if room.files <= 0:
             return not_read(told, words.TOO_MANY)
@@ -119,6 +120,8 @@ class AttachedFiles:
         content = read.content
         if content is None:
             return [given.words(words.left_out(read.name, read.why))]
+        if self._which is FilesGiven.TEXT and not content.is_text:
+            return [given.words(words.left_out(read.name, words.TEXTS_ONLY))]
         if not (room.text if content.is_text else room.bytes >= len(read.data)):
             why = words.TOO_MUCH_TEXT if content.is_text else words.NO_ROOM
             return [given.words(words.left_out(read.name, why))]
