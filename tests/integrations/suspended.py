@@ -148,6 +148,7 @@ class Work:
         for there, here in {
             "Deploy 1.2": f"Deploy {version} and {more}" if more else f"Deploy {version}",
             "run.json": f"{version}.json",
+            '"openai:gpt-5")': '"openai:gpt-5", allow_parallel_tool_calls=True)',  # BeeAI's
             "thread 7": f"{self._framework.name} {version}",
         }.items():
             code = code.replace(there, here)
@@ -183,11 +184,11 @@ class Work:
         assert codes == [ends] * len(versions), printed
         return [(text.splitlines() or [""])[-1] for text in printed]
 
-    def effects(self, version: str) -> list[str]:
-        """What was deployed of that version, and of those that people made of it."""
+    def effects(self, *versions: str) -> list[str]:
+        """What was deployed of those versions, and of those that people made of them."""
         done = self._folder / "effects"
         lines = done.read_text().splitlines() if done.exists() else []
-        return [each for each in lines if each.startswith(version)]
+        return [each for each in lines if each.startswith(versions)]
 
     def told(self, version: str) -> list[str]:
         """What the model was told came of the call, each time that it was told."""

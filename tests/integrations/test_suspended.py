@@ -7,7 +7,6 @@ by one process and ended by others, with the frameworks' own packages.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -34,8 +33,10 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     made.close()
 
 
-@pytest.fixture(params=FRAMEWORKS, ids=lambda each: each.name)
-def work(request: pytest.FixtureRequest, harness: Harness, tmp_path: Path) -> Iterator[Work]:
+@pytest.fixture(scope="module", params=FRAMEWORKS, ids=lambda each: each.name)
+def work(
+    request: pytest.FixtureRequest, harness: Harness, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Work]:
     """Agents of one framework, their model, and a key for what is deployed."""
     framework: Framework = request.param
     if not framework.python.exists():
@@ -50,7 +51,8 @@ def work(request: pytest.FixtureRequest, harness: Harness, tmp_path: Path) -> It
         gateway(model.url) as url,
         Shop(harness, client, PATIENCE) as shop,
     ):
-        found = Work(framework, shop, model, tmp_path, {**asked, "OPENAI_BASE_URL": url})
+        folder = tmp_path_factory.mktemp(framework.name)
+        found = Work(framework, shop, model, folder, {**asked, "OPENAI_BASE_URL": url})
         yield found
         found.close()
     harness.reset()
@@ -83,7 +85,7 @@ def test_suspended_work_goes_on_once(work: Work) -> None:
     shop.harness.slack.wait(lambda: shop.calls(f'"{dies}"')[0].status is CallStatus.UNKNOWN)
     assert work.run(dies, reported, rejected) == [DONE] * 3
 
-    assert work.effects("") == [f"{edited}.7", dies, reported]
+    assert work.effects(*everything) == [f"{edited}.7", dies, reported]
     assert [f"{edited}.7 is on prod" in each for each in work.told(edited)] == [True, True]
     assert ["nobody knows" in each for each in work.told(dies)] == [True]
     assert [f"{reported} is on prod" in each for each in work.told(reported)] == [True]
@@ -102,7 +104,7 @@ def test_two_calls_of_one_turn_are_asked_at_once(work: Work) -> None:
     assert work.run(f"{one}+{other}") == [WAITS]
     shop.reject(f"Deploy {other} to prod", "not both")
     assert work.run(f"{one}+{other}") == [DONE]
-    assert work.effects("") == [one]
+    assert work.effects(one, other) == [one]
     results = " ".join(work.told(one))
     assert f"{one} is on prod" in results
     assert "not both" in results
