@@ -65,7 +65,7 @@ class Wire:
         body: Mapping[str, Any],
         *,
         key: str = "",
-        later: float = 0.0,
+        later: float | None = None,
         patience: float = PATIENCE,
     ) -> Any:
         """Say something, and return the answer; raises as `get` does, and ValueError for no JSON.
@@ -77,9 +77,9 @@ class Wire:
         headers = {"Content-Type": "application/json"}
         if key:
             headers["Idempotency-Key"] = key
-        if later:
+        if later is not None:
             headers["Prefer"] = f"respond-async, wait={int(later)}"
-        return self._say("POST", path, said, headers, later, patience)
+        return self._say("POST", path, said, headers, later or 0.0, patience)
 
     def _say(
         self,

@@ -82,16 +82,17 @@ def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) 
     client, request_id = Countersign(), ""
     names = ("does", "requester", "channel")
     around = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
-    look, until = AT_ONCE, time.monotonic() + wait + LATE
+    # first only to know what to take back, then until its card has a link
+    looks, until = [AT_ONCE, 0.0], time.monotonic() + wait + LATE
     try:
         while time.monotonic() < until:
+            look = looks.pop() if looks else LONGEST_LOOK
             found = client.hook(said, look=look, wait=f"{wait}s", **around)
             if ANSWER in found:
                 return found
-            if not request_id:
-                request_id = str(found["id"])
+            request_id = str(found["id"])
+            if look == AT_ONCE:
                 tell(f"Asked at {found['link']}." if found["link"] else "Asked.")
-            look = LONGEST_LOOK
     except BaseException:
         _take_back(client, request_id)
         raise
