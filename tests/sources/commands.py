@@ -1,4 +1,4 @@
-"""Commands: `countersign ask` of a job, and the hook of a coding agent, each a process."""
+"""A job and a coding agent: `countersign ask`, and Claude Code's hooks, by command and HTTP."""
 
 from __future__ import annotations
 
@@ -6,40 +6,36 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from typing import Any, ClassVar
+from urllib.request import Request as HttpRequest
+from urllib.request import urlopen
 
 from tests.pages import ROOT
 from tests.sources.place import PATIENCE, Place
-from tests.sources.source import Asked, End, Heard, Source
+from tests.sources.source import Asked, End, Heard, Source, Stage
 from tests.stories.harness import SUPPORT
 
+HOOK = "POST /v1/hooks/claude-code"
+WRITE = """
+import sys
+from xmlrpc.client import ServerProxy
 
-class AskingJob(Source):
-    """A CI job that asks, and writes what was approved once the command says so."""
-
-    name = "ask"
-    claims = True
-    hears: ClassVar = {
-        End.DONE: "exit 0",
-        End.REJECTED: "exit 1",
-        End.EXPIRED: "exit 2",
-        End.CANCELLED: "exit 130",  # as Ctrl-C ends a command
-    }
-
-    def ask(self, text: str) -> Asked:
-        """As Source says."""
-        return _AskingJob(self.place, text)
+ServerProxy(sys.argv[1]).did(sys.argv[2])
+"""
 
 
 class _Command(Asked):
-    words: tuple[str, ...]
-    typed: str = ""
+    """What a command says; it is waited for on a thread."""
 
     def __init__(self, place: Place, text: str) -> None:
         super().__init__(place, text)
-        self.process = self.started()
+        self._pool = ThreadPoolExecutor(1)
+        self._process = self.start()
+        self._told = self._pool.submit(self._hear)
 
-    def started(self) -> subprocess.Popen[str]:
+    def start(self) -> subprocess.Popen[str]:
         """The command, begun."""
         raise NotImplementedError
 
@@ -63,73 +59,175 @@ class _Command(Asked):
 
     def take_back(self) -> None:
         """As Asked says: whoever runs it ends it."""
-        self.place.card(self.text)
-        self.process.terminate()
+        self._process.terminate()
 
     def outcome(self) -> Heard:
-        """As Asked says; what it was allowed is done now."""
-        with self.process:
-            printed, said = self.process.communicate(timeout=PATIENCE)
-        return self.heard(self.process.returncode, printed, said)
+        """As Asked says."""
+        with self._pool:
+            return self._told.result(PATIENCE)
+
+    def _hear(self) -> Heard:
+        with self._process as process:
+            printed, said = process.communicate(timeout=PATIENCE)
+        return self.heard(process.returncode, printed, said)
 
     def heard(self, code: int, printed: str, said: str) -> Heard:
-        """What the exit code and the output say."""
+        """What the exit code and the output say; what it is allowed is done now."""
         raise NotImplementedError
 
 
-class _AskingJob(_Command):
-    def started(self) -> subprocess.Popen[str]:
+class RunningJob(Source):
+    """A CI job whose command is run with what was approved."""
+
+    name = "ask"
+    claims = True
+    hears: ClassVar = {
+        End.DONE: "exit 0",
+        End.REJECTED: "exit 1",
+        End.EXPIRED: "exit 2",
+        End.CANCELLED: "exit 130",  # as Ctrl-C ends a command
+    }
+
+    def ask(self, text: str) -> Asked:
+        """As Source says."""
+        return _RunningJob(self.place, text)
+
+
+class _RunningJob(_Command):
+    def start(self) -> subprocess.Popen[str]:
         """As _Command says."""
         effect = "Write “{text}” down"
         words = ("ask", "write_for_job", f"text={self.text}", "--effect", effect)
-        return self.begin(*words, "--channel", SUPPORT)
+        behind = (sys.executable, "-c", WRITE, self.place.book, "{text}")
+        return self.begin(*words, "--channel", SUPPORT, "--", *behind)
 
     def heard(self, code: int, printed: str, said: str) -> Heard:
-        """As _Command says: the job goes on with the arguments that are printed."""
-        if code == 0:
-            arguments = json.loads(printed)["arguments"]
-            return Heard("exit 0", self.place.did(arguments["text"]))
+        """As _Command says: the command has been run by then."""
         told = [line for line in said.splitlines() if not line.startswith("Asked")]
         return Heard(f"exit {code}", "\n".join(told))
 
 
-class CodingAgent(Source):
-    """A coding agent whose hook asks before it uses a tool."""
+class PrintingJob(Source):
+    """A CI job to which what was approved is printed, and which says later how it went."""
+
+    name = "ask, then outcome"
+    claims = True
+    hears: ClassVar = RunningJob.hears
+
+    def ask(self, text: str) -> Asked:
+        """As Source says."""
+        return _PrintingJob(self.place, text)
+
+
+class _PrintingJob(_RunningJob):
+    def start(self) -> subprocess.Popen[str]:
+        """As _Command says."""
+        words = ("ask", "write_for_job", f"text={self.text}", "--effect", "Write “{text}” down")
+        return self.begin(*words, "--channel", SUPPORT)
+
+    def heard(self, code: int, printed: str, said: str) -> Heard:
+        """As _Command says."""
+        if code:
+            return super().heard(code, printed, said)
+        found = json.loads(printed)
+        result = self.place.did(found["arguments"]["text"])
+        with self.begin("outcome", found["receipt"], "succeeded", "--result", result) as process:
+            assert process.wait(PATIENCE) == 0
+        return Heard("exit 0", result)
+
+
+class HookCommand(Source):
+    """A coding agent whose hook asks before it uses a tool, and says afterwards how it went."""
 
     name = "hook"
-    claims = True
     hears: ClassVar = {
         End.DONE: "allow",
         End.REJECTED: "deny",
         End.EXPIRED: "deny",
         End.CANCELLED: "exit 2",  # by which it takes a no
     }
+    loses: ClassVar = {Stage.STORED: HOOK, Stage.CLAIMED: HOOK}
 
     def ask(self, text: str) -> Asked:
         """As Source says."""
-        return _CodingAgent(self.place, text)
+        return _HookCommand(self.place, text)
 
 
-class _CodingAgent(_Command):
-    def started(self) -> subprocess.Popen[str]:
+class _HookCommand(_Command):
+    def start(self) -> subprocess.Popen[str]:
         """As _Command says."""
-        use = {
-            "session_id": "5c1e",
-            "cwd": "/home/ben/book",
-            "hook_event_name": "PreToolUse",
-            "tool_name": "mcp__book__write",
-            "tool_input": {"text": self.text},
-            "tool_use_id": f"toolu_{abs(hash(self.text))}",
-        }
         words = ("hook", "--channel", SUPPORT, "--wait", "55m")
-        return self.begin(*words, typed=json.dumps(use))
+        return self.begin(*words, typed=json.dumps(_use(self.text)))
 
     def heard(self, code: int, printed: str, said: str) -> Heard:
         """As _Command says: it uses the tool with the input that it is given."""
         if code:
             return Heard(f"exit {code}", said)
-        answer: dict[str, Any] = json.loads(printed)["hookSpecificOutput"]
-        if answer["permissionDecision"] == "allow":
-            given = answer.get("updatedInput", {"text": self.text})
-            return Heard("allow", self.place.did(given["text"]))
-        return Heard(answer["permissionDecision"], answer["permissionDecisionReason"])
+        heard = _answered(self.place, self.text, json.loads(printed))
+        if heard.how == "allow":
+            used = json.dumps(_use(self.text, "PostToolUse"))
+            with self.begin("hook", typed=used) as process:
+                assert process.wait(PATIENCE) == 0
+        return heard
+
+
+class HookByHttp(Source):
+    """A coding agent that asks at the bot's address itself."""
+
+    name = "HTTP hook"
+    hears: ClassVar = {**HookCommand.hears, End.CANCELLED: "deny"}
+
+    def ask(self, text: str) -> Asked:
+        """As Source says."""
+        return _HookByHttp(self.place, text)
+
+
+class _HookByHttp(Asked):
+    def __init__(self, place: Place, text: str) -> None:
+        super().__init__(place, text)
+        self._pool = ThreadPoolExecutor(1)
+        self._told = self._pool.submit(self._hear)
+
+    def outcome(self) -> Heard:
+        """As Asked says."""
+        with self._pool:
+            return self._told.result(PATIENCE)
+
+    def _hear(self) -> Heard:
+        heard = _answered(self.place, self.text, self._say("PreToolUse"))
+        if heard.how == "allow":
+            self._say("PostToolUse")
+        return heard
+
+    def _say(self, event: str) -> dict[str, Any]:
+        """Have the agent's own hook say this; its answer."""
+        url = f"{self.place.line.url}/v1/hooks/claude-code?channel=%23support&wait=55m"
+        said = json.dumps(_use(self.text, event)).encode()
+        headers = {"Authorization": f"Bearer {self.place.key}", "Content-Type": "application/json"}
+        request = HttpRequest(url, said, headers, method="POST")
+        with urlopen(request, timeout=PATIENCE) as answer:
+            assert answer.status == HTTPStatus.OK
+            found: dict[str, Any] = json.loads(answer.read())
+        return found
+
+
+def _use(text: str, event: str = "PreToolUse") -> dict[str, Any]:
+    """What a coding agent says of this use of a tool."""
+    return {
+        "session_id": "5c1e",
+        "cwd": "/home/ben/book",
+        "hook_event_name": event,
+        "tool_name": "mcp__book__write",
+        "tool_input": {"text": text},
+        "tool_use_id": f"toolu_{text.encode().hex()}",
+        "tool_response": {},
+    }
+
+
+def _answered(place: Place, text: str, said: dict[str, Any]) -> Heard:
+    """What a hook is answered; what it allows is done."""
+    answer = said["hookSpecificOutput"]
+    if answer["permissionDecision"] == "allow":
+        given = answer.get("updatedInput", {"text": text})
+        return Heard("allow", place.did(given["text"]))
+    return Heard(answer["permissionDecision"], answer["permissionDecisionReason"])

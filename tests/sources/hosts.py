@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
-from xmlrpc.server import SimpleXMLRPCServer
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
@@ -92,18 +91,11 @@ class BeforeAServer(Source):
         self._ends = ExitStack()
         script = place.harness.folder / "book.py"
         script.write_text(SERVER)
-        book = SimpleXMLRPCServer(("127.0.0.1", 0), logRequests=False)
-        book.register_function(place.did)
-        writing = threading.Thread(target=book.serve_forever, args=(0.02,))
-        writing.start()
-        self._ends.callback(writing.join)
-        self._ends.callback(book.shutdown)
-        at = f"http://127.0.0.1:{book.server_address[1]}"
         words = ["mcp-proxy", "--channel", SUPPORT, "--prefix", "book_"]
         around = {"COUNTERSIGN_URL": place.line.url, "COUNTERSIGN_API_KEY": place.key}
         parameters = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "bot", *words, "--", sys.executable, str(script), at],
+            args=["-m", "bot", *words, "--", sys.executable, str(script), place.book],
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **around},
         )
         self._portal = self._ends.enter_context(start_blocking_portal())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from pathlib import Path
 from typing import Any
+from xmlrpc.server import SimpleXMLRPCServer
 
 from sqlalchemy import select
 from sqlmodel import col
@@ -60,9 +62,18 @@ class Place:
         at = self.harness.app.core.store.path
         wanted = KeyWanted("desk", "@ben", ("*",), per_hour=10_000)
         self.key = say_to_the_bot(wanted, at).key
+        self._book = SimpleXMLRPCServer(("127.0.0.1", 0), logRequests=False)
+        self._book.register_function(self.did)
+        self._writing = threading.Thread(target=self._book.serve_forever, args=(0.02,))
+        self._writing.start()
+        # where processes say what they do, before they go on
+        self.book = f"http://127.0.0.1:{self._book.server_address[1]}"
 
     def close(self) -> None:
         """End it all."""
+        self._book.shutdown()
+        self._writing.join()
+        self._book.server_close()
         self.line.close()
         self.harness.close()
 

@@ -70,6 +70,12 @@ class Source(ABC):
     name: ClassVar[str]
     hears: ClassVar[Mapping[End, str]]
     claims: ClassVar[bool] = False  # what was approved is handed out to it
+    # whose answer is lost at a stage
+    loses: ClassVar[Mapping[Stage, str]] = {
+        Stage.STORED: "POST /v1/requests",
+        Stage.CLAIMED: "POST /claim",
+        Stage.REPORTED: "POST /outcome",
+    }
 
     def __init__(self, place: Place) -> None:
         self.place = place

@@ -7,7 +7,7 @@ from enum import StrEnum
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.sources.commands import AskingJob, CodingAgent
+from tests.sources.commands import HookByHttp, HookCommand, PrintingJob, RunningJob
 from tests.sources.hosts import AtTheEndpoint, BeforeAServer
 from tests.sources.in_slack import AtTheTerminal, InAMessage, WithAForm
 from tests.sources.programs import AtTheSocket, Decorated, HandedOverHttp, OverHttp
@@ -33,15 +33,16 @@ SOURCES: tuple[type[Source], ...] = (
     OverHttp,
     HandedOverHttp,
     Decorated,
-    AskingJob,
-    CodingAgent,
+    RunningJob,
+    PrintingJob,
+    HookCommand,
+    HookByHttp,
     BeforeAServer,
     AtTheEndpoint,
     AtTheTerminal,
 )
 SHORT = ("handed over",)  # told in `make test`, too: it goes the longest way
 NOBODY_CLAIMS = "the bot runs it itself: nothing is handed out and nothing reported"
-AT_THE_CLAIM = "it reports in the moment of the claim, before anything is done"
 NO_ANSWER = "it waits for no answer that could be lost: Slack delivers it twice instead"
 CANNOT: dict[str, dict[Story | Stage, str]] = {
     "message": {
@@ -69,8 +70,18 @@ CANNOT: dict[str, dict[Story | Stage, str]] = {
         Stage.DONE: NOBODY_CLAIMS,
         Stage.REPORTED: NOBODY_CLAIMS,
     },
-    "ask": {Stage.DONE: AT_THE_CLAIM, Stage.REPORTED: AT_THE_CLAIM},
-    "hook": {Stage.DONE: AT_THE_CLAIM, Stage.REPORTED: AT_THE_CLAIM},
+    "ask, then outcome": {
+        Stage.DONE: "it is reported twice: handed on, and by another command how it went",
+        Stage.REPORTED: "it is reported twice: handed on, and by another command how it went",
+    },
+    "hook": {
+        Stage.APPROVED: "the bot claims for it, in the moment in which it answers",
+        Stage.DONE: "another process says so, of which nobody waits for an answer",
+        Stage.REPORTED: "another process says so, of which nobody waits for an answer",
+    },
+    "HTTP hook": dict.fromkeys(
+        Stage, "where its line breaks it has no second word: the bot answers a stop with a no"
+    ),
     "/mcp": {
         Stage.BEFORE: "a host whose line is refused tells its own person so",
         Stage.STORED: "its answer is the end of the call",
@@ -92,6 +103,7 @@ IN_SLACK = {  # who takes it back in Slack, as the source itself has no way to
     "message": "people take it back where they asked",
     "form": "people take it back where they asked",
     "socket": "its client has no word for it",
+    "HTTP hook": "it hangs up, which may as well be its line",
     "mcp-proxy": "a host that gives up may come back, and adopts what waits",
     "/mcp": "a host that gives up may come back, and adopts what waits",
 }

@@ -12,7 +12,7 @@ from tests.sources.source import End, Source, Stage
 from tests.sources.table import cells
 from tests.sources.test_each_source import as_told
 
-ASKING, CLAIMING, REPORTING = "POST /v1/requests", "POST /claim", "POST /outcome"
+HOLDS = {Stage.APPROVED: "POST /claim", Stage.DONE: "POST /outcome"}
 
 
 @pytest.mark.parametrize(("name", "stage"), cells(Stage, Stage.APPROVED, Stage.CLAIMED))
@@ -31,7 +31,7 @@ def test_it_outlives_a_restart(
             harness.start()
             place.approve(text)
         case Stage.STORED:
-            trouble = line.losing(ASKING)
+            trouble = line.losing(source.loses[stage])
             asked = source.ask(text)
             place.wait(trouble.met.is_set)
             harness.restart()
@@ -47,15 +47,15 @@ def test_it_outlives_a_restart(
             place.approve_and_restart(text)
         case Stage.APPROVED | Stage.DONE:
             with ExitStack() as held:
-                kind = CLAIMING if stage is Stage.APPROVED else REPORTING
-                trouble = held.enter_context(line.holding(kind))
+                trouble = held.enter_context(line.holding(HOLDS[stage]))
                 asked = source.ask(text)
                 place.approve(text)
                 place.wait(trouble.met.is_set)
                 harness.restart()
         case Stage.CLAIMED | Stage.REPORTED:
-            trouble = line.losing(CLAIMING if stage is Stage.CLAIMED else REPORTING)
             asked = source.ask(text)
+            place.card(text)
+            trouble = line.losing(source.loses[stage])
             place.approve(text)
             place.wait(trouble.met.is_set)
             harness.restart()
