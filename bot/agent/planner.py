@@ -159,7 +159,8 @@ class Planner:
             except UnstreamedError as error:
                 if self._stopping.is_set():  # who stops cuts its own streams
                     raise
-                log.info("nothing was streamed, so the model is asked for all at once: %s", error)
+                log.info("not streamed, so the model is asked for all at once: %s", error)
+                sink.restart()
         try:
             gathered = self._ask(asked, sink, whole=True)
         except openai.APITimeoutError:
@@ -181,7 +182,9 @@ class Planner:
                         reading.take(event)
                 gathered = reading.gathered()
                 if not gathered.complete:
-                    raise CutStreamError("the model's answer broke off")
+                    # its end was told: a server may end one stream for another's sake
+                    ended = UnstreamedError if dialect.whole and not whole else CutStreamError
+                    raise ended("the model's answer broke off")
                 if not gathered.tokens:
                     reckon(asked, gathered)
             except (openai.OpenAIError, CutStreamError, PlannerError) as error:

@@ -66,7 +66,7 @@ class CutStreamError(Exception):
 
 
 class UnstreamedError(CutStreamError):
-    """Nothing at all was streamed, and the server may answer all the same when it need not."""
+    """Nothing was streamed, or not to the end; the server may answer when it need not stream."""
 
 
 TRANSIENT = (

@@ -91,6 +91,26 @@ def test_why_nothing_was_streamed_is_told(server: Planner) -> None:
         planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
 
 
+def test_a_stream_that_the_server_ends_early_is_asked_for_whole() -> None:
+    """Some servers end one stream as soon as somebody else asks: what it has said is void, and the
+    answer comes whole, which they do not end.
+    """
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if json.loads(request.content).get("stream"):
+            half = json.dumps({"choices": [{"delta": {"content": "Ha"}, "finish_reason": None}]})
+            sent = {"content-type": "text/event-stream"}
+            return httpx2.Response(200, text=f"data: {half}\n\ndata: [DONE]\n\n", headers=sent)
+        choice: dict[str, Any] = {"message": {"content": "Whole."}, "finish_reason": "stop"}
+        return httpx2.Response(200, json={"choices": [choice]})
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    client = openai.OpenAI(api_key="x", base_url="http://model.test/v1", http_client=http)
+    words = Words()
+    turn = Turns(client, model="gpt-5", dialects=(CHAT,), retries=0).turn([], [], "", words)
+    assert (turn.text, words.text) == ("Whole.", "Whole.")
+
+
 def test_the_line_of_an_empty_stream_may_be_closed() -> None:
     """A server that fails in a stream closes its line, be it under the next request, which is then
     made again. What a server does not count is reckoned.

@@ -44,7 +44,6 @@ def serving(model: Path, chat_format: str, context: int = 16_384) -> Iterator[st
         "n_threads": "1",
         "n_threads_batch": "1",
         "verbose": "false",
-        "interrupt_requests": "false",  # else one thread's question cuts off another's answer
     }
     given = [part for name, value in options.items() for part in (f"--{name}", value)]
     command = [PYTHON, "-m", "llama_cpp.server", *given]

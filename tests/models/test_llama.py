@@ -182,6 +182,16 @@ def test_a_server_that_hands_it_no_tools(first: Path, tmp_path: Path) -> None:
     assert not fakes.ran
 
 
+def test_who_asks_at_once_is_answered(first: Path, tmp_path: Path) -> None:
+    """This server ends a stream as soon as somebody else asks; each gets an answer all the same."""
+    with serving(first, TALKING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
+        people = ("ben", "ana", "cleo")
+        threads = [harness.person(name).say(SUPPORT, f"@bot hello {name}") for name in people]
+        for thread in threads:
+            assert at_rest(harness, thread).status is RunStatus.COMPLETED
+            assert "nothing was changed" in was_answered(harness, thread)
+
+
 def test_the_doctor_sees_that_it_calls(first: Path, tmp_path: Path) -> None:
     """This server can be made to call one tool, not any; that is enough to see that it can."""
     with serving(first, CALLING) as url, asking(tmp_path, url, ModelApi.AUTO) as (harness, _):
