@@ -207,7 +207,7 @@ def _assemble(
     worker = core.worker(
         WithFiles(planner, store, clock),
         core.executor(tool_pool, portal),
-        SlackThread(store, clock, directory, me.user, reading, files=settings.attached_files),
+        _thread_of(core, directory, reading),
         SlackAnswers(store, naming, signals, posting, clock).of,
         presence,
     )
@@ -242,6 +242,13 @@ def _assemble(
         tool_pool=tool_pool,
         ways_in=WaysIn(core, bolt, reading),
     )
+
+
+def _thread_of(core: Core, directory: SlackDirectory, reading: SlackClient) -> SlackThread:
+    """Make what reads a run's thread, and the files in it."""
+    me, files, stopping = core.identity.user, core.settings.attached_files, core.signals.stopping
+    known = (core.store, core.clock, directory, me, reading)
+    return SlackThread(*known, files=files, stopping=stopping)
 
 
 def _outbox(core: Core, posting: SlackClient, naming: Directory, channels: Channels) -> Outbox:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,19 +46,23 @@ class SlackThread:
         client: WebClient,
         *,
         files: FilesGiven = FilesGiven.ON,
+        stopping: threading.Event | None = None,
     ) -> None:
-        """`client` only reads; `files`: which of those that people attach the model is given."""
+        """`client` only reads; `files`: which of those that people attach the model is given.
+
+        Once `stopping` is set none is fetched.
+        """
         self._store = store
         self._clock = clock
         self._directory = directory
         self._bot_user = bot_user
         self._client = client
-        self._files = AttachedFiles(store, clock, client, files)
+        self._files = AttachedFiles(store, clock, client, files, stopping or threading.Event())
 
     def take_in(self, run: Run) -> None:
         """Turn the run's held messages into items, in order.
 
-        Raises moves.FencedError when the run was taken away.
+        Raises moves.FencedError when the run was taken away, PlannerError where the process stops.
         """
         known: dict[str, Read] = {}
         while waiting := self._held(run):

@@ -176,5 +176,17 @@ def test_time_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         host.fetch(silent, silent)
     with pytest.raises(NotFetchedError):
         host.fetch(drips, drips, most=10**9, seconds=0.2)
-    ended.set()
     assert time.monotonic() - began < 3
+
+    stopping = threading.Event()
+
+    def stops(handler: BaseHTTPRequestHandler) -> None:
+        stopping.set()
+        drips(handler)
+
+    host.answers, seen = [stops], len(host.tokens)
+    fetcher = Fetcher("xoxb-secret", host.url, stopping)
+    with pytest.raises(NotFetchedError):
+        fetcher.fetch(f"{host.url}/a", 10**9, time.monotonic() + 60)
+    ended.set()
+    assert len(host.tokens) == seen + 1

@@ -252,13 +252,14 @@ def test_what_cannot_be_had_is_said(harness: Harness) -> None:
     ]
 
 
-def file_share(harness: Harness, text: str, files: list[dict[str, Any]]) -> None:
-    """Slack tells of a message of Ben's with such files."""
+def file_share(harness: Harness, text: str, files: list[dict[str, Any]]) -> str:
+    """Slack tells of a message of Ben's with such files; returns its ts."""
     slack = harness.slack.world
     ts, place = slack.next_ts(), slack.channel(SUPPORT)
     body = {"user": "UBEN00001", "text": text, "ts": ts, "event_ts": ts, "channel": SUPPORT}
     more = {"type": "message", "subtype": "file_share", "channel_type": "channel", "files": files}
     events.emit(slack, slack.app, {**body, **more}, place, subscription="message.channels")
+    return ts
 
 
 def test_without_the_scope_the_model_is_told(harness: Harness) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from bot.agent.files import words as told_of
@@ -15,6 +17,7 @@ from tests.stories.test_files import (
     about_files,
     asked,
     data,
+    file_share,
     kept,
     parts,
     parts_of,
@@ -87,3 +90,28 @@ def test_a_file_of_somebody_else_that_is_deleted_is_gone(harness: Harness) -> No
     harness.settle()
     assert "Stew, 5 EUR" not in str(asked(harness))
     assert [(each.withheld, each.data) for each in kept(harness, menu)] == [(Withheld.DELETED, "")]
+
+
+def test_a_stop_while_files_are_fetched_loses_none(harness: Harness) -> None:
+    """What the bot was fetching when it was stopped is not taken for what cannot be read: the next
+    start reads it.
+    """
+    menu = harness.person("ana").share(SUPPORT, "the menu", {"menu.txt": b"Pie, 6 EUR"})
+    [file] = harness.person("ana").files_of(SUPPORT, menu)
+    hold = harness.slack.faults.hold("files.info")
+    harness.planner.script(Turn(text="Pie it is."))
+    with harness.slack.world.lock:
+        told = {"id": file["id"], "name": "menu.txt", "file_access": "check_file_info"}
+        ts = file_share(harness, "<@UBOT00001> what is there to eat?", [told])
+    assert hold.arrived.wait(10)
+    stopped = threading.Thread(target=harness.app.stop)
+    stopped.start()
+    assert harness.app.core.signals.stopping.wait(10)
+    hold.release()
+    stopped.join(20)
+    asked_before = len(harness.planner.requests)
+    harness.start()
+    harness.slack.wait(lambda: len(harness.planner.requests) > asked_before)
+    harness.settle()
+    assert "> Pie, 6 EUR" in texts(harness)
+    assert len(kept(harness, ts)) == 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from slack_sdk import WebClient
 
 from bot.agent.files import given, words
 from bot.agent.files.content import Content
+from bot.agent.turn import PlannerError
 from bot.clock import Clock
 from bot.config.model import FilesGiven
 from bot.slack.files.reading import FileReader, Read, not_read
@@ -65,18 +67,28 @@ class _Room:
 class AttachedFiles:
     """Reads and keeps files; one for all workers."""
 
-    def __init__(self, store: Store, clock: Clock, client: WebClient, which: FilesGiven) -> None:
-        """`which` are given to the model; the others are only named to it."""
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        client: WebClient,
+        which: FilesGiven,
+        stopping: threading.Event,
+    ) -> None:
+        """`which` are given to the model; the others are only named to it. Once `stopping` is set
+        nothing is heard any more.
+        """
         self._store = store
         self._clock = clock
-        self._reader = FileReader(client)
+        self._reader = FileReader(client, stopping)
         self._which = which
+        self._stopping = stopping
 
     def hear(self, run: Run, posted: Iterable[MessageFiles], known: dict[str, Read]) -> FilesHeard:
         """Read the files of these messages, those first that matter most.
 
         `known`: what was read before, by Slack's id, to which more is added: a message that changes
-        while its files are read is heard again.
+        while its files are read is heard again. Raises PlannerError where the process stops.
         """
         heard, until = FilesHeard(), time.monotonic() + SECONDS
         with_files = [each for each in posted if each.files]
@@ -88,6 +100,8 @@ class AttachedFiles:
             parts = []
             for told in each.files:
                 read = self._read(told, room, known, until)
+                if self._stopping.is_set():  # what it could not read is read at the next start
+                    raise PlannerError("Countersign is stopping.")
                 parts += self._given(run, each, read, room, heard.rows)
             head = words.head(each.person, each.name, before=each.before)
             heard.items[each.key] = given.item(head, parts)

@@ -6,6 +6,7 @@ Slack's to choose.
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from email.message import Message
@@ -63,9 +64,13 @@ class _Stay(HTTPRedirectHandler):
 class Fetcher:
     """Fetches files of one workspace; any thread."""
 
-    def __init__(self, token: str, api_url: str) -> None:
-        """`api_url`: where Slack's Web API is; files may be on the same host, as in a sandbox."""
+    def __init__(self, token: str, api_url: str, stopping: threading.Event | None = None) -> None:
+        """`api_url`: where Slack's Web API is; files may be on the same host, as in a sandbox.
+
+        Once `stopping` is set nothing more is fetched.
+        """
         self._token = token
+        self._stopping = stopping or threading.Event()
         self._origin = urlsplit(api_url)[:2]
         self._opener: OpenerDirector | None = None
 
@@ -88,7 +93,7 @@ class Fetcher:
                 failed: Exception = error
             except (OSError, HTTPException, ValueError) as error:
                 failed = error
-            if not left or time.monotonic() >= until:
+            if not left or time.monotonic() >= until or self._stopping.is_set():
                 raise NotFetchedError(str(failed)) from failed
         raise AssertionError("there is a first try")
 
@@ -111,19 +116,18 @@ class Fetcher:
         with self._opener.open(request, timeout=patience) as answer:
             if answer.status != HTTPStatus.OK:
                 raise URLError(f"status {answer.status}")
-            data = _read(answer, most, until)
+            data = self._read(answer, most, until)
             return Fetched(data, answer.headers.get_content_type() == "text/html")
 
-
-def _read(answer: Any, most: int, until: float) -> bytes:
-    """All that the answer holds; TooLargeError once it is more than `most` bytes."""
-    found = bytearray()
-    while chunk := answer.read1(_SOME):
-        found += chunk
-        if len(found) > most:
-            raise TooLargeError(f"more than {most} bytes")
-        if time.monotonic() >= until:
-            raise TimeoutError("it took too long")
-    if answer.length:  # the line broke
-        raise URLError(f"{answer.length} bytes are missing")
-    return bytes(found)
+    def _read(self, answer: Any, most: int, until: float) -> bytes:
+        """All that the answer holds; TooLargeError once it is more than `most` bytes."""
+        found = bytearray()
+        while chunk := answer.read1(_SOME):
+            found += chunk
+            if len(found) > most:
+                raise TooLargeError(f"more than {most} bytes")
+            if time.monotonic() >= until or self._stopping.is_set():
+                raise TimeoutError("it took too long")
+        if answer.length:  # the line broke
+            raise URLError(f"{answer.length} bytes are missing")
+        return bytes(found)

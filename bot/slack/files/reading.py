@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -52,10 +53,10 @@ class Read:
 class FileReader:
     """Reads files by what Slack tells of them; any thread."""
 
-    def __init__(self, client: WebClient) -> None:
-        """`client` only reads."""
+    def __init__(self, client: WebClient, stopping: threading.Event) -> None:
+        """`client` only reads; once `stopping` is set nothing more is fetched."""
         self._client = client
-        self._fetcher = Fetcher(client.token or "", client.base_url)
+        self._fetcher = Fetcher(client.token or "", client.base_url, stopping)
 
     def read(self, told: Told, until: float) -> Read:
         """Return the file, had by `until` (`time.monotonic`), or why it is not; raises nothing."""
