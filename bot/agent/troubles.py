@@ -216,6 +216,7 @@ def sentence_of(error: Exception) -> str:
             return "The connection to the model broke."
         case openai.APIStatusError():
             code, why = error.status_code, reason_of(error)
+            why = "" if "{" in why else why  # a program's own words, which say nothing to people
             return (
                 f"The model's service answered with an error ({code}){f': {why}' if why else ''}."
             )

@@ -15,7 +15,7 @@ import pytest
 from bot.agent.chat import CHAT, messages
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
-from bot.agent.troubles import lacks_streams
+from bot.agent.troubles import lacks_streams, sentence_of
 from bot.agent.turn import PlannerError, Proposal
 from bot.sandbox.openai.server import Part, Planner, Turn
 from tests.agent.test_planner import REQUEST, Words
@@ -165,6 +165,23 @@ def test_servers_say_that_they_do_not_stream(said: str, param: str | None, lacks
     response = httpx2.Response(400, request=httpx2.Request("POST", "http://model.test/v1"))
     error = openai.BadRequestError(said, response=response, body={"message": said, "param": param})
     assert lacks_streams(error) is lacks
+
+
+def test_a_dump_is_no_reason_for_people() -> None:
+    """What a server's validator writes is left out of the sentence; a reason in words is told."""
+    told = []
+    for said in (
+        "7 validation errors: {'type': 'literal_error', 'loc': ('body',)}",
+        "No such day.",
+    ):
+        response = httpx2.Response(400, request=httpx2.Request("POST", "http://model.test/v1"))
+        told.append(
+            sentence_of(openai.BadRequestError(said, response=response, body={"message": said}))
+        )
+    assert told == [
+        "The model's service answered with an error (400).",
+        "The model's service answered with an error (400): No such day.",
+    ]
 
 
 def test_a_message_of_calls_alone_has_words_of_none() -> None:
