@@ -112,7 +112,8 @@ class ServerConnection:
     async def _elicit(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
         """Ask people what the server wants to know, amid the call that it is about.
 
-        Servers of the older protocol do not say which that is: then it has to be the only one.
+        Servers of the older protocol do not say over stdio which that is: then it has to be the
+        only one.
         """
         amid = _AMID.get()
         if amid is None and len(self._under_way) == 1:

@@ -32,7 +32,7 @@ from tests.proxy.test_proxy import hosting, said
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.over_http import free_port
-from tests.stories.steps import ask, open_modal
+from tests.stories.steps import ask, open_modal, waiting
 
 INSTALLED = ROOT / ".venv-servers"
 TIME = INSTALLED / "bin" / "mcp-server-time"
@@ -135,6 +135,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         harness.close()
 
 
+def statuses(served: Served, thread: str) -> set[str]:
+    """Of the calls in a thread."""
+    return {str(each.status) for each in served.harness.calls_in(thread)}
+
+
 def test_a_server_from_pypi(served: Served) -> None:
     """Of the newer protocol, over stdio."""
     given = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
@@ -177,6 +182,20 @@ def test_what_a_server_of_others_asks(served: Served, way: str) -> None:
     told = served.told(tool, thread)
     assert "User provided the requested information" in told
     assert "Name: Ben Hill" in told
+
+
+def test_a_question_about_one_of_several_calls_is_not_answered(served: Served) -> None:
+    """A server of the older protocol does not say about which, over stdio."""
+    slow, asks = "every trigger-long-running-operation", "every trigger-elicitation-request"
+    bot, given = served.harness, {"duration": 12, "steps": 1}
+    long = waiting(bot, (served.names[slow], given))
+    bot.person("ana").click(SUPPORT, bot.card(SUPPORT, long)["ts"], "approve")
+    bot.slack.wait(lambda: "running" in statuses(served, long))
+    thread = served.call(asks)
+    bot.said(SUPPORT, thread, f"{asks} is done.")
+    assert "cancelled" in str(bot.outputs()).lower()
+    assert statuses(served, long) == {"running"}
+    bot.slack.wait(lambda: statuses(served, long) == {"succeeded"}, 20)
 
 
 def test_no_address_is_opened_for_a_server(served: Served) -> None:
