@@ -78,7 +78,7 @@ SAID = {
     "decision_line": ("reject", "UANA00001", [EVIL], EVIL, 2, "UBEN00001"),
     "outcome_line": (CallStatus.FAILED, EVIL, PEOPLE),
     "expired_line": ([EVIL], AT, "UBEN00001"),
-    "cancelled_line": ("UBEN00001",),
+    "cancelled_line": ("UBEN00001", EVIL),
     "gave_up": (EVIL,),
     "trigger_expired": (),
     "not_remembered": (),

@@ -13,8 +13,10 @@ from sqlmodel import col, select
 
 from bot.app import build
 from bot.cli.main import main
-from bot.sandbox.demo import begin, serving_at
+from bot.sandbox.demo import begin, demo_settings, serving_at
 from bot.sandbox.history import HISTORY
+from bot.sandbox.openai.server import Planner
+from bot.sandbox.server import Sandbox
 from storage import audit
 from storage.models import Call, Run
 from storage.states import CallStatus
@@ -62,6 +64,7 @@ def test_all_of_it_happens_and_two_cards_wait(
         assert "Refund 9.50 EUR" in seen
         assert "Cancel order 1050" in seen
         assert "Refund 12.00 EUR" in seen  # what a program asks
+        assert "Asked by <@UDAN00001> through “help-desk”" in seen
         threads = " ".join(words(each) for each in cleo.everything("C0SUPPORT"))
         assert "“help-desk”, for <@UDAN00001>, asks: Refund 12.00 EUR" in threads
         assert "Asked by <@UDAN00001> through “help-desk”" in threads
@@ -80,3 +83,19 @@ def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -
     assert int(serving_at(None).rpartition(":")[2]) in range(8080, 8100)
     missing(monkeypatch, "uvicorn", "bot.web.server", "bot.web.web")
     assert serving_at(0) == ""
+
+
+def test_servers_of_mcp_can_be_named_for_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a file, which commands in the demo's folder find as well; without one there are none."""
+    file = tmp_path / "servers.toml"
+    file.write_text('[[server]]\nname = "warehouse"\ncommand = "python"\n', "utf-8")
+    monkeypatch.chdir(tmp_path)
+    with Sandbox() as sandbox, Planner() as planner:
+        named = {"COUNTERSIGN_SERVERS": "servers.toml"}
+        settings = demo_settings(tmp_path, sandbox, planner, named, "")
+        assert settings.servers is not None
+        assert [each.name for each in settings.servers.servers] == ["warehouse"]
+        assert f"COUNTERSIGN_SERVERS='{file}'" in (tmp_path / ".env").read_text("utf-8")
+        assert demo_settings(tmp_path, sandbox, planner, {}, "").servers is None

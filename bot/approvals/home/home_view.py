@@ -103,6 +103,7 @@ class HomeViews:
             effect=effect_of(self.grants.tools, tx, call),
             does=call.does,
             requester=run.requester,
+            client=run.client,
             channel=run.channel,
             deadline=call.deadline,
             link=self.lister.link(tx, run, call, person),

@@ -37,6 +37,7 @@ from bot.messages.parts import (
 from bot.messages.pieces import shown
 from bot.messages.quoting import said
 from bot.messages.sentences.absence import away_note
+from bot.messages.sentences.agents import through
 from bot.messages.text import channel_mention, due, mention, plain, when
 from storage.states import RunStatus
 
@@ -182,7 +183,7 @@ def _question(asked: WaitingQuestion) -> list[Json]:
 
 def _call(call: WaitingCall) -> list[Json]:
     about = call.target
-    small = [f"Asked by {mention(call.requester)} {_where(call.channel)}"]
+    small = [f"Asked by {mention(call.requester)}{through(call.client)} {_where(call.channel)}"]
     if call.deadline:
         small.append(f"⏳ {'Say' if call.unknown else 'Decide'} by {due(call.deadline)}")
     if call.link:

@@ -23,6 +23,7 @@ class WaitingCall:
     link: str = ""  # to its card, else to its request
     unknown: bool = False  # it started, and nobody knows whether it finished
     warned: bool = False  # its card warns of something
+    client: str = ""  # the program by which it was asked
 
 
 @dataclass(frozen=True, slots=True)

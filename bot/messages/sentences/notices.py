@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.messages.quoting import effect_list, past, said
+from bot.messages.sentences.agents import through
 from bot.messages.text import channel_mention, decided_as, due, mention, spelt, when
 from storage.states import CallStatus
 
@@ -196,9 +197,10 @@ def expired_line(effects: Sequence[str], deadline: datetime | None, requester: s
     return f"{what}. {_asked_by(requester)}."
 
 
-def cancelled_line(person: str) -> str:
-    """Tell the thread in one line that the request was stopped."""
-    what = f"{mention(person)} cancelled the request" if person else "The request was cancelled"
+def cancelled_line(person: str, client: str = "") -> str:
+    """Tell the thread in one line that the request was stopped, and by which program of theirs."""
+    who = f"{mention(person)}{through(client)}"
+    what = f"{who} cancelled the request" if person else "The request was cancelled"
     return f"⏹️ {what}. Nothing more will run."
 
 

@@ -119,7 +119,7 @@ class AskedFor:
             at, actor = self._at_work.clock.now(), run.requester
             if not endings.cancel(tx, run, at=at, actor=actor, words=outputs):
                 return False
-            text = notices.cancelled_line(run.requester)
+            text = notices.cancelled_line(run.requester, run.client)
             outbox.notice(tx, run, f"cancelled:{run.id}", {"text": text})
         self._at_work.signals.post.give()
         self._at_work.signals.work.give()
