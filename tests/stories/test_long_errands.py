@@ -1,0 +1,51 @@
+"""A sub-agent whose own transcript becomes longer than its model can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from bot.sandbox.openai.server import Turn
+from bot.sandbox.openai.wire import tokens
+from storage.compactions import KIND
+from storage.models import Item
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.sub_agents import AGENTS, approve, asked_for, child_of
+
+WINDOW = 14_000  # tokens
+LONG = "x" * 8_000
+
+
+@pytest.mark.long
+def test_an_errand_that_becomes_too_long_goes_on(own_harness: Callable[..., Harness]) -> None:
+    """It looks up more than its model can read at once: in mid-errand what it looked up is said in
+    fewer words, while its task and what was approved for it stay as they were; and whoever asked it
+    has all of their own transcript.
+    """
+    fakes = FakeTools()
+    harness = own_harness([*fakes.tools, *AGENTS], COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
+    harness.planner.context = WINDOW
+    thread, card = asked_for(harness, "errand long")
+    looks = [Turn(calls=[("peek", {"text": f"{number} {LONG}"})]) for number in range(5)]
+    approve(harness, card, *looks, Turn(text="I have looked."), Turn(text="It has looked."))
+    harness.said(SUPPORT, thread, "It has looked.")
+    harness.settle()
+    assert fakes.did("note", "errand long") == 1
+    assert sum(fakes.ran.values()) == 6
+    assert harness.planner.refused == []
+    made = [each for each in harness.all(Item) if json.loads(each.body).get("type") == KIND]
+    assert {each.run_id for each in made} == {child_of(harness, thread).id}
+    *_, child, parent = harness.planner.requests
+    sent = child["input"]
+    assert tokens(sent) < WINDOW
+    assert "please write errand long" in json.dumps(sent)
+    assert "compaction" in [each.get("type") for each in sent]
+    [noted] = [each for each in sent if each.get("name") == "note"]
+    [became] = [each for each in sent if each.get("call_id") == noted["call_id"]][1:]
+    assert became["output"].startswith("SUCCEEDED. Approved by <@UANA00001>")
+    assert "compaction" not in [each.get("type") for each in parent["input"]]
+    assert all("left out" not in words(each) for each in harness.thread(SUPPORT, thread))
