@@ -20,14 +20,15 @@ LITELLM = "import beeai_framework.adapters.openai, litellm.responses.mcp.chat_co
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One of them: the package its examples import first, where it is installed, and what else it
-    is to load once.
+    """One of them: the package its examples import first, where it is installed, what else it is to
+    load once, and whether its suspended function is an async one.
     """
 
     name: str
     package: str
     environment: Path = ENVIRONMENTS
     loads: str = ""
+    awaits: bool = False
 
     @property
     def python(self) -> Path:
@@ -43,10 +44,10 @@ class Framework:
 
 FRAMEWORKS = (
     Framework("langgraph", "langchain.agents"),
-    Framework("openai_agents", "agents"),
+    Framework("openai_agents", "agents", awaits=True),
     Framework("pydantic_ai", "pydantic_ai"),
     Framework("haystack", "haystack"),
-    Framework("beeai", "beeai_framework", ENVIRONMENTS / "beeai", LITELLM),
+    Framework("beeai", "beeai_framework", ENVIRONMENTS / "beeai", LITELLM, awaits=True),
 )
 
 

@@ -84,6 +84,34 @@ for line in sys.stdin:
     print(json.dumps(ends), flush=True)
 """
 
+# a graph of LangGraph without a model, which is awaited, and whose process stays
+AWAITED_GRAPH = """
+import asyncio
+
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+
+from bot.client.adapters.langgraph import Interrupting, going_on
+
+graph = StateGraph(MessagesState)
+graph.add_node("tools", ToolNode([deploy], awrap_tool_call=Interrupting().awrap_tool_call))
+graph.add_edge(START, "tools")
+agent = graph.compile(checkpointer=InMemorySaver())
+thread = {"configurable": {"thread_id": "thread 7"}}
+call = {"name": "deploy", "args": {"version": "1.2", "env": "prod"}, "id": "call_1"}
+
+async def main() -> str:
+    found = await agent.ainvoke({"messages": [AIMessage("", tool_calls=[call])]}, thread)
+    while "__interrupt__" in found:
+        await asyncio.sleep(0.1)
+        found = await agent.ainvoke(going_on(await agent.aget_state(thread)), thread)
+    return f"{found['messages'][-1].status}: {found['messages'][-1].text}"
+
+print(asyncio.run(main()))
+"""
+
 
 class Dies(StrEnum):
     """When a process dies while it runs what was approved."""
@@ -140,19 +168,20 @@ class Work:
         self._driver.kill()
         self._driver.communicate()
 
-    def _script(self, version: str) -> Path:
+    def _script(self, version: str, code: str, awaits: bool) -> Path:
         """The example that deploys this version, or two with + between, with files of its own."""
         version, _, more = version.partition("+")
         script = self._folder / f"{version}.py"
-        code = self._example
         for there, here in {
+            '"1.2"': f'"{version}"',
             "Deploy 1.2": f"Deploy {version} and {more}" if more else f"Deploy {version}",
             "run.json": f"{version}.json",
             '"openai:gpt-5")': '"openai:gpt-5", allow_parallel_tool_calls=True)',  # BeeAI's
             "thread 7": f"{self._framework.name} {version}",
         }.items():
             code = code.replace(there, here)
-        script.write_text(f"{FUNCTION}\n{code}")
+        function = FUNCTION.replace("def deploy", "async def deploy") if awaits else FUNCTION
+        script.write_text(f"{function}\n{code}")
         return script
 
     @property
@@ -165,9 +194,16 @@ class Work:
         self.begin(*versions, dies=dies)
         return self.ended(*versions, ends=ENDS if dies is not Dies.NEVER else 0)
 
-    def begin(self, *versions: str, dies: Dies = Dies.NEVER) -> None:
-        """Have processes begin or go on with these, at once."""
-        order = {"scripts": [str(self._script(each)) for each in versions], "dies": dies.value}
+    def begin(
+        self, *versions: str, dies: Dies = Dies.NEVER, code: str = "", awaits: bool = False
+    ) -> None:
+        """Have processes begin or go on with these, at once; by the page's example, or by `code`,
+        which `awaits` the function.
+        """
+        awaits = awaits or self._framework.awaits
+        code = code or self._example
+        scripts = [str(self._script(each, code, awaits)) for each in versions]
+        order = {"scripts": scripts, "dies": dies.value}
         assert self._driver.stdin is not None
         self._driver.stdin.write(f"{json.dumps(order)}\n")
         self._driver.stdin.flush()

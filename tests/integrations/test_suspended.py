@@ -18,7 +18,7 @@ from storage.states import CallStatus
 from tests.client.shop import Shop, key_for
 from tests.integrations.frameworks import DONE, FRAMEWORKS, PATIENCE, Framework
 from tests.integrations.gateway import gateway
-from tests.integrations.suspended import Dies, Work, mind
+from tests.integrations.suspended import AWAITED_GRAPH, Dies, Work, mind
 from tests.stories.harness import Harness
 
 WAITS = "People decide."
@@ -109,6 +109,20 @@ def test_two_calls_of_one_turn_are_asked_at_once(work: Work) -> None:
     assert f"{one} is on prod" in results
     assert "not both" in results
     assert len(shop.calls(f'"{one}"')) == len(shop.calls(f'"{other}"')) == 1
+
+
+@pytest.mark.parametrize("work", FRAMEWORKS[:1], ids=["langgraph"], indirect=True)
+def test_a_graph_may_be_awaited_and_needs_no_agent(work: Work) -> None:
+    """A node of tools of LangGraph suspends as well, with functions that are awaited."""
+    done, rejected = f"{work.number}.8", f"{work.number}.9"
+    work.begin(done, rejected, code=AWAITED_GRAPH, awaits=True)
+    work.shop.edit(f"Deploy {done} to prod", version=f"{done}.7")
+    work.shop.approve(f"Deploy {done}.7 to prod", "cleo")
+    work.shop.reject(f"Deploy {rejected} to prod", "not awaited")
+    said, why = work.ended(done, rejected)
+    assert said == f"success: {done}.7 is on prod"
+    assert why.startswith("error: It was not done.")
+    assert "not awaited" in why
 
 
 def goes_on_twice(work: Work, version: str) -> None:
