@@ -12,11 +12,13 @@ import pytest
 
 from bot.app import build
 from bot.sandbox.demo import begin
-from tests.integrations.test_frameworks import PATIENCE, PYTHON
+from tests.integrations.frameworks import FRAMEWORKS, PATIENCE
 from tests.pages import ROOT
 from tests.stories.first_hour import SUPPORT, Hour, typed
 from tests.stories.messages import words
 
+[PYDANTIC_AI] = [each for each in FRAMEWORKS if each.name == "pydantic_ai"]
+PYTHON = PYDANTIC_AI.python
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not PYTHON.exists(), reason="`make integrations` installs the framework"),
