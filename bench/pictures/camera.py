@@ -133,11 +133,11 @@ class Camera:
         self.one(css).send_keys(text)
 
     @contextmanager
-    def whole_page(self) -> Iterator[None]:
+    def whole_page(self, height: int = WINDOW[1]) -> Iterator[None]:
         """A larger window for a while, less sharp, so that a picture of all of it stays small."""
         metrics = {
             "width": WINDOW[0],
-            "height": WINDOW[1],
+            "height": height,
             "deviceScaleFactor": 1,
             "mobile": False,
         }

@@ -7,6 +7,7 @@ from selenium.webdriver.common.keys import Keys
 from bench.pictures.camera import HOME, MAIN, MODAL, THREAD, at_a_demo
 
 REQUEST = "@countersign refund 40 EUR of order 1042, it arrived broken"
+HOME_HEIGHT = 860  # CSS pixels of a window in which all of Home is seen
 BACKSPACE = Keys.BACKSPACE * 8
 
 
@@ -46,7 +47,7 @@ def take_home(theme: str) -> None:
         camera.one(f"{MAIN} [data-testid=open-thread]")
         camera.be("ana", "DANA00001/home")
         camera.one(HOME, "order 1042")
-        with camera.whole_page():
+        with camera.whole_page(HOME_HEIGHT):
             camera.shoot(HOME, "home")
         camera.press(f"{HOME} [data-action-id=delegate]")
         camera.shoot(MODAL, "delegate")
