@@ -7,6 +7,7 @@ and people go on from what Slack shows them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from tests.stories.messages import action_ids, value_of, words
 SUPPORT = "C0SUPPORT"
 ROUNDS = 8  # of rest and a minute, until what is waited for is there
 MINUTE = 61
+PATIENCE = 3.0  # seconds that somebody waits for a dialog
 
 
 class Scene:
@@ -207,7 +209,7 @@ class Fill(Act):
         return None
 
     def _open(self, scene: Scene) -> None:
-        person = scene.world.slack.person(self.who)
+        person, life = scene.world.slack.person(self.who), scene.world.life
         if self.opener.startswith("/"):
             person.command(SUPPORT, self.opener)
         else:
@@ -216,6 +218,8 @@ class Fill(Act):
                 person.click(SUPPORT, message["ts"], self.opener, seen=message)
             else:
                 _choose(person, message, self.opener)
+        with suppress(TimeoutError):  # a dialog comes by itself, a moment later
+            scene.world.slack.wait(lambda: person.view() or not life.process.is_alive(), PATIENCE)
         scene.rest()
 
 
