@@ -16,7 +16,8 @@ from tests.proof.crash.minds import (
     hands_on,
     proposes,
 )
-from tests.proof.crash.people import Act, Change, Fill, Hear, Press, Say, Wait
+from tests.proof.crash.outside import Change, Wait
+from tests.proof.crash.people import Act, Fill, Hear, Press, Say
 from tests.proof.crash.program import asks_claims_reports
 from tests.stories.steps import typed
 
