@@ -45,7 +45,7 @@ tests: .venv/ready  ## the tests alone, on eight workers: they wait a good deal
 	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-long: .venv/ready  ## what is left out there: the benchmark's own tests, what is seen in a browser
-	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster"
+	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster" --ignore tests/integrations tests
 	STORIES_OVER=http $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(SAMPLED)
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not long" $(SAMPLED)
 	MODEL_OVER=chat $(BIN)/pytest -n 3 --dist loadfile -m "not long" $(SAMPLED)

@@ -21,6 +21,7 @@ from bot.config.connection import USUAL
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import read_policy
+from bot.programs.wire import socket_path
 from bot.sandbox import history, programs
 from bot.sandbox.guide import first_steps
 from bot.sandbox.openai.server import Planner
@@ -88,8 +89,8 @@ def run(
 
 def _how_programs_ask(demo: Demo, folder: Path, command: str) -> Iterator[str]:
     """What to type elsewhere to have a program ask, and what that is."""
-    if demo.app.ways_in.web is None:
-        yield "For programs that ask, too: pip install 'countersign-bot[serve]'"
+    if demo.lacking:
+        yield f"For programs that ask, too: {demo.lacking}"
         return
     yield "Programs ask, too; then decide as Ana. At another terminal, a job:"
     yield f"    . {folder / programs.VARIABLES} && {command} {JOB}"
@@ -105,6 +106,7 @@ class Demo:
     planner: Planner | None  # None: a real model plans
     settings: Settings
     app: App
+    lacking: str = ""  # what there has to be for programs to ask; "" where they can
 
 
 def begin(
@@ -130,14 +132,24 @@ def begin(
     app = build(settings, sandbox.clock, read_policy(POLICY))
     stack.callback(app.stop)
     app.start()
-    web, record = app.ways_in.web, settings.database_path
+    record, lacking = settings.database_path, _lacking(app, settings)
+    web = None if lacking else app.ways_in.web
     if planner:
         past = [*history.HISTORY, *(programs.past(web.url, record) if web else ())]
         history.live_through(sandbox, partial(datetime.now, UTC), app.settle, past)
     if web:
         model = {"OPENAI_BASE_URL": planner.url, "OPENAI_API_KEY": "offline"} if planner else {}
         programs.let_in(folder, record, {"COUNTERSIGN_URL": web.url, **model})
-    return Demo(sandbox, planner, settings, app)
+    return Demo(sandbox, planner, settings, app, lacking)
+
+
+def _lacking(app: App, settings: Settings) -> str:
+    """What there has to be for programs to ask; "" where they can."""
+    if app.ways_in.web is None:
+        return "pip install 'countersign-bot[serve]'"
+    if not socket_path(settings.database_path).exists():
+        return "run it in a folder with a shorter path (a socket in it has to have a name)"
+    return ""
 
 
 def serving_at(port: int | None) -> str:

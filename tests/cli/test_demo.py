@@ -9,8 +9,10 @@ import signal
 import subprocess
 import time
 import urllib.request
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -23,10 +25,26 @@ from tests.cli.test_cli import PATIENCE, ROOT, command
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder to work in, and no model."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder to work in, with a path that is short enough for sockets; and no model."""
+    with TemporaryDirectory() as folder, monkeypatch.context() as there:
+        there.chdir(folder)
+        there.delenv("OPENAI_API_KEY", raising=False)
+        yield
+
+
+@pytest.mark.long
+def test_a_folder_too_deep_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo begins all the same, and says why no program can ask."""
+    deep = Path("a" * 60, "b" * 60)
+    deep.mkdir(parents=True)
+    with monkeypatch.context() as there:
+        there.chdir(deep)
+        with command("demo", "--port", "0") as process:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(5)]
+    assert lines[0].startswith("Countersign demo: http://127.0.0.1:")
+    assert "a shorter path" in lines[4]
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import re
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -25,7 +26,7 @@ pytestmark = [
 ]
 
 
-def test_the_terminal_agent_waits_for_people(tmp_path: Path) -> None:
+def test_the_terminal_agent_waits_for_people() -> None:
     """It is told to put mugs on sale; Ana edits that, Cleo approves it, and then it is done."""
     [target] = re.findall(r"^agent:.*\n(?:\t.*\n)+", (ROOT / "Makefile").read_text("utf-8"), re.M)
     shell = target.splitlines()[-1].strip("\t@")
@@ -34,11 +35,12 @@ def test_the_terminal_agent_waits_for_people(tmp_path: Path) -> None:
         assert written in shell
         shell = shell.replace(written, meant)
     with ExitStack() as stack:
-        hour = Hour(begin(stack, tmp_path / "var" / "demo", 0, {}, build))
+        place = Path(stack.enter_context(TemporaryDirectory()))  # short enough for sockets
+        hour = Hour(begin(stack, place / "var" / "demo", 0, {}, build))
         with subprocess.Popen(
             ["sh", "-c", f"{shell} put the mugs on sale for 20 percent"],
-            cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            cwd=place,
+            env={"PATH": os.environ["PATH"], "HOME": str(place)},
             stdout=subprocess.PIPE,
             text=True,
         ) as agent:
@@ -49,7 +51,7 @@ def test_the_terminal_agent_waits_for_people(tmp_path: Path) -> None:
             hour.presses("cleo", "approve", thread)
             told, _ = agent.communicate(timeout=PATIENCE)
     assert "mugs: 10 % off" in told
-    assert (tmp_path / "var" / "demo" / "sale.txt").read_text("utf-8") == "mugs: 10 % off\n"
+    assert (place / "var" / "demo" / "sale.txt").read_text("utf-8") == "mugs: 10 % off\n"
 
 
 def thread_of(text: str, hour: Hour) -> str | None:

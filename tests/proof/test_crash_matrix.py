@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -26,13 +27,15 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
     return steps_of(STORY, tmp_path_factory.mktemp("steps"))
 
 
-def wrong(name: str, trouble: Trouble, most: int, folder: Path) -> list[str]:
+def wrong(name: str, trouble: Trouble, most: int) -> list[str]:
     """Strike that story at so many of its steps; return what was wrong, with its step."""
     story = BY_NAME[name]
     found: list[str] = []
-    for step in sample(steps_of(story, folder), most):
-        told, _ = tell(story, (trouble, step), folder)
-        found += [f"{step}: {each}" for each in told.wrong]
+    with TemporaryDirectory() as short:  # enough for sockets
+        folder = Path(short)
+        for step in sample(steps_of(story, folder), most):
+            told, _ = tell(story, (trouble, step), folder)
+            found += [f"{step}: {each}" for each in told.wrong]
     return found
 
 
@@ -71,9 +74,9 @@ def test_a_power_failure_amid_an_approval(tmp_path: Path, steps: list[Step]) -> 
 @pytest.mark.parametrize(
     "trouble", [Trouble.KILLED, Trouble.TWICE if ON_A_SERVER else Trouble.POWER]
 )
-def test_each_story_struck_here_and_there(tmp_path: Path, name: str, trouble: Trouble) -> None:
+def test_each_story_struck_here_and_there(name: str, trouble: Trouble) -> None:
     """A step of each story; `make proof` takes all of them."""
-    assert wrong(name, trouble, 1, tmp_path) == []
+    assert wrong(name, trouble, 1) == []
 
 
 @pytest.mark.long
