@@ -242,6 +242,7 @@ def test_what_is_refused_is_not_logged(sender: Sender, caplog: pytest.LogCapture
         assert secret not in caplog.text
 
 
+@pytest.mark.long  # it takes time of a machine that others leave to it
 def test_two_hundred_at_once(sender: Sender, bot: Harness, tally: Tally) -> None:
     """All are acknowledged within Slack's three seconds, and each is stored once."""
     bot.app.loop.pause()  # so that it is the acknowledgements that are timed
