@@ -6,6 +6,7 @@ Few in `make test`, which draws others each time; many in `make test-random`.
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,9 @@ gc.disable()  # while everything is imported, of which nothing is garbage
 settings.register_profile("few", max_examples=15, deadline=None)  # none fails by a slow machine
 settings.register_profile("many", max_examples=400, deadline=None)
 settings.load_profile("few")
+# a shell that runs the tests in the background has them, and what they start, ignore Ctrl-C
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
