@@ -50,8 +50,8 @@ def test_the_terminal_agent_waits_for_people() -> None:
             hour.dialog("ana", **typed(percent="10"))
             hour.presses("cleo", "approve", thread)
             told, _ = agent.communicate(timeout=PATIENCE)
-    assert "mugs: 10 % off" in told
-    assert (place / "var" / "demo" / "sale.txt").read_text("utf-8") == "mugs: 10 % off\n"
+        assert "mugs: 10 % off" in told
+        assert (place / "var" / "demo" / "sale.txt").read_text("utf-8") == "mugs: 10 % off\n"
 
 
 def thread_of(text: str, hour: Hour) -> str | None:
