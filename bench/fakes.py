@@ -17,8 +17,17 @@ from storage.transaction import Transaction
 
 TEAM, ASKER, APPROVER, CHANNEL = "T0BENCH001", "U0ASKER001", "U0APPROVE1", "C0BENCH001"
 BOT = "U0BOT00001"
+PEOPLE = 12  # who ask
 REQUEST = "Please refund 40 EUR of order 1042"
 ARGUMENTS = {"order_id": 1042, "text": "Refund 40.00 EUR, the parcel arrived broken"}
+
+
+def asker(thread: str) -> str:
+    """Who asks in that thread, a dozen people by turns: what one of them asked within the hour is
+    counted before each call, and nobody asks some hundred times.
+    """
+    number = int(thread[-3:]) if thread[-3:].isdecimal() else 0
+    return f"U0ASKER1{number % PEOPLE:02}"
 
 
 class Stub:

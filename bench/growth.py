@@ -129,13 +129,13 @@ class Years:
             return {row[0] for row in tx.exec_driver_sql("SELECT id FROM run")}
 
     def _ask(self) -> str:
-        self._bench.store_delivery(mention(self._thread()))
+        self._bench.store_delivery(mention(self._thread(), ASKER))
         self._bench.take_in()
         return self._bench.advance_ready()
 
     def _claim(self) -> float:
         store = self._bench.store
-        self._bench.store_delivery(mention(self._thread()))
+        self._bench.store_delivery(mention(self._thread(), ASKER))
         self._bench.take_in()
 
         def claim() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from bench.fakes import ASKER, CHANNEL, TEAM
+from bench.fakes import CHANNEL, TEAM, asker
 from storage.columns import values
 from storage.models import Call, Item, Plan, Run
 from storage.states import CallStatus, RunStatus
@@ -23,7 +23,7 @@ def write_history(store: Store, thread: str, items: int, at: datetime) -> None:
         team=TEAM,
         channel=CHANNEL,
         thread_ts=thread,
-        requester=ASKER,
+        requester=asker(thread),
         status=RunStatus.COMPLETED,
         created_at=at,
         updated_at=at,

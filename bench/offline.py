@@ -11,7 +11,18 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from bench.fakes import APPROVER, ASKER, BOT, CHANNEL, REQUEST, TEAM, People, Quiet, Silence, Stub
+from bench.fakes import (
+    APPROVER,
+    BOT,
+    CHANNEL,
+    REQUEST,
+    TEAM,
+    People,
+    Quiet,
+    Silence,
+    Stub,
+    asker,
+)
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.core import Core
@@ -86,8 +97,6 @@ class Bench:
                 "SLACK_APP_TOKEN": "xapp-1-bench-bench",
                 "OPENAI_API_KEY": "offline",
                 "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
-                "COUNTERSIGN_MAX_ASKED_PER_HOUR": "1000000",
-                "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
             }
         )
         registry = Registry()
@@ -126,7 +135,7 @@ class Bench:
             team=TEAM,
             channel=CHANNEL,
             thread_ts=thread,
-            requester=ASKER,
+            requester=asker(thread),
             created_at=now,
             updated_at=now,
         )

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.fakes import APPROVER, ASKER, BOT, CHANNEL, REQUEST, TEAM
+from bench.fakes import APPROVER, BOT, CHANNEL, REQUEST, TEAM, asker
 from bot.messages.actions.codec import encode
 from bot.messages.actions.names import Action
 from bot.messages.actions.targets import CallTarget
 from storage.models import Call
 
 
-def mention(thread: str) -> dict[str, Any]:
-    """The asker's request to the bot in that thread, where something was said before."""
+def mention(thread: str, by: str = "") -> dict[str, Any]:
+    """A request to the bot in that thread, where something was said before.
+
+    `by`: whose; without it that of the thread's own asker.
+    """
     ts = f"{thread}.request"
     event = {
         "type": "app_mention",
-        "user": ASKER,
+        "user": by or asker(thread),
         "channel": CHANNEL,
         "ts": ts,
         "thread_ts": thread,
