@@ -85,6 +85,10 @@ class Backend(Protocol):
         """Return once all that was committed is on the disk."""
         ...
 
+    def disconnect(self) -> None:
+        """Close the connections that nobody uses."""
+        ...
+
     def close(self) -> None:
         """Give back what is held, the connections among it."""
         ...

@@ -60,7 +60,7 @@ class SqliteFile:
         # given back is taken first. SQLAlchemy's pools take 15 µs for what a list does in one; a
         # request has thirty transactions.
         self._idle: list[PoolProxiedConnection] = []
-        event.listen(self.engine, "engine_disposed", lambda _: self._close_idle())
+        event.listen(self.engine, "engine_disposed", lambda _: self.disconnect())
 
     @property
     def held(self) -> bool:
@@ -146,7 +146,8 @@ class SqliteFile:
             raise
         return tx
 
-    def _close_idle(self) -> None:
+    def disconnect(self) -> None:
+        """Close those that are idle, the last of which writes the log back."""
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -157,8 +158,7 @@ class SqliteFile:
 
     def close(self) -> None:
         """Give back connections and the lock."""
-        self._close_idle()
-        self.engine.dispose()
+        self.disconnect()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -268,8 +268,7 @@ def lock(path: Path) -> IO[Any]:
         raise AlreadyRunningError(
             f"Countersign is already running on {path}{who}; stop that one first"
         ) from None
-    handle.truncate(0)
-    handle.write(str(os.getpid()))
+    handle.write(f"{os.getpid():<20}\n")  # over the last one: emptying a file waits for the disk
     handle.flush()
     return handle
 

@@ -121,7 +121,7 @@ class Store:
 
     def close(self) -> None:
         """Give back connections and the lock."""
-        self.database.engine.dispose()
+        self.database.disconnect()
         if self._note is not None:
             with suppress(OSError):  # then the note stays behind
                 self.database.sync()

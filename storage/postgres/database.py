@@ -193,12 +193,15 @@ class PostgresDatabase:
     def sync(self) -> None:
         """Nothing: every commit waits for the disk."""
 
-    def close(self) -> None:
+    def disconnect(self) -> None:
         """Give back the sessions."""
         idle, self._idle = self._idle, []
         for session in idle:
             session.close()
-        self.engine.dispose()
+
+    def close(self) -> None:
+        """Nothing more is held."""
+        self.disconnect()
 
 
 def _begin_session(connection: psycopg.Connection[Any], _record: object) -> None:
