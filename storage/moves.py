@@ -111,9 +111,13 @@ def call(
     actor: str,
     event: str = "",
     data: Mapping[str, Any] | None = None,
+    draws: bool = True,
     **columns: Any,
 ) -> bool:
-    """Move a call from the status `row` was read with to `target`; cards are drawn again."""
+    """Move a call from the status `row` was read with to `target`.
+
+    Cards are drawn again, unless it `draws` none: where the next move comes within a moment.
+    """
     check(CALL_MOVES, row.status, target)
     held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
     if row.action and target in (CallStatus.PENDING, CallStatus.APPROVED):
@@ -121,25 +125,13 @@ def call(
     swap = _swap(Call, tuple(held), ("status", *columns))
     if tx.execute(swap, {**held, "status": target, **columns}).rowcount != 1:
         return False
-    details = {
-        "from": row.status,
-        "to": target,
-        "tool": row.tool,
-        "revision": row.revision,
-        **(data or {}),
-    }
-    audit.record(
-        tx,
-        event or f"call.{target}",
-        at=at,
-        actor=actor,
-        run_id=row.run_id,
-        call_id=row.id,
-        data=details,
-    )
+    told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
+    told |= data or {}
+    about = {"run_id": row.run_id, "call_id": row.id}
+    audit.record(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
     if row.status is CallStatus.PENDING:
         audit.ends(tx, row.asked_at)
-    touch(tx, row.plan_id)
+    touch(tx, row.plan_id, draws=draws)
     return True
 
 
@@ -233,10 +225,11 @@ def freed(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     return True
 
 
-def touch(tx: Transaction, plan_id: str) -> None:
+def touch(tx: Transaction, plan_id: str, *, draws: bool = True) -> None:
     """The plan changed: its revision grows (older plan-wide buttons die), its cards are redrawn."""
     tx.execute(_TOUCH, {"id_": plan_id})
-    redraw(tx, plan_id)
+    if draws:
+        redraw(tx, plan_id)
 
 
 def redraw(tx: Transaction, plan_id: str) -> None:

@@ -118,7 +118,7 @@ class CallExecutor:
                 context,
                 portal=self._portal,
                 executor=self._pool,
-                heartbeat=lambda: self._hold(run, step),
+                heartbeat=lambda: self._hold(run, call, step),
                 beat=self._lease / 3,
             )
             passage.end = step_end(tool, outcome)
@@ -141,11 +141,13 @@ class CallExecutor:
             runs.held_by(tx, run.id, run.fence)
             moves.restarted(tx, call, at=self._clock.now())
 
-    def _hold(self, run: Run, step: StepTeller) -> None:
-        """Renew the lease of the run, have its card say that the call runs, and whoever listens."""
+    def _hold(self, run: Run, call: Call, step: StepTeller) -> None:
+        """Renew the lease; the card says that it runs, once, and whoever listens hears it."""
         until = self._clock.now() + timedelta(seconds=self._lease)
         with self._store.write() as tx:
             leases.renew(tx, run.id, run.fence, until)
+            if not step.is_long:
+                moves.redraw(tx, call.plan_id)
         self._signals.post.give()
         step.goes_on()
 
@@ -209,15 +211,9 @@ class CallExecutor:
             gate = gate_within(tx, self._sources, run, tool, facts, call=call)
             match gate:
                 case Deny(reason=reason):
-                    moves.call(
-                        tx,
-                        call,
-                        C.INVALIDATED,
-                        at=now,
-                        actor="policy",
-                        output=outputs.forbidden_since(reason),
-                        note=f"policy now forbids it: {reason}",
-                    )
+                    said, note = outputs.forbidden_since(reason), f"policy now forbids it: {reason}"
+                    ended: dict[str, Any] = {"output": said, "note": note}
+                    moves.call(tx, call, C.INVALIDATED, at=now, actor="policy", **ended)
                     return False
                 case Ask() if gate != seen:
                     return gate
@@ -225,9 +221,10 @@ class CallExecutor:
                     why = no_longer_remembered if call.grant_id else stricter
                     self._renewed(tx, run, call, why(call, gate))
                     return False
-            until: dict[str, Any] = {"held_until": now + handovers.LEASE} if tool.action else {}
-            data = {"digest": call.digest}
-            return moves.call(tx, call, C.RUNNING, at=now, actor="worker", data=data, **until)
+            more: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
+            if tool.action:
+                more |= {"draws": True, "held_until": now + handovers.LEASE}
+            return moves.call(tx, call, C.RUNNING, at=now, actor="worker", **more)
 
     def _is_asked_anew(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
         """Return whether people are asked again, for what they approved has waited too long."""

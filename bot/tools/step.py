@@ -53,6 +53,7 @@ class StepTeller:
         self._step: ToolStep | None = None
         self._lock = threading.RLock()  # the tool may tell on threads of its own
         self._so_far, self._is_over, self._said_at = "", False, float("-inf")
+        self.is_long = False  # somebody was told that it takes long
 
     def began(self) -> None:
         """The tool is about to be called."""
@@ -60,6 +61,7 @@ class StepTeller:
 
     def goes_on(self) -> None:
         """It takes long."""
+        self.is_long = True
         self._tell(EventKind.STEP_GOES_ON)
 
     def says(self, words: str) -> None:

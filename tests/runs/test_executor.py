@@ -11,7 +11,7 @@ import pytest
 
 from bot.policy.evaluate import parse
 from bot.tools import Effect, ToolContext, tool
-from storage import audit
+from storage import audit, outbox
 from storage.models import Call
 from storage.states import CallStatus
 from tests.runs.fakes import ANA, BEN, CLEO, POLICY, Note, make_tools
@@ -54,6 +54,17 @@ def test_what_was_shown_runs(harness: LoopHarness) -> None:
     call = worked(harness)
     assert (call.status, harness.effects[call.id]) == (C.SUCCEEDED, 1)
     assert f"Approved by <@{ANA}>" in call.output
+
+
+def test_what_is_over_at_once_is_drawn_at_its_end_alone(harness: LoopHarness) -> None:
+    """That it runs is drawn once it takes a second (tests/stories/test_crash.py)."""
+    plan_id = harness.all()[1][0].plan_id
+    with harness.store.read() as tx:
+        [before] = outbox.cards(tx, plan_id)
+    assert worked(harness).status is C.SUCCEEDED
+    with harness.store.read() as tx:
+        [after] = outbox.cards(tx, plan_id)
+    assert after.wanted == before.wanted + 1
 
 
 TAMPERED = {
