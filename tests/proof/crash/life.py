@@ -22,6 +22,7 @@ from bot.config.connection import Transport
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from bot.sandbox.workspace.clock import ShiftedClock
+from storage import replicas
 from storage.backlog import backlog
 from tests.proof.crash.disk import Power
 from tests.proof.crash.steps import Step, Steps
@@ -165,10 +166,12 @@ def _settled(app: App) -> str:
 
 
 def _has_all(app: App) -> bool:
-    """Whether nothing is left of what a dead one had heard, or was about to say."""
+    """Whether nothing is left of what a dead one had heard, or was about to say, and no channel of
+    which it counts as the sender.
+    """
     with app.core.store.read() as tx:
-        found = backlog(tx)
-    return found.unread == found.unsent == 0
+        found, living = backlog(tx), replicas.alive(tx, app.core.clock.now())
+    return found.unread == found.unsent == 0 and len(living) <= 1
 
 
 def _begin(orders: Orders, clock: ShiftedClock, well: threading.Event) -> tuple[App, Steps]:
