@@ -78,8 +78,8 @@ def edited(effect: str, wanted: str) -> str:
 
 
 def answered() -> str:
-    """The agent has the answer."""
-    return "Answered; the agent has been told."
+    """Whoever asked has the answer."""
+    return "Answered; whoever asked has been told."
 
 
 def noted() -> str:

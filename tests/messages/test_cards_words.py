@@ -16,7 +16,7 @@ from bot.messages.help import greeting, help_text
 from bot.messages.sentences import notices, refusals
 from bot.messages.text import unescape
 from bot.policy.gates import Offer
-from storage.states import CallStatus, Mode, Surface
+from storage.states import CallStatus, Mode, RunSource, Surface
 from tests.messages.cards_support import accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -58,6 +58,7 @@ SAID = {
     "not_done": (CallStatus.REJECTED,),
     "through": (EVIL,),
     "server_line": (EVIL, EVIL),
+    "who_asks": (RunSource.PROGRAM, EVIL),
     "votes_void": (["UANA00001", "UDAN00001"], "UBEN00001", [EVIL]),
     "unanswered_beside": (EVIL,),
     "sent_back_line": ("UANA00001", EVIL),

@@ -187,8 +187,8 @@ def test_questions_are_counted(harness: Harness) -> None:
     """A question of the agent's that waits for who asks is told beside the decisions."""
     thread = ask(harness, question(question="Which shed is it?", kind="text"))
     harness.card(SUPPORT, thread, "ben", "decline")
-    assert "The agent has a question for you" in asked(harness, "/approvals list")
-    assert "has a question" not in asked(harness, "/approvals list", "ana")
+    assert "A question waits for your answer" in asked(harness, "/approvals list")
+    assert "waits for your answer" not in asked(harness, "/approvals list", "ana")
 
 
 def pictures(harness: Harness, who: str) -> list[dict[str, Any]]:

@@ -140,7 +140,7 @@ def test_a_question_is_answered_there(harness: Harness, capsys: pytest.CaptureFi
     code, said = command(capsys, "answer", wanted, "a few")
     assert (code, "This must be a number" in said) == (1, True)
     code, said = command(capsys, "answer", wanted, "3")
-    assert (code, said) == (0, "Answered; the agent has been told.\n")
+    assert (code, said) == (0, "Answered; whoever asked has been told.\n")
     assert ANA in outcome(harness, "3")
     harness.said(SUPPORT, thread, "That is all.")
     assert statuses(harness, thread) == [C.ANSWERED]

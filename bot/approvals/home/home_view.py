@@ -21,6 +21,7 @@ from bot.approvals.terms.grants import GrantList
 from bot.messages.actions.targets import CallTarget, HomePart, HomeTarget
 from bot.messages.home import draw
 from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQuestion
+from bot.messages.sentences.agents import who_asks
 from bot.policy.authority import Authority
 from bot.tools import Effect
 from storage import calls, home, outbox, overview, runs
@@ -92,7 +93,7 @@ class HomeViews:
                     requester=each.run.requester,
                     deadline=each.call.deadline,
                     link=self.lister.link(tx, each.run, each.call, person),
-                    server=server_of(each.run),
+                    asker=who_asks(each.run.source, server_of(each.run) or each.run.client),
                 )
                 for each in mine
             )

@@ -26,7 +26,7 @@ from bot.tools.people.approval_words import seeks_approval
 from bot.tools.people.question import AskPerson
 from storage import audit, outbox
 from storage.models import Call, Message, Run
-from storage.states import CallStatus, MessageKind, RunSource
+from storage.states import MODELLED, CallStatus, MessageKind, RunSource
 from storage.transaction import Transaction
 
 if TYPE_CHECKING:  # it is handed what holds the limits
@@ -130,7 +130,8 @@ def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion
     who = {"kind": asked.kind, "of": asked.to or run.requester}
     data = {**who, "where": place.kind, "targets": list(place.targets)}
     about = {"run_id": run.id, "call_id": call.id}
-    actor = run.client if run.source is RunSource.SERVER else "agent"
+    server = run.client if run.source is RunSource.SERVER else ""
+    actor = "agent" if run.source in MODELLED else server or run.requester
     audit.record(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
     if not here:
         users = people_asked(asked.to, run.requester).users

@@ -10,6 +10,7 @@ from bot.approvals.cards.origin import errands_of
 from bot.approvals.questions.rows import read, server_of
 from bot.messages.questions.said import in_words
 from bot.messages.questions.view import QuestionView
+from bot.messages.sentences.agents import who_asks
 from bot.tools import Registry
 from storage import outbox, questions
 from storage.masking import masked
@@ -52,6 +53,9 @@ def question_view(
         ),
         declined=answer is not None and answer.declined,
         errands=errands,
+        asker=who_asks(
+            found.run.source, server or found.run.client, errands[-1].agent if errands else ""
+        ),
         server=server,
         amid=amid,
         away=tuple(still_away(body.get("away", {}), now)),

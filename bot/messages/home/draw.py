@@ -35,7 +35,6 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import shown
-from bot.messages.quoting import said
 from bot.messages.sentences.absence import away_note
 from bot.messages.sentences.agents import through
 from bot.messages.text import channel_mention, due, mention, plain, when
@@ -170,8 +169,8 @@ def _waiting(view: HomeView) -> list[Json]:
 
 def _question(asked: WaitingQuestion) -> list[Json]:
     about = asked.target
-    asker = f"server {said(asked.server, 60)}" if asked.server else "agent"
-    small = [f"💬 The {asker} asks you, for {mention(asked.requester)}"]
+    asker = asked.asker[:1].upper() + asked.asker[1:]
+    small = [f"💬 {asker} asks you, for {mention(asked.requester)}"]
     small += [f"⏳ Answer by {due(asked.deadline)}"] if asked.deadline else []
     small += [f"<{asked.link}|Open it>"] if asked.link else []
     text = section(block_id(Block.QUESTION, about), plain_text(_one_line(asked.question, EFFECT)))

@@ -35,7 +35,7 @@ class WaitingQuestion:
     requester: str  # Slack user id
     deadline: datetime | None
     link: str = ""  # to its message, else to its request
-    server: str = ""  # the MCP server that asks, in the place of the agent
+    asker: str = "the agent"  # who asks, in mrkdwn
 
 
 @dataclass(frozen=True, slots=True)

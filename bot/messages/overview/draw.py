@@ -91,14 +91,14 @@ def waiting(
 ) -> Answered:
     """Draw what waits for a person's decision; of `unsure` calls Slack does not say.
 
-    `questions`: so many of the agent's wait for their answer.
+    `questions`: so many wait for their answer.
     """
     nothing = "No decision waits for you." if questions else "☕ Nothing waits for you."
     title = "Waits for you" if calls else nothing
     notes = [f"and {more} more"] if more else []
     if questions:
-        what = "a question" if questions == 1 else f"{questions} questions"
-        notes.append(f"💬 The agent has {what} for you, on my Home tab")
+        what = "A question waits" if questions == 1 else f"{questions} questions wait"
+        notes.append(f"💬 {what} for your answer, on my Home tab")
     if unsure:
         calls_ = "1 call" if unsure == 1 else f"{unsure} calls"
         notes.append(f"⚠️ Slack does not say now whether you may decide {calls_}; ask again later")

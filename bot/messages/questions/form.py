@@ -16,16 +16,19 @@ from bot.messages.forms.form import FieldErrors, read_submission
 from bot.messages.forms.inputs import make
 from bot.messages.forms.slots import lookup, slots
 from bot.messages.parts import Json
-from bot.messages.text import plain, visible
+from bot.messages.text import plain, unescape, visible
 from bot.tools.people.answer_form import Given, checked, form_of, suggested
 from bot.tools.people.question import AskPerson
 
-SHOWN = "The agent is told your answer, and it stands under the question. It approves nothing."
+TOLD = " is told your answer, and it stands under the question. It approves nothing."
 FILL_IN = "Please fill this in."
 
 
-def answer_modal(question: AskPerson, target: CallTarget) -> Json:
-    """Build the dialog in which a question is answered, with what is suggested filled in."""
+def answer_modal(question: AskPerson, target: CallTarget, asker: str = "the agent") -> Json:
+    """Build the dialog in which a question is answered, with what is suggested filled in.
+
+    `asker`: who is told the answer, in mrkdwn.
+    """
     tool, initial = form_of(question), suggested(question)
     blocks = [section(plain(visible(question.question), 2_900))]
     for slot in slots(tool, initial):
@@ -34,7 +37,8 @@ def answer_modal(question: AskPerson, target: CallTarget) -> Json:
             block = {**input_block(made), "optional": slot.nullable}
             block.pop("hint", None)  # how "not set" differs from empty matters to no answer
             blocks.append(block)
-    blocks.append({"type": "context", "elements": [text_object(SHOWN, 200)]})
+    told = unescape(asker[:1].upper() + asker[1:]) + TOLD
+    blocks.append({"type": "context", "elements": [text_object(told, 200)]})
     return {
         "type": "modal",
         "callback_id": Dialog.ANSWER,

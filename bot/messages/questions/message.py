@@ -30,7 +30,6 @@ from bot.messages.parts import (
 )
 from bot.messages.questions.choices import choices
 from bot.messages.questions.view import QuestionView
-from bot.messages.quoting import said
 from bot.messages.sentences.absence import away_note
 from bot.messages.sentences.agents import server_line
 from bot.messages.text import due, escape, group_mention, in_utc, mention, plain, unescape, visible
@@ -38,7 +37,6 @@ from bot.messages.views import UNSET
 from bot.tools.people.question import AnswerKind
 from storage.states import CallStatus
 
-AGENT = 60  # characters of the name of the sub-agent that asks
 QUOTED = 1_000  # characters of an answer's field
 NOTIFICATION = 200  # characters of the question on a lock screen
 ENDED = {
@@ -66,7 +64,7 @@ def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]
         gone = CallStatus.EXPIRED if view.status is CallStatus.PENDING else view.status
         text = ENDED.get(gone, OTHERWISE)
         return text, [asked, context(block_id(Block.OUTCOME, view.target), [mrkdwn(text)])]
-    to = mrkdwn(f"💬 {_who(view)}, {_asker(view)} asks:")
+    to = mrkdwn(f"💬 {_who(view)}, {view.asker} asks:")
     head = section(block_id(Block.HEADLINE, view.target), to)
     blocks = [head, *errand_blocks(view.target, view.errands)]
     if view.server:
@@ -81,12 +79,6 @@ def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]
 
 def _question(view: QuestionView, limit: int) -> str:
     return plain(visible(view.asked.question), limit)
-
-
-def _asker(view: QuestionView) -> str:
-    if view.server:
-        return f"the server {said(view.server, AGENT)}"
-    return said(view.errands[-1].agent, AGENT) if view.errands else "the agent"
 
 
 def _who(view: QuestionView) -> str:

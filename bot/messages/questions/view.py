@@ -34,7 +34,8 @@ class QuestionView:
     lines: tuple[Said, ...] = ()  # the answer
     declined: bool = False
     errands: tuple[Errand, ...] = ()  # the sub-agents between the requester's agent and it
-    server: str = ""  # the MCP server that asks, in the place of the agent
+    asker: str = "the agent"  # who asks, in mrkdwn
+    server: str = ""  # the MCP server that asks, where one does
     amid: str = ""  # what that server is to do, in a sentence
     away: tuple[tuple[str, datetime | None], ...] = ()  # who of those asked, and until when
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bot.messages.quoting import said
+from storage.states import RunSource
 
 
 def errand_line(agent: str, by: str, what: str) -> str:
@@ -14,6 +15,20 @@ def errand_line(agent: str, by: str, what: str) -> str:
 def through(client: str) -> str:
     """Tell by which program somebody asked, behind their name; "" where they did so themselves."""
     return f" through “{said(client, 60)}”" if client else ""
+
+
+def who_asks(source: RunSource, client: str = "", agent: str = "") -> str:
+    """Name whoever asks a person: "the agent", "the server depot", "the program “release”".
+
+    `client`: the server's or the program's name; `agent`: a sub-agent's title.
+    """
+    if source is RunSource.SERVER:
+        return f"the server {said(client, 60)}"
+    if agent:
+        return said(agent, 60)
+    if source is RunSource.PROGRAM:
+        return f"the program “{said(client, 60)}”" if client else "a program"
+    return "the agent"
 
 
 def server_line(server: str, effect: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bot.approvals.dialog_access import TurnedAway
+from bot.approvals.questions.rows import server_of
 from bot.clock import Clock
 from bot.messages.actions.codec import Click, Subject, in_thread
 from bot.messages.actions.names import Action, Dialog
@@ -14,6 +15,7 @@ from bot.messages.actions.targets import CallTarget
 from bot.messages.forms.form import FieldErrors
 from bot.messages.questions.form import answer_modal, read_answer
 from bot.messages.sentences import refusals
+from bot.messages.sentences.agents import who_asks
 from bot.messages.text import plainly
 from bot.policy.directory import Directory
 from bot.slack.dialogs.family import Opening
@@ -50,7 +52,8 @@ class AnswerDialogs:
             return found
         message, channel = body.get("message") or {}, (body.get("channel") or {}).get("id", "")
         thread = message.get("thread_ts") or message.get("ts") or ""
-        return Opening(in_thread(answer_modal(found.asked, click.target), channel, thread))
+        asker = who_asks(found.run.source, server_of(found.run) or found.run.client)
+        return Opening(in_thread(answer_modal(found.asked, click.target, asker), channel, thread))
 
     def check(self, subject: Subject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors at its fields; who may not answer any more is told at the first."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyUnwanted
-from storage.models import Run
+from storage.models import Audit, Run
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
 from tests.stories.messages import words
@@ -153,12 +153,22 @@ def test_a_question_is_answered(bot: Harness, asks: Asks) -> None:
     run = bot.slack.wait(
         lambda: next((each for each in bot.all(Run, Run.id == asked["id"]) if each.thread_ts), None)
     )
-    bot.said(SUPPORT, run.thread_ts, "Which shelf by http?")
+    message = bot.card(SUPPORT, run.thread_ts, "ben", "decline")
+    assert "Which shelf by http?" in words(message)
+    whose = f"he program “{program.name}”"
+    assert f"t{whose} asks:" in words(message)
     bot.settle()
+    bot.person("ben").open_home()
+    bot.slack.wait(lambda: f"T{whose} asks you" in str(bot.person("ben").home()))
+    view = open_modal(bot, "ben", SUPPORT, message, "answer")
+    assert f"T{whose} is told your answer" in str(view)
+    bot.person("ben").close_view()
     bot.person("ben").say(SUPPORT, "the upper one", run.thread_ts)
     status, said = program.ask("GET", f"/v1/questions/{asked['id']}?wait=30")
     assert (status, said["status"]) == (200, "answered")
     assert "the upper one" in str(said["result"])
+    [noted] = bot.all(Audit, Audit.event == "question.asked", Audit.run_id == run.id)
+    assert noted.actor == "UBEN00001"
 
 
 def test_it_goes_on_over_a_restart(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
