@@ -44,7 +44,7 @@ class PieceKind(StrEnum):
     SENTENCE = "the sentence at the top"
     ARGUMENT = "an argument"
     PREVIEW = "the preview"
-    REASON = "what the agent says"
+    REASON = "why it is asked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
 
 
 def test_the_notification_is_a_plain_sentence() -> None:
-    """The lock screen says who asks for what, until when."""
+    """The lock screen says who asks for what, by which program, until when."""
     assert card(view(), NOW).text == (
         "<@UBEN00001> asks to refund 40.00 EUR of order 1042. Approve or reject within 1 hour."
     )
@@ -54,6 +54,8 @@ def test_the_notification_is_a_plain_sentence() -> None:
         "<@UBEN00001> asks for 2 things: refund 40.00 EUR of order 1042; "
         "cancel order 1043 for good. Approve"
     )
+    by = "<@UBEN00001> through “ci &lt;1&gt;” asks to refund 40.00"
+    assert card(view(client="ci <1>"), NOW).text.startswith(by)
 
 
 def test_short_arguments_stand_in_two_columns() -> None:
@@ -292,8 +294,7 @@ def test_mrkdwn_holds_our_words_only() -> None:
 def test_plain_text_leaves_emoji_codes_alone() -> None:
     """A ":white_check_mark:" in a title or an effect stays what somebody typed."""
     call = replace(CANCEL, effect=":white_check_mark: approved")
-    texts = [
-        each for each in inside(card(view(call), NOW).blocks) if each.get("type") == "plain_text"
-    ]
+    blocks = card(view(call), NOW).blocks
+    texts = [each for each in inside(blocks) if each.get("type") == "plain_text"]
     assert texts
     assert all(each["emoji"] is False for each in texts)

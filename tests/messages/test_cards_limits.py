@@ -208,7 +208,7 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
     ("changes", "said"),
     [
         ({"preview": "x" * 3_000}, "the preview"),
-        ({"agent_reason": "x" * 3_000}, "what the agent says"),
+        ({"agent_reason": "x" * 3_000}, "why it is asked"),
         ({"effect": "x" * 3_000}, "the sentence at the top"),
         (
             {"effect": "x" * 3_000, "values": (Value("T", "x" * 3_000),), "preview": "x" * 3_000},

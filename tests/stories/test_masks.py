@@ -47,7 +47,7 @@ def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools)
     assert MASKED in card["text"]
     assert words(card).count(MASKED) == 3  # notification, headline, argument
     assert f"the key is sk-{MASK}" in words(card)
-    assert "“Text”, the sentence at the top and what the agent says. Review" in words(card)
+    assert "“Text”, the sentence at the top and why it is asked. Review" in words(card)
     assert "approve" not in action_ids(card)
     person = harness.person("ana")
     assert MASKED in words(open_modal(harness, "ana", SUPPORT, card, "reject"))

@@ -250,11 +250,8 @@ def _notification(view: CardView, waiting: Sequence[CallView], now: datetime) ->
     within = f" within {roughly(first - now)}" if first else ""
     end = f". Approve or reject{within}."
     count = f"{len(waiting)} things: " if len(waiting) > 1 else ""
-    start = (
-        f"{mention(view.requester)} asks to {count}"
-        if not count
-        else f"{mention(view.requester)} asks for {count}"
-    )
+    who = f"{mention(view.requester)}{through(view.client)}"
+    start = f"{who} asks for {count}" if count else f"{who} asks to "
     room = NOTIFICATION - slack_length(start) - slack_length(end)
     what = "; ".join(_lower(effect_of(call)).rstrip(".") for call in waiting)
     return f"{start}{escape(plain(what, room))}{end}"
