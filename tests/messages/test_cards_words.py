@@ -59,6 +59,7 @@ SAID = {
     "through": (EVIL,),
     "server_line": (EVIL, EVIL),
     "who_asks": (RunSource.PROGRAM, EVIL),
+    "asked_without_words": (RunSource.PROGRAM, EVIL),
     "votes_void": (["UANA00001", "UDAN00001"], "UBEN00001", [EVIL]),
     "unanswered_beside": (EVIL,),
     "sent_back_line": ("UANA00001", EVIL),

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.approvals.cards.origin import errands_of
-from bot.approvals.overview.rows import Lister, first_words
+from bot.approvals.overview.rows import Lister, first_words, how_asked
 from bot.approvals.permissions import Permissions
 from bot.approvals.questions.rows import server_of
 from bot.approvals.terms.effect import effect_of
@@ -102,6 +102,7 @@ class Lives:
             status=run.status,
             calls=tuple(self._past(tx, run, call) for call in found),
             link=self.lister.link(tx, run, found[-1] if found else None, person),
+            how=how_asked(run),
         )
 
     def _past(self, tx: Transaction, run: Run, call: Call) -> PastCall:

@@ -10,8 +10,9 @@ from bot.agent import prompt
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import approving, stand_ins
 from bot.messages.overview.link import permalink
-from bot.messages.overview.view import WITH_A_FORM, ListedCall, ListedRun
-from bot.messages.text import decided_as
+from bot.messages.overview.view import ListedCall, ListedRun
+from bot.messages.sentences.agents import asked_without_words
+from bot.messages.text import decided_as, unescape
 from bot.tools import Registry
 from bot.tools.people.question import ASK_PERSON
 from storage import calls, life, outbox, runs
@@ -79,6 +80,7 @@ class Lister:
             ),
             more=len(told) - len(last),
             link=self.link(tx, run, last[-1] if last else None, run.requester),
+            how=how_asked(run),
         )
 
     def link(self, tx: Transaction, run: Run, call: Call | None, viewer: str) -> str:
@@ -100,10 +102,14 @@ class Lister:
 
 
 def first_words(tx: Transaction, run: Run, now: datetime) -> str:
-    """Return what was asked first, on one line; "" where it has not been read yet."""
+    """Return what was asked first, on one line; "" where nobody wrote anything or it is unread."""
     said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
-    unsaid = WITH_A_FORM if runs.is_form(run) else ""
-    return " ".join(masked(next((text for text in said if text.strip()), unsaid)).split())
+    return " ".join(masked(next((text for text in said if text.strip()), "")).split())
+
+
+def how_asked(run: Run) -> str:
+    """Return how a request without words was asked, as plain text; "" for one with words."""
+    return unescape(asked_without_words(run.source, run.client))
 
 
 def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:

@@ -231,7 +231,7 @@ def _requests(view: HomeView) -> list[Json]:
 
 
 def _request(asked: ListedRun) -> Json:
-    said = began_with(asked.words)
+    said = began_with(asked)
     # its calls say how a request stands that waits for them, or has come to its end
     is_told = bool(asked.calls) and asked.status in (RunStatus.WAITING, RunStatus.COMPLETED)
     stands_ = "Asked " if is_told else f"{STANDS[asked.status]}  ·  asked "

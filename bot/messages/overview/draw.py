@@ -14,7 +14,6 @@ from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import Nothing, RunTarget, Setting, Target
 from bot.messages.cards.decided_call import ICONS, WORDS
 from bot.messages.overview.view import (
-    WITH_A_FORM,
     Answered,
     Life,
     ListedCall,
@@ -159,15 +158,15 @@ def decided_by(call: ListedCall) -> str:
     return f"{how} by {' and '.join(call.deciders)}"
 
 
-def began_with(words: str) -> str:
-    """Quote the words with which a request began, or say that there were none."""
-    if words in ("", WITH_A_FORM):
-        return words or "A new request"
-    return f"“{_one_line(words, WORDS_LIMIT)}”"
+def began_with(of: ListedRun | Life) -> str:
+    """Quote the words with which a request began, or say how it did where there were none."""
+    if of.words:
+        return f"“{_one_line(of.words, WORDS_LIMIT)}”"
+    return _one_line(of.how or "A new request", WORDS_LIMIT)
 
 
 def _run(number: int, run: ListedRun) -> list[Json]:
-    said = began_with(run.words)
+    said = began_with(run)
     lines = [said, *(f"{stands(*each)}" for each in run.calls)]
     lines += [f"and {run.more} more"] if run.more else []
     small = [f"{STANDS[run.status]}, asked {when(run.at)}"]
@@ -196,7 +195,7 @@ def stands(status: CallStatus, effect: str, asks: bool = False, declined: bool =
 
 def life(of: Life) -> Answered:
     """Draw one request from its first word to its end: who asked, proposed, changed, decided."""
-    said = began_with(of.words)
+    said = began_with(of)
     small = [f"Asked by {mention(of.requester)} {_where(of.channel)}, {when(of.at)}"]
     small.append(STANDS[of.status])
     if of.link:

@@ -44,21 +44,19 @@ class ListedCall:
     link: str = ""  # to its card, else to its request
 
 
-WITH_A_FORM = "Asked with a form"  # in the place of words, where nobody wrote anything
-
-
 @dataclass(frozen=True, slots=True)
 class ListedRun:
     """One request in a list."""
 
     run: str
-    words: str  # what was asked; "" where it has not been read yet
+    words: str  # what was asked; "" where nobody wrote anything, or it has not been read yet
     at: datetime
     status: RunStatus
     # how each stands, its effect, whether it is a question to people, and was declined
     calls: tuple[tuple[CallStatus, str, bool, bool], ...]
     more: int = 0  # calls that are not among these
     link: str = ""
+    how: str = ""  # how it was asked, where nobody wrote anything; plain text
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +112,4 @@ class Life:
     status: RunStatus
     calls: tuple[PastCall, ...]
     link: str
+    how: str = ""  # how it was asked, where nobody wrote anything; plain text

@@ -31,6 +31,16 @@ def who_asks(source: RunSource, client: str = "", agent: str = "") -> str:
     return "the agent"
 
 
+def asked_without_words(source: RunSource, client: str = "") -> str:
+    """Say how a request began in which nobody wrote anything; "" where it began with words."""
+    match source:
+        case RunSource.FORM:
+            return "Asked with a form"
+        case RunSource.PROGRAM:
+            return f"Asked by {who_asks(source, client)}"
+    return ""
+
+
 def server_line(server: str, effect: str) -> str:
     """Tell who is asked that a server asks, for what, and who is given the answer."""
     return (

@@ -79,10 +79,7 @@ def not_begun(why: str) -> str:
 
 def nobody_plans() -> str:
     """Tell who sends a plan back that there is no agent to make another one."""
-    return (
-        "There is no agent here that could make another plan: this was asked with a form. Edit it, "
-        "or reject it and say why."
-    )
+    return "No agent has planned this, so none can plan it anew. Edit it, or reject it and say why."
 
 
 def no_model(person: str) -> str:

@@ -167,6 +167,7 @@ def test_a_question_is_answered(bot: Harness, asks: Asks) -> None:
     status, said = program.ask("GET", f"/v1/questions/{asked['id']}?wait=30")
     assert (status, said["status"]) == (200, "answered")
     assert "the upper one" in str(said["result"])
+    bot.slack.wait(lambda: f"Asked by t{whose}" in str(bot.person("ben").home()))
     [noted] = bot.all(Audit, Audit.event == "question.asked", Audit.run_id == run.id)
     assert noted.actor == "UBEN00001"
 
