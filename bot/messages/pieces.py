@@ -26,7 +26,7 @@ SHORT = 32  # characters of an argument that stands beside another one, with its
 LEAST = 60  # characters of a beginning; with less room there is none
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
 COMPACT_TOTAL = 450  # after so many, further arguments are only counted
-AGENT = 60  # characters of the name of whoever proposed a call
+AGENT = 80  # characters of the name of whoever proposed a call
 NAMED = 3  # arguments named among what is not shown in full; more are counted
 FINAL = "This cannot be undone."
 SURE_LIMIT = 240  # characters of what that is about, where it is asked a second time
@@ -162,7 +162,7 @@ def pieces_of(call: CallView) -> list[Piece]:
 
 def who_says(call: CallView) -> str:
     """Return what stands before the words of whoever proposed the call."""
-    return f"{plain(visible(call.agent), AGENT)} says:" if call.by_agent else "Why:"
+    return f"{plain(visible(call.agent), AGENT)} says:" if call.agent else "Why:"
 
 
 def _piece(kind: PieceKind, text: str, draw: Callable[[str], tuple[Json, ...]]) -> Piece:

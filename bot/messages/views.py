@@ -71,9 +71,9 @@ class CallView:
     # names of what everybody who sees the card is shown less of than those who decide
     covered: tuple[str, ...] = ()
     has_rows: bool = False  # the preview shows a part of its rows; all may be sent
-    agent_reason: str = ""  # the agent's words; the requester's where no agent takes part
+    agent_reason: str = ""  # the words of whoever proposed it
     by_agent: bool = True  # the agent proposed it, and would make another plan
-    agent: str = "The agent"  # which one; a sub-agent by its title
+    agent: str = "The agent"  # whoever that is: a sub-agent, a program; "" for who asked
     chain: tuple[str, ...] = ()  # who asked whom for what on the way to it, a line each
     program: str = ""  # plain words about the program that asks and does it itself; "" for none
     handed_on: bool = False  # that program has it, has not said how it went, and nobody is asked

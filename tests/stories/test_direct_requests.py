@@ -201,7 +201,9 @@ def test_a_guest_is_told_that_members_ask(harness: Harness) -> None:
 def test_its_whole_life_is_told(harness: Harness) -> None:
     """`/approvals show` tells who asked with a form, why, and who decided; no agent is in it."""
     thread = request(harness, "a kite", why="the wind is good")
-    vote(harness, "ana", harness.card(SUPPORT, thread))
+    card = harness.card(SUPPORT, thread)
+    assert "Why:" in words(card)
+    vote(harness, "ana", card)
     harness.said(SUPPORT, thread, "✅ Done")
     ben = harness.person("ben")
     run, seen = harness.run_in(thread), len(ben.everything(SUPPORT))

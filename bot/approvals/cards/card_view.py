@@ -22,7 +22,7 @@ from bot.messages.cards.card import approved_on
 from bot.messages.cards.origin import errand_lines
 from bot.messages.forms.values import values
 from bot.messages.onlookers import covered, for_onlookers
-from bot.messages.sentences.agents import program_line
+from bot.messages.sentences.agents import program_line, who_asks
 from bot.messages.text import unescape
 from bot.messages.views import CallView, CardView, Missing, Progress, Value
 from bot.policy.gates import Ask, load_gate
@@ -32,7 +32,7 @@ from storage import calls, outbox, runs
 from storage.calls import Shown
 from storage.masking import masked
 from storage.models import Call, Message, Plan, Revision, Run, Vote
-from storage.states import MODELLED, CallStatus, Verb
+from storage.states import MODELLED, CallStatus, RunSource, Verb
 from storage.transaction import Transaction
 
 DECIDED = (
@@ -107,12 +107,17 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
 
 
 def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
-    """Return whether an agent proposed it, and which: a sub-agent by its title and its errand."""
+    """Return who proposed it: a sub-agent by its title and its errand, a program by its name."""
     run = runs.get(tx, call.run_id)
     errands = errands_of(tools, tx, run) if run else ()
-    agent = {"agent": errands[-1].agent, "chain": tuple(errand_lines(errands))} if errands else {}
+    agent: dict[str, Any] = {}
+    if errands:
+        agent = {"agent": errands[-1].agent, "chain": tuple(errand_lines(errands))}
+    if run and run.source not in MODELLED:
+        asker = who_asks(run.source, run.client) if run.source is RunSource.PROGRAM else ""
+        agent = {"by_agent": False, "agent": unescape(asker[:1].upper() + asker[1:])}
     program = unescape(program_line(run.client)) if run and call.action else ""
-    return {"by_agent": run is None or run.source in MODELLED, "program": program, **agent}
+    return {"program": program, **agent}
 
 
 def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:

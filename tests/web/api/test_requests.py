@@ -26,7 +26,8 @@ def test_people_approve_and_the_waiting_program_hears_it(
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(program.look, asked, 30)
         card = program.card("over http")
-        assert "The nightly job found it." in words(card)
+        says = f"The program “{program.name}” says:", "The nightly job found it."
+        assert all(each in words(card) for each in says)
         vote(bot, "ana", card)
         ended = waiting.result(30)
     assert (ended["status"], ended["result"]) == ("succeeded", "noted over http")
