@@ -173,7 +173,7 @@ def test_a_call_runs_once_it_is_approved(host: Host) -> None:
     call = host.calls("add_line", text="a pond pump")
     card = host.card("a pond pump")
     assert "Add a line" in words(card)
-    assert "The program “shop” asks in words of its own" in words(card)
+    assert "those of the program “shop”, which does this itself" in words(card)
     assert "a pond pump" not in host.lines()
     host.approves("a pond pump")
     result = call.result(30)

@@ -50,5 +50,5 @@ def server_line(server: str, effect: str) -> str:
 
 def program_line(client: str) -> str:
     """Tell who decides that a program asks, whose words these are, and who does it then."""
-    name = f" “{said(client, 60)}”" if client else ""
-    return f"⚙️ The program{name} asks in words of its own, and does it itself once it may."
+    program = who_asks(RunSource.PROGRAM, client)
+    return f"⚙️ The words are those of {program}, which does this itself once it is approved."

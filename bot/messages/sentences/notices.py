@@ -129,11 +129,11 @@ def outcome_line(
     """
     start = {
         CallStatus.FAILED: "❌ It failed: ",
-        CallStatus.UNKNOWN: "❓ It started, and nobody knows whether it happened: ",
+        CallStatus.UNKNOWN: "❓ It started, and nobody knows whether it finished: ",
     }.get(status, "✅ ")
     start = "📤 Handed over: " if handed_on else start
     failed = f" — “{said(why)}”" if why.strip() else ""
-    then = " Its approvers can say so on the card." if status is CallStatus.UNKNOWN else ""
+    then = " Its approvers can say on the card." if status is CallStatus.UNKNOWN else ""
     then = " The program that asked has not said how it went." if handed_on else then
     return f"{start}{said(what).rstrip('.')}{failed}.{then}{_parts(people)}"
 
