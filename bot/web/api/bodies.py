@@ -70,7 +70,7 @@ class _CallWanted(_Wanted):
         None,
         ge=1,
         le=MOST_SECONDS,
-        description="Until it counts as refused, where the policy does not say less.",
+        description="That people have, where the policy gives no less; then it is `expired`.",
     )
 
 

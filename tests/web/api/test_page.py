@@ -36,8 +36,13 @@ def typed(program: Program, command: str, run_id: str = "") -> dict[str, Any]:
     web = program.harness.app.ways_in.web
     assert web is not None
     ended = subprocess.run(
-        ["sh", "-c", command.replace("http://127.0.0.1:8080", web.url)],
-        env={"PATH": "/usr/bin:/bin", "COUNTERSIGN_API_KEY": program.key, "ID": run_id},
+        ["sh", "-c", command],
+        env={
+            "PATH": "/usr/bin:/bin",
+            "COUNTERSIGN_URL": web.url,
+            "COUNTERSIGN_API_KEY": program.key,
+            "ID": run_id,
+        },
         capture_output=True,
         text=True,
         timeout=60,
