@@ -7,9 +7,10 @@ from typing import Any
 
 from mcp.types import Tool
 
+from bot.client.decorated import in_words
 from bot.client.request import Does, OwnAction
 
-_MOST_NAME, _MOST_TITLE, _MOST_SHOWN = 64, 80, 3
+_MOST_NAME, _MOST_TITLE, _MOST_LABEL, _MOST_SHOWN = 64, 80, 40, 3
 _PLAIN = ("string", "integer", "number", "boolean")
 
 
@@ -20,7 +21,7 @@ def action_of(tool: Tool, prefix: str, *, trusted: bool) -> OwnAction:
     """
     schema = dict(tool.input_schema)
     hinted = tool.annotations.title if tool.annotations else None
-    title = (tool.title or hinted or tool.name).strip()[:_MOST_TITLE] or tool.name
+    title = (tool.title or hinted or in_words(tool.name)).strip()[:_MOST_TITLE] or tool.name
     return OwnAction(
         name=re.sub(r"\W", "_", f"{prefix}{tool.name}", flags=re.ASCII)[:_MOST_NAME],
         title=title,
@@ -40,10 +41,10 @@ def _does(tool: Tool) -> Does:
 
 
 def _effect(title: str, schema: dict[str, Any]) -> str:
-    """Return the title, with the first plain values that a call cannot leave out."""
+    """Return the title, with the first plain values that a call cannot leave out, each named."""
     fields, required = schema.get("properties", {}), schema.get("required", [])
     shown = [
-        name
+        f"{_label(name, fields[name])} {{{name}}}"
         for name in required
         if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)
         and isinstance(fields.get(name), dict)
@@ -52,5 +53,12 @@ def _effect(title: str, schema: dict[str, Any]) -> str:
         and not fields[name].get("writeOnly")
     ]
     said = title.replace("{", "{{").replace("}", "}}")
-    values = ", ".join(f"{{{name}}}" for name in shown[:_MOST_SHOWN])
+    values = ", ".join(shown[:_MOST_SHOWN])
     return f"{said}: {values}" if values else said
+
+
+def _label(name: str, field: dict[str, Any]) -> str:
+    """Return what a value is called in a sentence: "boxes"."""
+    title = field.get("title")
+    words = title if isinstance(title, str) and title.strip() else in_words(name)
+    return " ".join(words.lower().replace("{", "(").replace("}", ")").split())[:_MOST_LABEL]

@@ -184,7 +184,7 @@ def test_a_call_runs_once_it_is_approved(host: Host) -> None:
     arrived(host.harness)
     host.harness.settle()
     thread = card.get("thread_ts", card["ts"])
-    assert "Done: Add a line: a pond pump" in str(host.harness.thread(SUPPORT, thread))
+    assert "Done: Add a line: text a pond pump" in str(host.harness.thread(SUPPORT, thread))
 
 
 def test_what_policy_allows_asks_nobody(host: Host) -> None:
