@@ -126,6 +126,8 @@ class Planner:
                 self._compacts = not lacks_api(error)
                 log.info("the model's server has not compacted a thread: %s", error)
                 return None
+            if not isinstance(made, dict):  # a page of something in between
+                return None
             used = made.get("usage") or {}
             written = used.get("output_tokens") or 0
             passage.amounts |= {"in": used.get("input_tokens") or 0, "out": written}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import openai
@@ -88,6 +90,33 @@ def test_the_server_compacts(server: Server) -> None:
     server.refused.clear()
     assert [here.compacted(LONG, "") for _ in range(2)] == [None, None]
     assert len(server.refused) == 1
+
+
+def test_a_page_is_no_compaction() -> None:
+    """What stands between may answer with a page of its own; then nothing was compacted."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<p>Sign in</p>")
+
+        def log_message(self, *_: object) -> None:
+            """Not told."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as page:
+        thread = threading.Thread(target=page.serve_forever, args=(0.01,))
+        thread.start()
+        url = f"http://127.0.0.1:{page.server_address[1]}/v1"
+        client = openai.OpenAI(api_key="sk-offline", base_url=url)
+        try:
+            assert Planner(client, model="gpt-5").compacted(LONG, "") is None
+        finally:
+            page.shutdown()
+            thread.join(10)
+            client.close()
 
 
 def test_a_summary_is_asked_of_what_fits() -> None:
