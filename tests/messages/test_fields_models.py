@@ -119,11 +119,13 @@ def test_labels_hints_and_lines() -> None:
         note: str = Field(
             default="", title="Note for <Ana>", description="Said to & about her", max_length=151
         )
+        told: list[str] = Field(default=[], description="Who hears it")
 
-    view = view_of(tool_for(Worded), {"order_id": "12", "note": ""})
+    view = view_of(tool_for(Worded), {"order_id": "12", "note": "", "told": ["x"]})
     order, note = block(view, "f:order_id"), block(view, "f:note")
     assert (order["label"]["text"], note["label"]["text"]) == ("Order id", "Note for <Ana>")
-    assert "Said to & about her" in note["hint"]["text"]
+    assert note["hint"]["text"] == "Said to & about her"
+    assert block(view, "f:told")["hint"]["text"].startswith("Who hears it. One on each line.")
     assert (order["element"]["min_length"], order["element"]["max_length"]) == (2, 10)
     assert (order["optional"], note["optional"]) == (False, True)
     assert (order["element"]["multiline"], note["element"]["multiline"]) == (False, True)

@@ -184,7 +184,7 @@ def hint_of(made: Input, *, new: bool = False) -> str:
     `new`: nothing was there before, so that nobody has to tell unset from empty.
     """
     slot = made.slot
-    said = [visible(slot.hint.strip())] if slot.hint.strip() else []
+    said: list[str] = []
     match made.kind:
         case Kind.JSON:
             said.append("Written as JSON.")
@@ -216,7 +216,10 @@ def hint_of(made: Input, *, new: bool = False) -> str:
     if isinstance(made.initial, str) and (hidden := Counter(filter(is_hidden, made.initial))):
         seen = ", ".join(f"{visible(char)} × {count}" for char, count in hidden.most_common(8))
         said.append(f"Holds characters that cannot be seen: {seen}.")
-    return " ".join(said)
+    what = visible(slot.hint.strip())
+    if what and said and what[-1].isalnum():
+        what += "."
+    return " ".join(filter(None, [what, *said]))
 
 
 _NOTHING = {Kind.TEXT: "an empty text", Kind.LINES: "an empty list"}
