@@ -198,7 +198,7 @@ def test_who_has_voted_waits_for_others(harness: Harness) -> None:
     """A call that takes two is no longer among what waits for who has approved it."""
     thread = ask(harness, ("wipe", {"text": "old hedge"}))
     card = harness.card(SUPPORT, thread)
-    opened(harness, "ana", "old hedge", "cannot be undone")
+    opened(harness, "ana", "old hedge", "⚠️ *This cannot be undone*  ·  Asked by")
     opened(harness, "cleo", "old hedge")
     vote(harness, "ana", card)
     wait(harness, "ana", "Nothing waits for you", without="Waits for you")

@@ -190,7 +190,7 @@ def _call(call: WaitingCall) -> list[Json]:
     if call.unknown:
         small.insert(0, "❓ *It started, and nobody knows whether it finished*")
     elif call.does == "destructive":
-        small.append("⚠️ *This cannot be undone*")
+        small.insert(0, "⚠️ *This cannot be undone*")
     return [
         section(block_id(Block.HEADLINE, about), plain_text(_one_line(call.effect, EFFECT))),
         context(block_id(Block.SMALL_PRINT, about), [mrkdwn("  ·  ".join(small))]),
