@@ -16,7 +16,7 @@ from tests.stories.test_home import opened, wait
 
 C = CallStatus
 ANA, CLEO = "<@UANA00001>", "<@UCLEO0001>"
-REMINDED, ESCALATED = "this still waits for a decision", "now you may as well"
+REMINDED, ESCALATED = "this still waits for a decision", "now you may, too"
 POLICY = """
 [defaults]
 approvers = ["UANA00001", "UCLEO0001"]

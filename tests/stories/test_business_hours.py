@@ -54,7 +54,7 @@ def test_asked_on_friday_it_ends_on_monday(harness: Harness, fakes: FakeTools) -
     later(harness, 18 * 3600 + 600)  # Monday, 10:10
     harness.said(SUPPORT, thread, "this still waits for a decision")
     later(harness, 3600)
-    harness.said(SUPPORT, thread, "now you may as well")
+    harness.said(SUPPORT, thread, "now you may, too")
     later(harness, 3600)
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("note", "friday")) == ([C.EXPIRED], 0)
@@ -66,7 +66,7 @@ def test_an_escalation_counts_them_too(harness: Harness, fakes: FakeTools) -> No
     thread = ask(harness, ("note", {"text": "for dan"}))
     card = harness.card(SUPPORT, thread)
     later(harness, 3 * 86_400 - 5 * 3600 + 600)  # Monday, 11:10
-    harness.said(SUPPORT, thread, "now you may as well")
+    harness.said(SUPPORT, thread, "now you may, too")
     vote(harness, "dan", card)
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("note", "for dan")) == ([C.SUCCEEDED], 1)

@@ -22,7 +22,7 @@ from tests.stories.steps import (
 )
 
 C = CallStatus
-REMINDED, ESCALATED = "this still waits for a decision", "now you may as well"
+REMINDED, ESCALATED = "this still waits for a decision", "now you may, too"
 POLICY = """
 [defaults]
 approvers = ["UANA00001"]

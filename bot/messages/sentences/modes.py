@@ -42,8 +42,8 @@ def mode_as_before(mode: Mode, *, everywhere: bool = False) -> str:
 def mode_set(mode: Mode, *, everywhere: bool = False) -> str:
     """Tell somebody that their switch counts."""
     own = (
-        " What is stricter by its own mode stays so. Cards that wait say it in their small print, "
-        "and “/approvals mode” in every channel; no channel is told in a line."
+        " What is stricter by its own mode stays so. No channel is told: cards that wait say it in "
+        "their small print, and “/approvals mode” says it in every channel."
         if everywhere
         else ""
     )

@@ -170,9 +170,9 @@ def next_step(
     """Tell who has `approved`, each with their words, and the people of the next stage that it is
     their turn.
 
-    "✅ @ana approved. ➡️ @cleo: your approval comes next by 16:00: Pay 40 EUR"
+    "✅ @ana approved. ➡️ @cleo: your approval comes next, by 16:00: Pay 40 EUR"
     """
-    by = f" by {due(deadline)}" if deadline else ""
+    by = f", by {due(deadline)}" if deadline else ""
     names = [_with_words(each, stand_ins or {}) for each in approved]
     before = f"✅ {_and(names)} approved. " if names else ""
     return f"{before}➡️ {who}: your approval comes next{by}: {effect_list(effects)}"
@@ -185,9 +185,9 @@ def _with_words(approver: tuple[str, str], stand_ins: Mapping[str, str]) -> str:
 
 def escalated(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Tell more people that they may decide as well, because nobody has."""
-    by = f" by {due(deadline)}" if deadline else ""
+    by = f", by {due(deadline)}" if deadline else ""
     what = effect_list(effects)
-    return f"⏫ {who}: nobody has decided this yet, and now you may as well{by}: {what}"
+    return f"⏫ {who}: nobody has decided this yet, and now you may, too{by}: {what}"
 
 
 def expired_line(effects: Sequence[str], deadline: datetime | None, requester: str) -> str:
