@@ -18,7 +18,7 @@ from bot.client.troubles import CountersignError
 from bot.proxy.held_calls import HeldCalls
 from bot.proxy.people import TOOLS, PeopleTools
 from bot.proxy.waiting import StillWaitsError
-from bot.proxy.wording import action_of
+from bot.proxy.wording import action_of, server_name
 
 MOST_REPORTED = 20_000  # characters of a result that the record keeps
 Context = ServerRequestContext[Any]
@@ -33,10 +33,16 @@ class Proxy:
         held_calls: HeldCalls,
         people: PeopleTools,
         *,
+        name: str = "",
         prefix: str = "",
         trusted: bool = False,
     ) -> None:
-        """`behind` is connected; `prefix` stands before its tools' names where people are asked."""
+        """`behind` is connected; `name`: what people call it, "" for what its prefix says.
+
+        `prefix` stands before its tools' names where people are asked.
+        """
+        own = behind.server_info
+        self._name = name or server_name(prefix, own.name if own else "")
         self._behind = behind
         self._held_calls = held_calls
         self._people = people
@@ -88,7 +94,7 @@ class Proxy:
             if tool is None:
                 return _said(f"There is no tool {params.name!r}.")
             return await self._held_calls.held(
-                action_of(tool, self._prefix, trusted=self._trusted),
+                action_of(tool, self._prefix, self._name, trusted=self._trusted),
                 given,
                 run,
                 _outcome,
@@ -138,11 +144,9 @@ async def serve(
     environment: dict[str, str],
     held_calls: HeldCalls,
     people: PeopleTools,
-    *,
-    prefix: str = "",
-    trusted: bool = False,
+    **options: Any,
 ) -> None:
-    """Be the server that a host has started, until it goes away."""
+    """Be the server that a host has started, until it goes away; `options` are those of a Proxy."""
     async with behind(command, environment) as client, stdio_server() as (read, write):
-        server = Proxy(client, held_calls, people, prefix=prefix, trusted=trusted).server()
+        server = Proxy(client, held_calls, people, **options).server()
         await server.run(read, write, server.create_initialization_options())

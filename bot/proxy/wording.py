@@ -8,14 +8,20 @@ from typing import Any
 from mcp.types import Tool
 
 from bot.client.decorated import in_words
-from bot.client.request import Does, OwnAction
+from bot.client.request import Does, OwnAction, as_effect
 
-_MOST_NAME, _MOST_TITLE, _MOST_LABEL, _MOST_SHOWN = 64, 80, 40, 3
+_MOST_NAME, _MOST_TITLE, _MOST_LABEL, _MOST_SHOWN, _MOST_SERVER = 64, 80, 40, 3, 40
 _PLAIN = ("string", "integer", "number", "boolean")
 
 
-def action_of(tool: Tool, prefix: str, *, trusted: bool) -> OwnAction:
-    """Return what people are asked about a call of this tool.
+def server_name(prefix: str, own: str) -> str:
+    """Return what people call a server that was given no name: its prefix, else its `own` name."""
+    said = prefix.replace("_", " ").strip() or own
+    return " ".join(said.split())[:_MOST_SERVER]
+
+
+def action_of(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnAction:
+    """Return what people are asked about a call of this tool of a server.
 
     `trusted`: the server's own hints count; otherwise all that it does is destructive.
     """
@@ -25,7 +31,7 @@ def action_of(tool: Tool, prefix: str, *, trusted: bool) -> OwnAction:
     return OwnAction(
         name=re.sub(r"\W", "_", f"{prefix}{tool.name}", flags=re.ASCII)[:_MOST_NAME],
         title=title,
-        effect=_effect(title, schema),
+        effect=_effect(f"{title} at {server}" if server else title, schema),
         does=_does(tool) if trusted else Does.DESTRUCTIVE,
         schema=schema,
     )
@@ -40,8 +46,10 @@ def _does(tool: Tool) -> Does:
     return Does.WRITE if hints.destructive_hint is False else Does.DESTRUCTIVE
 
 
-def _effect(title: str, schema: dict[str, Any]) -> str:
-    """Return the title, with the first plain values that a call cannot leave out, each named."""
+def _effect(what: str, schema: dict[str, Any]) -> str:
+    """Return what is called where, with the first plain values that a call cannot leave out, each
+    named.
+    """
     fields, required = schema.get("properties", {}), schema.get("required", [])
     shown = [
         f"{_label(name, fields[name])} {{{name}}}"
@@ -52,9 +60,8 @@ def _effect(title: str, schema: dict[str, Any]) -> str:
         and fields[name].get("format") != "password"
         and not fields[name].get("writeOnly")
     ]
-    said = title.replace("{", "{{").replace("}", "}}")
     values = ", ".join(shown[:_MOST_SHOWN])
-    return f"{said}: {values}" if values else said
+    return f"{as_effect(what)}: {values}" if values else as_effect(what)
 
 
 def _label(name: str, field: dict[str, Any]) -> str:

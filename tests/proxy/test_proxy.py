@@ -149,7 +149,7 @@ def host(
     server.write_text(SERVER)
     command = [sys.executable, str(server), str(book)]
     with hosting(
-        harness, "shop", command, book, request.param, "--trust-hints", "--hold", "6"
+        harness, "desk", command, book, request.param, "--trust-hints", "--hold", "6"
     ) as made:
         yield made
     harness.close()
@@ -172,8 +172,8 @@ def test_a_call_runs_once_it_is_approved(host: Host) -> None:
     """The host waits and hears that it does; the record has what came of it."""
     call = host.calls("add_line", text="a pond pump")
     card = host.card("a pond pump")
-    assert "Add a line" in words(card)
-    assert "those of the program “shop”, which does this itself" in words(card)
+    assert "Add a line at shop: text a pond pump" in words(card)  # whose tool it is
+    assert "those of the program “desk”, which does this itself" in words(card)
     assert "a pond pump" not in host.lines()
     host.approves("a pond pump")
     result = call.result(30)
@@ -184,7 +184,7 @@ def test_a_call_runs_once_it_is_approved(host: Host) -> None:
     arrived(host.harness)
     host.harness.settle()
     thread = card.get("thread_ts", card["ts"])
-    assert "Done: Add a line: text a pond pump" in str(host.harness.thread(SUPPORT, thread))
+    assert "Done: Add a line at shop: text a pond pump" in str(host.harness.thread(SUPPORT, thread))
 
 
 def test_what_policy_allows_asks_nobody(host: Host) -> None:

@@ -10,12 +10,16 @@ from bot.cli.console import UsageError, complain
 from bot.cli.extras import MCP, complain_of_missing
 
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
+MOST_NAME = 40  # characters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add who asks, where, and the command of the server behind."""
     parser.add_argument("--requester", default="", help="who asks: a Slack user id or @handle")
     parser.add_argument("--channel", default="", help="where it is asked: an id or #name")
+    parser.add_argument(
+        "--name", default="", help="what people call the server (default: its prefix, or own name)"
+    )
     parser.add_argument("--prefix", default="", help="before the tools' names where people decide")
     parser.add_argument(
         "--trust-hints",
@@ -34,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve at stdin and stdout until the host goes away."""
+    if len(arguments.name) > MOST_NAME:
+        raise UsageError(f"--name has {MOST_NAME} characters at most")
     if arguments.hold <= 0:
         raise UsageError("--hold takes seconds, more than none")
     try:
@@ -63,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             own,
             held_calls,
             people,
+            name=arguments.name,
             prefix=arguments.prefix,
             trusted=arguments.trust_hints,
         )
