@@ -18,8 +18,9 @@ from bot.client.schema import schema_of_values
 from bot.client.troubles import trouble_of
 from bot.web.api.bodies import ActionSent, RequestShown, ShownStatus
 
-MOST_NAME, MOST_TITLE, MOST_WHY = 64, 80, 200  # characters
+MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
 TELLING = ("command", "file_path", "notebook_path", "url", "query")  # what says most of a call
+TELL_WHY = ("Bash", "Task", "Agent")  # of others a `description` is part of what they do
 NO_WAY_ROUND = "Do not try to get it done in another way."
 GOES_ON = "It goes on in the background, and its end is not seen."
 
@@ -73,8 +74,14 @@ class ToolUse:
 
     @property
     def reason(self) -> str:
-        """Why it asks, for the approver."""
-        return f"Claude Code works in {self.folder}." if self.folder else ""
+        """Why it asks, for the approver: what Claude says of this use, and where it works."""
+        said = self.given.get("description") if self.tool in TELL_WHY else None
+        line = " ".join(said.split()) if isinstance(said, str) else ""
+        if not line:
+            return f"Claude Code works in {self.folder}." if self.folder else ""
+        line = line if len(line) <= MOST_SAID else f"{line[: MOST_SAID - 1]}…"
+        where = f", and works in {self.folder}" if self.folder else ""
+        return f"Claude Code says: “{line}”{where}."
 
     def outcome(self) -> tuple[bool | None, str]:
         """Whether it went well (None: nobody sees that), and how, in words.

@@ -115,6 +115,25 @@ def test_what_became_of_it_is_what_claude_code_says(
         assert program.look(request)["status"] == status
 
 
+def test_what_claude_says_of_a_command_is_its_reason(bot: Harness, asks: Asks) -> None:
+    """On one line, shortened, and as its words; the description that a tool of a server is given
+    is no reason, but part of what it does.
+    """
+    program = asks()
+    long = f"Take back  the release.\n{'It is late. ' * 40}"
+    said = use("make back", tool_input={"command": "make back", "description": long})
+    assert program.ask("POST", PATH, said, **LATER)[0] == 202
+    card = words(program.card("Use Bash: make back"))
+    assert "Claude Code says: “Take back the release. It is late." in card
+    assert "…”, and works in /home/ben/shop." in card
+    given = {"title": "Broken", "description": "It rings twice."}
+    said = use("issue", tool_name="mcp__github__create_issue", tool_input=given)
+    assert program.ask("POST", PATH, said, **LATER)[0] == 202
+    card = words(program.card("It rings twice."))
+    assert "Claude Code works in /home/ben/shop." in card
+    assert "Claude Code says" not in card
+
+
 def test_of_what_nothing_is_heard_nobody_knows(bot: Harness, asks: Asks) -> None:
     """Claude Code died, or was stopped, while the tool ran: after a quarter of an hour people are
     asked what became of it.
