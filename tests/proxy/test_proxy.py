@@ -232,7 +232,7 @@ def test_the_same_call_again_adopts_what_waits(host: Host) -> None:
     cards = [m for m in host.harness.person("ana").everything(SUPPORT) if "a slow team" in words(m)]
     assert sum("asks: Add a line" in words(m) for m in cards) == 1
     third = host.calls("add_line", text="a slow team")
-    host.card("a slow team")
+    assert "the same was done already for this program" in words(host.card("a slow team"))
     assert host.lines().count("a slow team") == 1
     host.approves("a slow team")
     third.result(30)

@@ -1,4 +1,4 @@
-"""The same call again in one request: the same tool with the same arguments.
+"""The same call again: the same tool with the same arguments, in one request or by one program.
 
 What can be done twice without harm, and was done with nothing changed since, is not done or asked
 again. Everything else goes its way as if it were new, and the card says that it repeats.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from bot.messages.text import in_utc
 from bot.tools import Effect, Tool
-from storage import calls, runs
-from storage.models import Call
+from storage import calls, precedents, runs
+from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction
 
 C = CallStatus
+LATELY = timedelta(minutes=10)  # in which a program that asks anew may not know how it ended
 RAN = (C.RUNNING, C.SUCCEEDED, C.FAILED, C.UNKNOWN)  # also what failed may have changed something
 SAME = "same as an earlier call, whose result it got"
 
@@ -49,6 +51,29 @@ def find(
     if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
         return Repeat("the same stands in this plan already, so it would be done twice")
     return Repeat(_told(earlier[-1])) if earlier else None
+
+
+def lately(
+    tx: Transaction, run: Run, tool: Tool[Any], arguments: str, now: datetime
+) -> Repeat | None:
+    """Return what a program repeats that it asked for minutes ago, in another request.
+
+    It may not have heard how that ended, or want it twice: only people can say.
+    """
+    if not run.client or run.parent_call or tool.does is Effect.READ:
+        return None
+    done = precedents.begun_lately(tx, run.client, tool.name, arguments, now - LATELY)
+    if done is None:
+        return None
+    match done.status:
+        case C.SUCCEEDED:
+            at = in_utc(done.finished_at or done.created_at)
+            return Repeat(f"the same was done already for this program, {at}")
+        case C.RUNNING:
+            return Repeat("the same is being done already for this program")
+    return Repeat(
+        "the same was started already for this program, and nobody knows whether it happened"
+    )
 
 
 def _stands(

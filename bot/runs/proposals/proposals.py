@@ -182,7 +182,7 @@ class Proposals:
         if repeat and repeat.stands:
             prepared.birth["same_as"] = repeat.stands.id
             raise RefusedError(outputs.not_run_again(repeat.stands.output), duplicates.SAME)
-        return repeat
+        return repeat or duplicates.lately(tx, run, tool, arguments, self._sources.clock.now())
 
     def _asking(
         self,

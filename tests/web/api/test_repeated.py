@@ -1,0 +1,48 @@
+"""A program asks for the same in another request: people are told what became of the first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.stories.harness import Harness
+from tests.stories.messages import words
+from tests.stories.steps import open_modal, typed, vote
+from tests.web.api.conftest import Asks
+from tests.web.api.program import ME, Program
+
+DONE = "the same was done already for this program"
+UNDER_WAY = "the same is being done already for this program"
+UNKNOWN = "the same was started already for this program, and nobody knows"
+
+
+def again(program: Program, version: str) -> str:
+    """Ask for the same deployment once more; what its card says. It is taken back."""
+    request = program.deploy(version)
+    said = words(program.card(f"Deploy {version}"))
+    program.ask("POST", f"/v1/requests/{request['id']}/cancel")
+    program.harness.settle()
+    return said
+
+
+def test_a_card_says_what_became_of_the_same(bot: Harness, asks: Asks) -> None:
+    """Also of what people had edited since; not of another program's, nor of what is long ago."""
+    program = asks()
+    request = program.deploy("1.4.2")
+    open_modal(bot, "ana", "C0SUPPORT", program.card("Deploy 1.4.2"), "edit")
+    bot.person("ana").submit(typed(version="1.4.3"))
+    vote(bot, "cleo", program.card("Deploy 1.4.3", "cleo"))
+    assert "already for this program" not in again(program, "1.4.2")  # it may begin, or not
+    claim = f"/v1/requests/{request['id']}/claim"
+    assert program.ask("POST", claim, {"claimant": ME})[0] == 200
+    assert UNDER_WAY in again(program, "1.4.2")
+    outcome = {"claimant": ME, "succeeded": None, "result": "handed on"}
+    program.ask("POST", f"/v1/requests/{request['id']}/outcome", outcome)
+    assert UNKNOWN in again(program, "1.4.3")
+    outcome = {"claimant": ME, "succeeded": True, "result": "done in 40 s"}
+    program.ask("POST", f"/v1/requests/{request['id']}/outcome", outcome)
+    assert DONE in again(program, "1.4.2")
+    assert DONE in again(program, "1.4.3")
+    assert "already for this program" not in again(program, "1.4.4")
+    assert "already for this program" not in again(asks(), "1.4.2")
+    bot.clock.advance(timedelta(minutes=11).total_seconds())
+    assert "already for this program" not in again(program, "1.4.2")
