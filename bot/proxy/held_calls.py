@@ -20,6 +20,15 @@ from bot.client.troubles import CountersignError, trouble_of
 from bot.proxy.waiting import Patience, Told, in_thread
 from bot.proxy.wishes import Wishes
 
+
+class NotRunError(CountersignError):
+    """What was approved was not run after all; says why."""
+
+
+class LostError(CountersignError):
+    """It was begun, and nobody knows how it ended."""
+
+
 log = logging.getLogger("countersign.proxy")
 SIGNS_OF_LIFE = 3  # in each lease
 T = TypeVar("T")
@@ -51,7 +60,8 @@ class HeldCalls:
         """Ask, wait, and run it with the arguments that were approved; returns what `run` does.
 
         `outcome` says whether that worked, and what is reported; `told` tells the host meanwhile.
-        Raises StillWaitsError and CountersignError: then nothing has run.
+        Raises StillWaitsError and CountersignError: then nothing has run, but with LostError, which
+        `run` raises where it does not know.
         """
         wish = self.wishes.of(action, arguments)
         ask = partial(
@@ -85,14 +95,20 @@ class HeldCalls:
             handout = await to_thread.run_sync(claim)
             async with anyio.create_task_group() as beside:
                 beside.start_soon(self._kept, request.id, claimant, handout.lease)
+                ended: list[T] = []
+                failed: Exception | None = None
                 try:
-                    result = await run(handout.arguments)
-                    worked, said = outcome(result)
-                except Exception as error:
-                    await self._report(request.id, claimant, False, f"{type(error).__name__}")
-                    raise
-                finally:
-                    beside.cancel_scope.cancel()
+                    ended.append(await run(handout.arguments))
+                except Exception as error:  # noqa: BLE001 # told below, and raised again
+                    failed = error
+                beside.cancel_scope.cancel()
+            if failed is not None:
+                if not isinstance(failed, LostError):  # else people are asked what became of it
+                    why = str(failed) if isinstance(failed, NotRunError) else type(failed).__name__
+                    await self._report(request.id, claimant, False, why)
+                raise failed
+            [result] = ended
+            worked, said = outcome(result)
             await self._report(request.id, claimant, worked, said)
         return result
 

@@ -108,7 +108,7 @@ class PeopleTools:
     async def _approve(self, given: Mapping[str, Any], told: Told) -> str:
         title = str(given["title"])[:_MOST_TITLE]
         action = OwnAction(
-            name="approval",
+            name=APPROVE,
             title=title,
             effect=title.replace("{", "{{").replace("}", "}}"),
             schema=_DETAILS,

@@ -8,18 +8,31 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp.types as types
-from mcp import Client, StdioServerParameters
+from anyio import BrokenResourceError, ClosedResourceError
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
 from bot import __version__
 from bot.client.troubles import CountersignError
-from bot.proxy.held_calls import HeldCalls
+from bot.proxy.held_calls import HeldCalls, LostError, NotRunError
 from bot.proxy.people import TOOLS, PeopleTools
 from bot.proxy.waiting import StillWaitsError
 from bot.proxy.wording import action_of, server_name
 
+AWAY = "The server behind has gone away. Nothing was done."
+CHANGED = (
+    "The server behind has changed its tool {tool} since people were asked. Nothing was done; make "
+    "the call again to have them asked about the tool as it is now."
+)
+NOT_KNOWN = (
+    "The server behind went away under the call: nobody knows how it ended. Do not make it again "
+    "before you know; people are asked what became of it."
+)
+LOST = (MCPError, BrokenResourceError, ClosedResourceError)
+_ON_THE_WAY = (CONNECTION_CLOSED, REQUEST_TIMEOUT)
 MOST_REPORTED = 20_000  # characters of a result that the record keeps
 Context = ServerRequestContext[Any]
 
@@ -86,7 +99,18 @@ class Proxy:
             await tell(" · ".join(filter(None, [f"is at {progress:g}{of}", message])))
 
         async def run(arguments: dict[str, Any]) -> types.CallToolResult:
-            return await self._behind.call_tool(params.name, arguments, progress_callback=far)
+            try:
+                now = await self._tool(params.name)
+            except LOST:
+                raise NotRunError(AWAY) from None
+            if now is None or tool is None or _seen(now) != _seen(tool):
+                raise NotRunError(CHANGED.format(tool=params.name))
+            try:
+                return await self._behind.call_tool(params.name, arguments, progress_callback=far)
+            except LOST as error:
+                if isinstance(error, MCPError) and error.code not in _ON_THE_WAY:
+                    raise
+                raise LostError(NOT_KNOWN) from None
 
         try:
             if tool is None and params.name in {each.name for each in TOOLS}:
@@ -112,6 +136,11 @@ class Proxy:
             if not listed.next_cursor:
                 return None
             cursor = listed.next_cursor
+
+
+def _seen(tool: types.Tool) -> tuple[Any, ...]:
+    """Return what a tool is by its server's words: people approved a call of this."""
+    return tool.name, tool.title, tool.description, tool.input_schema, tool.annotations
 
 
 def _said(sentence: str) -> types.CallToolResult:

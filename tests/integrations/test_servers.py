@@ -26,9 +26,9 @@ from bot.servers.file import read_servers
 from bot.servers.looking import look
 from bot.servers.tools import tool_name
 from tests.pages import ROOT
+from tests.proxy.host import hosting, said
 from tests.proxy.test_hosts import Hosts
 from tests.proxy.test_hosts import said as said_to_host
-from tests.proxy.test_proxy import hosting, said
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.over_http import free_port

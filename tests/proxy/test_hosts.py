@@ -83,7 +83,7 @@ def hosts(
     """Both protocol generations."""
     fakes = FakeTools()
     harness = Harness(tmp_path_factory.mktemp("hosts"), fakes.tools, POLICY, Transport.HTTP)
-    wanted = KeyWanted("desk", "@ben", tools=("note", "approval", "ask_person"))
+    wanted = KeyWanted("desk", "@ben", tools=("note", "request_approval", "ask_person"))
     key = say_to_the_bot(wanted, harness.app.core.store.path).key
     with start_blocking_portal() as portal:
         yield Hosts(harness, fakes, portal, key, request.param)

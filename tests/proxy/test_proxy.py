@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client, StdioServerParameters
-from mcp.types import CallToolResult, TextContent
 
 from bot.config.connection import Transport
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyWanted
+from storage.models import Call
+from storage.states import CallStatus
+from tests.proxy.host import SERVER, Host, hosting, said
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import action_ids, words
+from tests.stories.messages import words
 from tests.stories.steps import arrived, open_modal, reject, typed
 
 pytestmark = pytest.mark.long
-ROOT = Path(__file__).parents[2]
 POLICY = """
 [defaults]
 approvers = ["UANA00001", "UCLEO0001"]
@@ -37,105 +27,6 @@ tool = "shop_count_lines"
 effect = "read"
 verdict = "allow"
 """
-SERVER = """
-import sys
-from pathlib import Path
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.types import ToolAnnotations
-
-book = Path(sys.argv[1])
-server = MCPServer("book")
-
-
-@server.tool(title="Add a line")
-async def add_line(text: str, ctx: Context, times: int = 1) -> str:
-    await ctx.report_progress(1, 2, "dips the pen")
-    if text == "boom":
-        raise ValueError("the pen is dry")
-    with book.open("a") as file:
-        file.write(f"{text}\\n" * times)
-    return f"added {text}"
-
-
-@server.tool(annotations=ToolAnnotations(read_only_hint=True))
-def count_lines() -> int:
-    return len(book.read_text().splitlines()) if book.exists() else 0
-
-
-server.run()
-"""
-
-
-@dataclass
-class Host:
-    """An MCP host that has started the proxy, in the SDK's own words."""
-
-    harness: Harness
-    portal: BlockingPortal
-    client: Client
-    book: Path
-    parameters: StdioServerParameters
-    told: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def another(self) -> Iterator[Host]:
-        """A host that starts the same proxy once more, and ends it."""
-        client = Client(self.parameters)
-        with self.portal.wrap_async_context_manager(client):
-            yield replace(self, client=client, told=[])
-
-    def calls(self, tool: str, **arguments: Any) -> Future[CallToolResult]:
-        """Call a tool; what it is told meanwhile is noted."""
-
-        async def tell(_at: float, _of: float | None, message: str | None) -> None:
-            self.told.append(message or "")
-
-        call = partial(self.client.call_tool, tool, arguments, progress_callback=tell)
-        return self.portal.start_task_soon(call)
-
-    def card(self, text: str, having: str = "approve") -> dict[str, Any]:
-        """The card with this text that Ana sees, once it has that button."""
-
-        def look() -> dict[str, Any] | None:
-            seen = self.harness.person("ana").everything(SUPPORT)
-            found = (m for m in seen if text in words(m) and having in action_ids(m))
-            return next(found, None)
-
-        found: dict[str, Any] = self.harness.slack.wait(look, 20)
-        return found
-
-    def approves(self, text: str) -> None:
-        """Ana approves the card with this text."""
-        card = self.card(text)
-        self.harness.person("ana").click(SUPPORT, card["ts"], "approve")
-
-    def lines(self) -> list[str]:
-        """What was written in the book."""
-        return self.book.read_text().splitlines() if self.book.exists() else []
-
-
-@contextmanager
-def hosting(
-    harness: Harness, name: str, server: list[str], book: Path, mode: str, *options: str
-) -> Iterator[Host]:
-    """A host that has started the proxy before this server, with a key of this name."""
-    wanted = KeyWanted(name, "@ben", tools=("*",))
-    key = say_to_the_bot(wanted, harness.app.core.store.path).key
-    web = harness.app.ways_in.web
-    assert web is not None
-    where = ["--channel", "#support", "--prefix", "shop_"]
-    command = ["-m", "bot", "mcp-proxy", *where, *options, "--", *server]
-    environment = {
-        "COUNTERSIGN_URL": web.url,
-        "COUNTERSIGN_API_KEY": key,
-        "PYTHONPATH": str(ROOT),
-        "PATH": os.environ["PATH"],
-    }
-    parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
-    with start_blocking_portal() as portal:
-        client = Client(parameters, mode=mode)
-        with portal.wrap_async_context_manager(client):
-            yield Host(harness, portal, client, book, parameters)
 
 
 @pytest.fixture(scope="module", params=["auto", "legacy"])
@@ -155,16 +46,11 @@ def host(
     harness.close()
 
 
-def said(result: CallToolResult) -> str:
-    """The words of a result."""
-    return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
-
-
 def test_the_servers_tools_are_listed_through(host: Host) -> None:
     """As they are, and two that ask people."""
     listed = host.portal.call(host.client.list_tools)
     names = [each.name for each in listed.tools]
-    assert names == ["add_line", "count_lines", "ask_person", "request_approval"]
+    assert {"add_line", "count_lines", "ask_person", "request_approval"} <= set(names)
     assert listed.tools[0].input_schema["properties"]["text"] == {"title": "Text", "type": "string"}
 
 
@@ -267,6 +153,38 @@ def test_a_proxy_started_anew_adopts_what_waits(host: Host) -> None:
     cards = [each for each in seen if "a patient fern" in words(each)]
     assert sum("asks: Add a line" in words(each) for each in cards) == 1
     assert host.lines().count("a patient fern") == 1
+
+
+def test_a_tool_that_changes_while_people_decide_does_not_run(host: Host) -> None:
+    """They approved a call of the one that they were shown: the host hears why, and asks anew."""
+    call = host.calls("repaint", shed="the old shed")
+    host.card("the old shed")
+    reworded = host.calls("reword", words="With a torch.")
+    host.approves("With a torch.")
+    assert said(reworded.result(30)) == "reworded"
+    host.approves("the old shed")
+    result = call.result(30)
+    assert (result.is_error, "has changed its tool repaint" in said(result)) == (True, True)
+    assert "the old shed is painted" not in host.lines()
+    again = host.calls("repaint", shed="the old shed")
+    host.approves("the old shed")
+    assert said(again.result(30)) == "painted"
+    assert host.lines().count("the old shed is painted") == 1
+
+
+def test_a_server_that_goes_away_under_a_call(host: Host) -> None:
+    """What it did by then nobody knows: the host hears that, and people are asked, not told."""
+    with host.another() as other:
+        call = other.calls("leave", why="for the sea")
+        other.approves("for the sea")
+        result = call.result(30)
+        assert (result.is_error, "nobody knows how it ended" in said(result)) == (True, True)
+    [found] = host.harness.all(Call, Call.tool == "shop_leave")
+    assert found.status is CallStatus.RUNNING
+    host.harness.clock.advance(301)
+    host.harness.settle()
+    [found] = host.harness.all(Call, Call.tool == "shop_leave")
+    assert found.status is CallStatus.UNKNOWN
 
 
 def test_people_are_asked(host: Host) -> None:
