@@ -91,9 +91,12 @@ def test_where_nobody_can_be_asked_no_tool_is_used(
     monkeypatch.delenv("COUNTERSIGN_URL", raising=False)
     assert hook(monkeypatch, use("ls")) == 0
     assert answer(capsys)["permissionDecision"] == "deny"
-    for said in ("", "{}", "[]", "null", use("ls", hook_event_name="Stop")):
+    deep = use("ls").replace("5000", "[" * 100_000 + "]" * 100_000)
+    for said in ("", "{}", "[]", "null", deep, use("ls", hook_event_name="Stop")):
         assert hook(monkeypatch, said) == BLOCKED
         assert not capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", None)  # closed by whoever has started it
+    assert main(["hook"]) == BLOCKED
     with pytest.raises(SystemExit) as end:
         main(["hook", "--wait", "for ever"])
     assert end.value.code == BLOCKED

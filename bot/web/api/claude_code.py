@@ -16,6 +16,7 @@ from typing import Any
 from bot.client.request import as_effect, request_of
 from bot.client.schema import schema_of_values
 from bot.client.troubles import trouble_of
+from bot.messages.forms.values import same
 from bot.web.api.bodies import ActionSent, RequestShown, ShownStatus
 
 MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
@@ -130,7 +131,7 @@ def allowed(use: ToolUse, found: RequestShown, arguments: dict[str, Any]) -> dic
     """It may be used, with these arguments: those that people approved."""
     by = f" by {', '.join(found.decided_by)}" if found.decided_by else ""
     said = {"permissionDecision": "allow", "permissionDecisionReason": f"Approved{by}."}
-    if arguments == use.given:
+    if same(arguments, use.given):  # by ==, true would be 1
         return _answer(said)
     return _answer({**said, "updatedInput": arguments})  # all of it: it replaces what was given
 
