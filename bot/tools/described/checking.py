@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_ERRORS = 20
 MOST_STEPS = 20_000  # references and alternatives tried for one value
+MOST_WORK = 5_000_000  # what one value may take: for each keyword that is looked at A_LOOK, …
+A_LOOK = 4  # … and one for each thing that the keyword names
 Loc = tuple[int | str, ...]
 Keyword = Callable[[Any, Any, Any, Any], Any]
 TOO_MUCH = PydanticCustomError("schema_effort", "This is too large or nested to be checked")
@@ -51,28 +53,30 @@ class Checker:
             raise UnfitSchemaError("The schema is nested too deep.") from error
         kind, formats = _kind(), _formats()
         self._validator = kind(schema, registry=Registry(), format_checker=formats)
+        self._left_for_nulls = [MOST_STEPS, MOST_WORK]  # for all parts of the schema together
 
     def takes_null(self, part: Any) -> bool:
         """Whether a part of the schema takes null.
 
         Raises UnfitSchemaError where that takes too long to say.
         """
-        wrong = self._wrong(self._validator.evolve(schema=part), None)
+        wrong = self._wrong(self._validator.evolve(schema=part), None, self._left_for_nulls)
         if any(each["type"] is TOO_MUCH for each in wrong):
             raise UnfitSchemaError("The schema could take endless time to check.")
         return not wrong
 
     def check(self, title: str, value: Any) -> None:
         """Raise pydantic.ValidationError, each error at its place, where the value does not fit."""
-        if wrong := self._wrong(self._validator, value):
+        if wrong := self._wrong(self._validator, value, [MOST_STEPS, MOST_WORK]):
             raise ValidationError.from_exception_data(title, wrong)
 
-    def _wrong(self, validator: Any, value: Any) -> list[InitErrorDetails]:
-        token = _left.set([MOST_STEPS])
+    def _wrong(self, validator: Any, value: Any, left: list[int]) -> list[InitErrorDetails]:
+        """What is wrong with it; `left`: how much it may take, in steps and in work."""
+        token = _left.set(left)
         try:
             errors = list(islice(validator.iter_errors(value), MOST_ERRORS))
             found = [each for error in errors for each in _told(error)]
-        except (TooMuchError, RecursionError):
+        except (TooMuchError, RecursionError, ArithmeticError):  # or numbers beyond all reckoning
             return [InitErrorDetails(type=TOO_MUCH, loc=(), input=value)]
         finally:
             _left.reset(token)
@@ -90,8 +94,10 @@ def _kind() -> Any:
         "additionalProperties": _additional_properties,
         "uniqueItems": _unique_items,
     }
+    every = {**Draft202012Validator.VALIDATORS, **own}
+    own = {name: _bounded(each) for name, each in every.items()}
     for name in ("$ref", "anyOf", "oneOf", "allOf"):
-        own[name] = _counted(Draft202012Validator.VALIDATORS[name])
+        own[name] = _counted(own[name])
     extend: Any = validators.extend  # has no types
     return extend(Draft202012Validator, own)
 
@@ -107,6 +113,22 @@ def _counted(keyword: Keyword) -> Keyword:
     return counted
 
 
+def _bounded(keyword: Keyword) -> Keyword:
+    def bounded(validator: Any, said: Any, value: Any, schema: Any) -> Any:
+        _work(A_LOOK + (len(said) if isinstance(said, list | dict) else 0))
+        return keyword(validator, said, value, schema)
+
+    return bounded
+
+
+def _work(much: int) -> None:
+    """Count what is done; raises TooMuchError where that is more than one value may take."""
+    left = _left.get()
+    left[1] -= much
+    if left[1] < 0:
+        raise TooMuchError
+
+
 def _pattern(_validator: Any, said: str, value: Any, _schema: Any) -> Iterator[Any]:
     if isinstance(value, str) and not re2_pattern(said).search(value):
         yield _refusal()
@@ -116,6 +138,7 @@ def _pattern_properties(
     validator: Any, said: Mapping[str, Any], value: Any, _schema: Any
 ) -> Iterator[Any]:
     for each, schema in said.items() if isinstance(value, dict) else ():
+        _work(len(value))
         for name, inner in value.items():
             if re2_pattern(each).search(name):
                 yield from validator.descend(inner, schema, path=name, schema_path=each)
@@ -127,6 +150,7 @@ def _additional_properties(
     named = schema.get("properties", {})
     patterns = [re2_pattern(each) for each in schema.get("patternProperties", ())]
     for name in list(value) if isinstance(value, dict) else ():
+        _work(len(patterns))
         if name in named or any(each.search(name) for each in patterns):
             continue
         if said is False:

@@ -19,6 +19,7 @@ from bot.tools.described.reading import as_form, followed, is_object, takes_more
 from bot.tools.described.schemas import Schema, UnfitSchemaError, normal, text_of
 
 DEEPEST = 4  # objects within one another that have fields; below they are JSON
+MOST_INNER = 3_000  # fields of all objects within; what is beyond them is JSON
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
 Whole = Annotated[int, BeforeValidator(no_boolean)]
 Number = Annotated[int | float, BeforeValidator(no_boolean), AfterValidator(number)]
@@ -59,6 +60,7 @@ class _Maker:
     def __init__(self, whole: Schema, checker: Checker) -> None:
         self._whole, self._checker = whole, checker
         self._models: dict[str, type[Described] | None] = {}
+        self._left = MOST_INNER
 
     def model(self, found: Schema, said: Schema, name: str, depth: int) -> type[Described]:
         """`found` has properties; `said` is the same as it was written."""
@@ -70,6 +72,7 @@ class _Maker:
         made: type[Described] = create_model(name, __base__=Described, **fields)
         optional = [key for key in properties if key not in required]
         silent = [key for key in optional if not self._checker.takes_null(properties[key])]
+        within = (len(each.model_fields) for each in self._models.values() if each)
         made._outline = Outline(
             schema=self._schema(found, takes_more(said)) if depth == 0 else found,
             form={
@@ -83,6 +86,7 @@ class _Maker:
             never_null=frozenset({*silent, *(names[key] for key in silent)}),
             takes_more=takes_more(said),
             checker=self._checker if depth == 0 else None,
+            widest=max(within, default=0),
         )
         return made
 
@@ -126,9 +130,14 @@ class _Maker:
 
     def _inner(self, found: Schema, name: str, depth: int) -> Any:
         """The model of an object within; one that holds itself is JSON there."""
+        if self._left < 0:
+            return Json
         text = json.dumps(found, sort_keys=True)
         if text not in self._models:
             self._models[text] = None
+            self._left -= len(found["properties"])
+            if self._left < 0:
+                return Json
             self._models[text] = self.model(found, found, name, depth + 1)
         return self._models[text] or Json
 

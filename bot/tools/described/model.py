@@ -21,9 +21,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from bot.tools.described.checking import Checker
+from bot.tools.described.checking import TOO_MUCH, Checker
 from bot.tools.described.schemas import Schema
 from storage.digest import SAFE_INTEGER
+
+MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, also an empty one
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Outline:
     never_null: frozenset[str]  # keys and fields for which null says that nothing is given
     takes_more: bool  # keys beside these
     checker: Checker | None  # of the whole; None for an object within another
+    widest: int  # fields of the object within it that has most
 
 
 class Described(BaseModel):
@@ -72,6 +75,8 @@ class Described(BaseModel):
         outline = cls._outline
         if not isinstance(value, Mapping):
             return handler(value)
+        if outline.checker is not None and outline.widest * _objects(value) > MOST_CELLS:
+            raise TOO_MUCH
         given = {k: v for k, v in value.items() if v is not None or k not in outline.never_null}
         more: dict[str, Any] = {}
         if outline.takes_more:
@@ -93,6 +98,19 @@ class Described(BaseModel):
             if name in self.model_fields_set and called in whole:
                 found[called] = whole[called]
         return {**found, **(self.__pydantic_extra__ or {})}
+
+
+def _objects(value: Any) -> int:
+    """How many objects there are in a JSON value."""
+    found, left = 0, [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, Mapping):
+            found += 1
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return found
 
 
 def json_value(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -75,6 +76,9 @@ def test_numbers_stay_what_they_are() -> None:
             load_arguments(tool, json.dumps(wrong))
     with pytest.raises(ValidationError):
         load_arguments(tool, '{"n": 1e400}')
+    steps = tool_of(fields(i={"type": "integer", "multipleOf": 0.5}))
+    with pytest.raises(ValidationError, match="too large"):
+        load_arguments(steps, f'{{"i": {10**3000}}}')
 
 
 def test_null_stands_for_not_given_where_it_is_none_of_the_values() -> None:
@@ -175,3 +179,46 @@ def test_a_schema_that_grows_when_it_is_followed_is_refused() -> None:
     around = {"$defs": {"A": {"type": "array", "items": {"$ref": "#/$defs/A"}}}}
     tool = tool_of({**fields(a={"$ref": "#/$defs/A"}), **around})
     assert load_arguments(tool, '{"a": [[[[[[]]]]]]}').model_dump() == {"a": [[[[[[]]]]]]}
+
+
+def test_a_schema_whose_parts_multiply_takes_no_time() -> None:
+    """Many values that each take long to look at are refused; objects that would be many times as
+    many as the schema has are JSON.
+    """
+    began = time.process_time()
+    nested = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(10)}
+    ends = {"d10": {"type": "string"}}
+    each_long = {f"p{n}": {"$ref": "#/$defs/d0"} for n in range(2_000)}
+    with pytest.raises(SchemaError, match="endless time"):
+        arguments_of({**fields(**each_long), "$defs": {**nested, **ends}}, "act")
+    made = {
+        f"L{level}": fields(
+            **{
+                f"p{n}": {"allOf": [{"$ref": f"#/$defs/L{level + 1}"}, {"title": f"t{n}"}]}
+                for n in range(150)
+            }
+        )
+        for level in range(3)
+    }
+    wide = {"$defs": {**made, "L3": {"type": "string"}}, **fields(a={"$ref": "#/$defs/L0"})}
+    tool = tool_of(wide)
+    given = {"a": {"p1": {"p2": {"p3": "x"}}}}
+    assert load_arguments(tool, json.dumps(given)).model_dump() == given
+    with pytest.raises(ValidationError):
+        load_arguments(tool, json.dumps({"a": {"p1": {"p2": {"p3": 7}}}}))
+    assert time.process_time() - began < 5
+
+
+def test_a_value_that_multiplies_with_its_schema_takes_no_time() -> None:
+    """Long lists of long choices, and of empty objects that could have many fields, are refused."""
+    began = time.process_time()
+    options = [f"o{n}" for n in range(5_000)]
+    choices = fields(a={"type": "array", "items": {"anyOf": [{"enum": options}]}})
+    many = fields(**{f"p{n}": {"type": "string"} for n in range(1_000)})
+    objects = fields(a={"type": "array", "items": many})
+    for schema, item in ((choices, "o4999"), (objects, {})):
+        tool = tool_of(schema)
+        assert load_arguments(tool, json.dumps({"a": [item] * 100})).model_dump() is not None
+        with pytest.raises(ValidationError, match="too large or nested"):
+            load_arguments(tool, json.dumps({"a": [item] * 15_000}))
+    assert time.process_time() - began < 5
