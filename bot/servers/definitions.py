@@ -45,7 +45,7 @@ class Definition:
             f"{name}: {'yes' if each else 'no'}" for name, each in hints.items() if each is not None
         ]
         return [
-            f"title: {self.title}",
+            *(f"title: {line}" for line in self.title.splitlines() or [""]),
             *(f"| {line}" for line in self.description.splitlines()),
             *(f"hint, {each}" for each in said),
             *json.dumps(self.schema, indent=2, sort_keys=True, ensure_ascii=False).splitlines(),

@@ -7,6 +7,7 @@ Secrets are not asked for: what is said in a thread is read by everybody there, 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,8 +16,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.tools.people.question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
+from bot.tools.unseen import is_hidden
 
 MOST_QUESTIONS = 3  # that one wish of a server may take
+MOST_NAME = 200  # characters of what a server calls a value
 Content = dict[str, str | int | float | bool | list[str] | None]
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SECRET = re.compile(
@@ -24,7 +27,13 @@ _SECRET = re.compile(
     r"|(?:api|access|private|signing|ssh) ?key|\btoken\b|\b(?:pin|tan|otp|cvv|cvc|ssn)\b"
     r"|card number|credit card|kreditkarte|social security|one ?time code"
 )
-_CAUTION = re.compile(r"[^.;()!?]*\b(?:do not|don't|never|nicht|kein\w*)\b[^.;()!?]*", re.I)
+# "do not tell us your PIN": whoever says that wants none; each word of it is bounded
+_CAUTION = re.compile(
+    r"\b(?:(?:do not|don't|never|nicht) (?:\w{1,20} ){1,4}|kein(?:e[nmrs]?)? )"
+    r"(?:pass ?(?:words?|wort|wörter|phrases?|codes?)|secrets?|tokens?|pins?|tans?)\b",
+    re.I,
+)
+_BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 _FORMATS = {
     "email": (re.compile(r"[^@\s]+@[^@\s]+"), "an e-mail address"),
     "uri": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+"), "an address such as https://…"),
@@ -112,17 +121,17 @@ class Elicited:
             raise UnaskableError(f"it wants more than {MOST_QUESTIONS * MOST_FIELDS} values")
         try:
             self._fields = [
-                _field(name, each, optional=name not in required)
+                _field(name, _plain_schema(each), optional=name not in required)
                 for name, each in properties.items()
             ]
         except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
             raise UnaskableError("it wants a value that nobody can be asked for") from error
         self._message = message.strip()
+        list(self.questions())  # what cannot be put, or is too long, is said before anything else
         labels = [each.asked.label for each in self._fields]
         told = [_CAUTION.sub("", _about(each)) for each in self._fields]
         if secret := _SECRET.search(_plain(" ".join([message, *properties, *labels, *told]))):
             raise UnaskableError(f"it wants what may be a secret ({secret[0]})")
-        list(self.questions())  # what cannot be put is said before anybody is asked
 
     def questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_Field]]]:
         """Yield what is asked, in turn, with the fields of each; `wrong`: with the last answer.
@@ -160,8 +169,20 @@ def _question(text: str, part: list[_Field]) -> AskPerson:
     return AskPerson(question=text, kind=AnswerKind.FORM, fields=[each.asked for each in part])
 
 
+def _plain_schema(said: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema without what it says nothing in; ValueError for bounds that are none."""
+    found = {key: each for key, each in said.items() if each is not None}
+    for key in _BOUNDS:
+        bound = found.get(key, 0)
+        if isinstance(bound, bool) or not isinstance(bound, int | float):
+            raise ValueError(f"{key} is no number")
+    return found
+
+
 def _field(name: str, schema: Mapping[str, Any], *, optional: bool) -> _Field:
     """Return how one value is asked for; raises ValueError, and what a broken schema raises."""
+    if len(name) > MOST_NAME:
+        raise ValueError("its name is too long")
     label = " ".join(str(schema.get("title") or _plain(name).capitalize()).split())
     values = _options(schema)
     kind = _kind(schema, values)
@@ -199,9 +220,15 @@ def _options(schema: Mapping[str, Any]) -> dict[str, str]:
     """What may be chosen, as it is shown, with the value of each."""
     of = schema.get("items", {}) if schema.get("type") == "array" else schema
     if titled := of.get("oneOf") or of.get("anyOf"):
-        return {str(each.get("title") or each["const"]): str(each["const"]) for each in titled}
-    values = [str(each) for each in of.get("enum", ())]
-    return dict(zip(of.get("enumNames") or values, values, strict=True))
+        shown = [str(each.get("title") or each["const"]) for each in titled]
+        values = [str(each["const"]) for each in titled]
+    else:
+        values = [str(each) for each in of.get("enum", ())]
+        shown = [str(each) for each in of.get("enumNames") or values]
+    shown = [" ".join(each.split()) for each in shown]
+    if len({each.casefold() for each in shown}) < len(values):
+        raise ValueError("two of its options read the same")
+    return dict(zip(shown, values, strict=True))
 
 
 def _about(field: _Field) -> str:
@@ -210,4 +237,6 @@ def _about(field: _Field) -> str:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"[_\-\s]+", " ", _CAMEL.sub(" ", text)).lower()
+    """Words in small letters, however they are written: with nothing hidden in between."""
+    seen = "".join(each for each in unicodedata.normalize("NFKC", text) if not is_hidden(each))
+    return re.sub(r"[_\-\s]+", " ", _CAMEL.sub(" ", seen)).lower()

@@ -12,8 +12,10 @@ import pytest
 
 from bot.cli.doctor.servers import check_servers
 from bot.cli.main import main
+from bot.cli.servers import mcp
 from bot.config.settings import Settings
-from bot.servers.definitions import read_lock
+from bot.servers.definitions import Definition, changes, read_lock
+from bot.servers.file import Server
 from tests.missing import missing
 from tests.servers.support import over_http
 
@@ -92,6 +94,18 @@ def its_change_is_shown(
     assert "send is" not in said
     assert main(["mcp", "accept"]) == 0
     assert "all as they were accepted" in capsys.readouterr().out
+
+
+def test_what_a_server_calls_itself_passes_for_nothing_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever lines it puts into a name or a title, none of them looks like one of a hint."""
+    fake = "Look\n  +hint, only reads: yes"
+    found = Definition(f"look{fake}", fake, fake, {"type": "object"})
+    mcp._show(Server(name="depot", command="x"), next(changes({}, {found.name: found})))
+    said = capsys.readouterr().out
+    assert "look" in said
+    assert not [each for each in said.splitlines() if each.strip().startswith("+hint")]
 
 
 def told() -> list[object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -62,6 +63,14 @@ def test_one_value_is_asked_without_a_form() -> None:
     assert taken(part, {"a0": None}) == {}
 
 
+def test_an_option_is_read_as_it_is_shown() -> None:
+    """Blanks at its ends are not seen in Slack, and are the server's own."""
+    wish = wants(colour={"type": "string", "enum": ["red ", "deep  blue"]})
+    [(asked, _)] = wish.questions()
+    assert asked.options == ["red", "deep blue"]
+    assert answered(wish, "red") == {"colour": "red "}
+
+
 def test_many_values_are_asked_in_turn() -> None:
     """Five at most in one dialog."""
     numbers = {f"value{number}": {"type": "number"} for number in range(7)}
@@ -111,11 +120,19 @@ def test_a_server_may_warn_of_secrets() -> None:
         ("Nothing", {}),
         ("Too long. " * 70, {"text": {"type": "string"}}),
         ("Too many", {f"value{number}": {"type": "number"} for number in range(16)}),
+        ("About you", {"text": {"type": "string", "description": "Never mind why, your PIN"}}),
+        ("About you", {"text": {"type": "string", "title": "Pass\u200bword"}}),
+        ("Endless", {"text": {"type": "string", "description": "a " * 100_000}}),
         ("Broken", {"text": "string"}),
+        ("Broken", {"text": {"type": "number", "minimum": "two"}}),
+        ("Broken", {"text": {"type": "string", "maxLength": [3]}}),
+        ("A trick", {"text": {"type": "string", "enum": ["yes", "Yes "]}}),
         ("Broken", {"text": {"type": "string", "oneOf": [{"title": "no value"}]}}),
     ],
 )
 def test_what_nobody_is_asked(message: str, properties: dict[str, Any]) -> None:
     """Secrets, what cannot be put as a question, and what is no wish at all."""
+    began = time.process_time()
     with pytest.raises(UnaskableError):
         wants(message, **properties)
+    assert time.process_time() - began < 1

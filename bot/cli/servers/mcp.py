@@ -101,16 +101,22 @@ def _usable(server: Server, found: dict[str, Definition]) -> Iterator[tuple[str,
         try:
             arguments_of(each.schema, name)
         except SchemaError as error:
-            say(harmless(f"{server.name}: {name} is left out. {error}"))
+            say(_on_one_line(f"{server.name}: {name} is left out. {error}"))
             continue
         yield name, each
 
 
 def _show(server: Server, change: ToolChange) -> None:
-    say(harmless(f"\n{server.name}: {change.name} is {_SAID[change.kind]}"))
+    say("")
+    say(_on_one_line(f"{server.name}: {change.name} is {_SAID[change.kind]}"))
     for line in change.lines[2:]:  # without the names of the two sides
         if not line.startswith("@@"):
             say(harmless(f"  {line}"))
+
+
+def _on_one_line(text: str) -> str:
+    """A line with a server's own words in it, which cannot pass for a second one of ours."""
+    return harmless(text).replace("\n", "⟨U+000A⟩")
 
 
 def _tools(number: int) -> str:
