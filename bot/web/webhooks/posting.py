@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import CancelledError
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from httpx2 import Client, HTTPError
+import anyio
+from httpx2 import AsyncClient, HTTPError
 from standardwebhooks import Webhook as Signature
 
-PATIENCE = 10.0  # seconds for the address to take it
+from bot.tools.portal import Portal
+
+PATIENCE = 10.0  # seconds for the address to take it, however slowly it answers
 TAKEN = range(200, 300)
 GONE = 410  # the address wants to be told nothing any more
 
@@ -38,7 +42,8 @@ class Poster:
 
     def __init__(self) -> None:
         """No address has been told anything."""
-        self._client = Client(timeout=PATIENCE, follow_redirects=False)
+        self._client = AsyncClient(timeout=None, follow_redirects=False)
+        self._portal = Portal()
 
     def post(self, url: str, envelope: Envelope) -> Attempted:
         """Tell it; returns what came of that."""
@@ -58,12 +63,24 @@ class Poster:
             "webhook-signature": Signature(envelope.secret).sign(envelope.id, at, body),
         }
         try:
-            with self._client.stream("POST", url, content=body, headers=headers) as answer:
-                status = answer.status_code  # what else it says is not read
-        except HTTPError as error:
+            return self._portal().call(self._attempt, url, body, headers)
+        except CancelledError:
+            return Attempted(False, why="this process stops")
+
+    async def _attempt(self, url: str, body: str, headers: dict[str, str]) -> Attempted:
+        try:
+            with anyio.fail_after(PATIENCE):
+                async with self._client.stream(
+                    "POST", url, content=body, headers=headers
+                ) as answer:
+                    status = answer.status_code  # what else it says is not read
+        except (HTTPError, TimeoutError) as error:
             return Attempted(False, why=type(error).__name__)
         return Attempted(status in TAKEN, status == GONE, f"it answers {status}")
 
     def close(self) -> None:
         """Tell nobody anything any more."""
-        self._client.close()
+        portal = self._portal()
+        portal.call(self._client.aclose)
+        portal.call(portal.stop, True)
+        self._portal.close()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +15,7 @@ from standardwebhooks import Webhook as Signature
 
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyUnwanted
+from bot.web.webhooks import posting
 from storage.webhooks import PAUSES, Webhook
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
@@ -107,6 +111,45 @@ def test_what_was_asked_just_before_a_death_is_told(bot: Harness, receiver: Rece
     bot.restart()
     vote(bot, "ana", card)
     assert [each.said["data"]["id"] for each in receiver.wait(2)] == [asked["id"]] * 2
+
+
+def test_an_address_that_answers_endlessly_holds_nobody_up(
+    bot: Harness, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may say a letter now and then: after its time it counts as not told, and others are."""
+    monkeypatch.setattr(posting, "PATIENCE", 1.0)
+    with dripping() as url:
+        made = key_of(bot, "told-by-drops", webhook=url)
+        slow = Program(bot, made.key, "told-by-drops").deploy("7.1-drops")
+        card = Program(bot, made.key).card("7.1-drops")
+        program, _ = told_at(bot, receiver, "told-beside")
+        vote(bot, "ana", card)
+        failed(bot, slow["id"], 1)
+        program.note("told beside drops")
+        vote(bot, "ana", program.card("told beside drops"))
+        receiver.wait(2)
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """The address of somebody who begins to answer, and does so letter by letter for ever."""
+    over = threading.Event()
+
+    def answer(line: socket.socket) -> None:
+        with line, suppress(OSError):
+            line.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not over.wait(0.2):
+                line.sendall(b"x")
+
+    def listen() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(door.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        threading.Thread(target=listen, daemon=True).start()
+        yield f"http://127.0.0.1:{door.getsockname()[1]}/told"
+        over.set()
 
 
 def over(harness: Harness, run_id: str) -> list[Webhook]:
