@@ -16,7 +16,6 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from bot.cli.console import UsageError
@@ -24,7 +23,8 @@ from bot.cli.console import UsageError
 ALL = "COUNTERSIGN_ARGUMENTS"  # the environment variable in which the command finds all values
 SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "pwsh", "sh", "zsh"})
 _PLACE = re.compile(r"\{(\w+)\}")
-_SCRIPT_NEXT = re.compile(r"-[a-z]*c")
+_SCRIPT_NEXT = re.compile(r"-[a-z]*c[a-z]*", re.I)
+_OPTION_WORDS = frozenset({"errexit", "nounset", "pipefail", "xtrace"})  # behind -o
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,17 @@ def _passed_on_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _scripts(words: Sequence[str]) -> Iterator[str]:
-    """What a shell among these words would read as a script."""
-    is_shell = False
-    for before, each in pairwise(words):
-        is_shell |= os.path.basename(before) in SHELLS
-        if is_shell and _SCRIPT_NEXT.fullmatch(before):
+    """What a shell among these words may read as a script: all from -c on up to its first word
+    that is no option.
+    """
+    is_shell = reads_script = False
+    for each in words:
+        if reads_script:
             yield each
+            reads_script = each[:1] in ("-", "+") or each in _OPTION_WORDS
+        elif is_shell and _SCRIPT_NEXT.fullmatch(each):
+            reads_script = True
+        is_shell |= os.path.basename(each) in SHELLS
 
 
 def _text(value: Any) -> str:
