@@ -31,6 +31,8 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
         ),
         (("xox", "xapp-"), _ALONE + r"((?:xoxe\.)?xox[abcdeprs]-|xapp-)[A-Za-z0-9%-]{8,}()"),
         (("hooks.slack",), r"(hooks\.slack(?:-gov)?\.com/[a-z]{1,20}/)[A-Za-z0-9/_-]{8,}()"),
+        (("csk_",), _ALONE + r"(csk_)[0-9a-f]{16}_[A-Za-z0-9_-]{20,}()"),  # of our own programs
+        (("whsec_",), _ALONE + r"(whsec_)[A-Za-z0-9+/=]{16,}()"),
         (("sk-",), _ALONE + r"(sk-)(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{20,}()"),
         (("k_live_", "k_test_"), _ALONE + r"([rs]k_(?:live|test)_)[A-Za-z0-9]{16,}()"),
         (("akia", "asia"), _ALONE + r"(AKIA|ASIA)[A-Z0-9]{16}()(?![A-Za-z0-9])"),

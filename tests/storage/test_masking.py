@@ -26,6 +26,8 @@ SECRETS = {  # what must go -> what stays of it
     "xapp-1-A0123-456-abcdef": f"xapp-{MASK}",
     "https://hooks.slack.com/services/T0123/B0123/abcdefgh": f"https://hooks.slack.com/services/{MASK}",
     "sk-proj-abcdefghij0123456789ABCD": f"sk-{MASK}",
+    f"csk_{'0123456789abcdef'}_{'Ab-_' * 10}xyz": f"csk_{MASK}",
+    "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw": f"whsec_{MASK}",
     "sk_live_abcdefghij0123456789": f"sk_live_{MASK}",
     "AKIAIOSFODNN7EXAMPLE": f"AKIA{MASK}",
     "AIza" + "Sy0_-" * 7: f"AIza{MASK}",
