@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import bindparam, select, update
@@ -14,6 +14,7 @@ from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, RunStatus
 from storage.transaction import Transaction
 
+HOUR = timedelta(hours=1)  # in which the requests of one key are counted
 OVER = (RunStatus.COMPLETED, RunStatus.CANCELLED)
 Mark = tuple[Any, ...]  # is another whenever the request stands otherwise
 _ASKED = (
@@ -54,7 +55,7 @@ def let_go(tx: Transaction, name: str) -> None:
     """
     found = inbox.find(tx, name)
     if found is not None and _is_over(tx, found.run_id):
-        tx.execute(_LET_GO, {"seq_": found.seq, "free_": f"{name}#{found.seq}"})
+        tx.execute(_LET_GO, {"seq_": found.seq, "free_": f"{name} {found.seq}"})
 
 
 def _is_over(tx: Transaction, run_id: str | None) -> bool:

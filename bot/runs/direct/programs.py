@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
@@ -23,9 +23,10 @@ from bot.runs.direct.handovers import Claimed, Handovers
 from bot.runs.direct.refusals import KeyUsedError as KeyUsedError
 from bot.runs.direct.refusals import NotAskedError as NotAskedError
 from bot.runs.direct.refusals import StrangerError as StrangerError
+from bot.runs.direct.refusals import TooOftenError as TooOftenError
 from bot.runs.direct.standing import HowItStands, standing, words_of
 from bot.signals import Signals
-from bot.tools.handed_over import HandedOver, described, stored
+from bot.tools.handed_over import HandedOver, described, insist_on_length, stored
 from storage import calls, endings, inbox, modes, moves, outbox, programs, runs
 from storage.handovers import LEASE
 from storage.masking import masked
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.approvals.forms.parts import FormParts
     from bot.clock import Clock
     from bot.tools import Registry
+    from storage.transaction import Transaction
 
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
 SAID_BESIDE = ("why", "within")  # of a delivery: what is no part of the call
@@ -164,6 +166,7 @@ class Programs:
         client: str = "",
         deadline: timedelta | None = None,
         while_open: bool = False,
+        per_hour: int = 0,
     ) -> AskedFor:
         """Put a call before people, and return at once; nothing has been decided by then.
 
@@ -171,24 +174,24 @@ class Programs:
         claims the call, and reports. `requester`: the Slack user id of whoever answers for it, and
         does not approve it. `channel`: the id of the channel where it is asked, "" for the
         requester's direct messages; there it begins as well where a form would: where the two of
-        you are not both in the channel, or another company reads along. `why` is for the approver.
-        `key`: what was asked with it before is returned and not asked again, as long as the record
-        has it; `while_open`: until it has ended. `client`: the name of the key by which a program
-        asks. `deadline`: in which it has to be decided, where the policy gives longer. Looks people
-        up.
+        you are not both there, or another company reads along. `why` is for the approver. `key`:
+        what was asked with it before is returned, as long as it is kept, or goes on (`while_open`).
+        `client`: the name of the key by which a program asks. `deadline`: in which it has to be
+        decided, where policy gives longer. `per_hour`: how often it may ask; 0: always.
 
         Raises KeyError for a tool that is not there, ActionError for what nobody can be asked,
         pydantic.ValidationError for arguments that it does not take, StrangerError for a requester
-        who is no colleague, KeyUsedError where something else was asked with the key, and
-        LookupFailedError where Slack cannot be asked.
+        who is no colleague, KeyUsedError where something else was asked with the key, TooOftenError
+        beyond `per_hour`, and LookupFailedError where Slack cannot be asked.
         """
         action = "" if isinstance(tool, str) else stored(tool, self._tools, client)
         known = self._tools.get(tool) if isinstance(tool, str) else described(action)
         if known is None:
             raise KeyError(tool)
         args = known.arguments.model_validate(dict(arguments))
-        asked: dict[str, Any] = {"tool": known.name, "why": why}
-        asked["arguments"] = args.model_dump(mode="json")
+        insist_on_length(known, args)
+        given = args.model_dump(mode="json")
+        asked: dict[str, Any] = {"tool": known.name, "why": why, "arguments": given}
         asked |= {"action": action} if action else {}
         asked |= {"within": deadline.total_seconds()} if deadline else {}
         effect = masked(known.effect_sentence(args))
@@ -197,7 +200,7 @@ class Programs:
         name = self._name(client, key, while_open=while_open)
         delivery = self._delivery(name, requester, channel, asked)
         place = self._places.of(channel, requester)
-        run_id, is_new = self._begin(delivery, effect, place, client)
+        run_id, is_new = self._begin(delivery, effect, place, client, per_hour)
         self._signals.post.give()
         self._signals.work.give()
         return AskedFor(self._store, run_id, self._at_work, is_new=is_new)
@@ -230,7 +233,9 @@ class Programs:
         is_theirs = run is not None and (run.source, run.client) == (RunSource.PROGRAM, client)
         return AskedFor(self._store, run_id, self._at_work) if is_theirs else None
 
-    def _begin(self, asked: Delivery, effect: str, place: str, client: str) -> tuple[str, bool]:
+    def _begin(
+        self, asked: Delivery, effect: str, place: str, client: str, per_hour: int
+    ) -> tuple[str, bool]:
         """Store what is asked, its request, and the message that this begins with.
 
         It keeps to the mode of the channel where it was to be asked, and is in `place`. Returns the
@@ -254,12 +259,21 @@ class Programs:
             assert stored is not None
             if not is_new:
                 return _same(stored, asked), False
+            if per_hour:  # counted here, so that of many at once no more are let through
+                _insist_on_rate(tx, client, per_hour, now)
             moves.started(tx, run, at=now)
             inbox.hold(tx, stored, run.id)
             mode = strictest(modes.of_run(tx, run))
             text, blocks = root_message(run.requester, effect, "", mode, run.client)
             outbox.root(tx, run, text, blocks)
         return run.id, True
+
+
+def _insist_on_rate(tx: Transaction, client: str, per_hour: int, now: datetime) -> None:
+    """Raise TooOftenError where this client has asked so often within an hour."""
+    since = programs.asked_before(tx, client, per_hour, now - programs.HOUR)
+    if since is not None:
+        raise TooOftenError(since)
 
 
 def _same(stored: Delivery, asked: Delivery) -> str:

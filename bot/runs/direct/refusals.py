@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 
 class NotAskedError(ValueError):
     """Nobody was asked; says why in a sentence."""
@@ -13,6 +15,14 @@ class StrangerError(NotAskedError):
 
 class KeyUsedError(NotAskedError):
     """Something else was asked with this key before."""
+
+
+class TooOftenError(NotAskedError):
+    """A key has asked as often as it may; `since`: when it asked the first of those."""
+
+    def __init__(self, since: datetime) -> None:
+        super().__init__("this key has asked as often as it may")
+        self.since = since
 
 
 class NotClaimedError(ValueError):

@@ -19,6 +19,7 @@ from storage.digest import OddValueError, canonical
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _MOST_TITLE, _MOST_EFFECT = 80, 300  # characters
+_MOST_REPEATED = 10_000  # characters of arguments that an effect names more than once
 
 
 class ActionError(ValueError):
@@ -61,6 +62,20 @@ def stored(action: HandedOver, tools: Registry, client: str = "") -> str:
         raise ActionError(str(error)) from None
     _check_template(action.effect, frozenset(made.arguments.model_fields))
     return text
+
+
+def insist_on_length(tool: Tool[Any], args: BaseModel) -> None:
+    """Raise ActionError where what a program describes repeats what is so long that nobody could be
+    shown it.
+    """
+    if not tool.action:
+        return
+    names = [name for _, name, _, _ in Formatter().parse(tool.effect) if name is not None]
+    longer = sum(
+        (names.count(each) - 1) * len(str(getattr(args, each))) for each in dict.fromkeys(names)
+    )
+    if longer > _MOST_REPEATED:
+        raise ActionError(f"its effect repeats more than {_MOST_REPEATED:,} characters")
 
 
 def described(action: str) -> Tool[Any] | None:

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bot.policy.directory import LookupFailedError
-from bot.runs.direct.refusals import KeyUsedError, NotClaimedError, StrangerError
+from bot.runs.direct.refusals import (
+    KeyUsedError,
+    NotClaimedError,
+    StrangerError,
+    TooOftenError,
+)
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOver
 from bot.tools.names import Named, Naming
@@ -29,6 +34,7 @@ from bot.web.api.bodies import (
     ShownStatus,
     ToolWanted,
 )
+from bot.web.api.callers import too_often
 from bot.web.api.problems import FieldError, ProblemError, invalid, later, not_taken
 from bot.web.api.shown import shown
 from storage import programs, webhooks
@@ -178,6 +184,7 @@ class Asker:
                 client=key.name,
                 deadline=call.deadline,
                 while_open=call.while_open,
+                per_hour=key.per_hour,
             )
         except KeyError:
             raise not_taken("tool", f"There is no tool {call.name}.") from None
@@ -187,6 +194,8 @@ class Asker:
             raise not_taken("action", str(error)) from None
         except StrangerError as error:
             raise not_taken("requester", str(error)) from None
+        except TooOftenError as error:
+            raise too_often(key, error.since, self._clock.now()) from None
         except KeyUsedError as error:
             raise ProblemError(HTTPStatus.CONFLICT, str(error), about="asking-twice") from None
 

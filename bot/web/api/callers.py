@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from bot.clock import Clock
     from storage.store import Store
 
-HOUR = timedelta(hours=1)
 SCHEME = "Bearer"
 _UNKNOWN = "The request has no key that is good: it takes Authorization: Bearer csk_…"
 
@@ -43,12 +42,14 @@ class Callers:
             is_good = key is not None and text.fits(key.hash) and not key.revoked_at
             if key is not None and is_good and key.team == self._team:
                 return key
-        raise ProblemError(
-            HTTPStatus.UNAUTHORIZED,
-            _UNKNOWN,
-            about="keys",
-            headers={"WWW-Authenticate": f'{SCHEME} realm="countersign"'},
-        )
+        raise _no_key()
+
+    def insist(self, key: ClientKey) -> None:
+        """Raise ProblemError where a key that was good has been revoked meanwhile."""
+        with self._store.read() as tx:
+            now = keys.get(tx, key.id)
+        if now is None or now.revoked_at:
+            raise _no_key()
 
     def spend(self, key: ClientKey, idempotency: str, *, while_open: bool = False) -> None:
         """Raise ProblemError where the key has asked as often as it may within an hour.
@@ -61,12 +62,26 @@ class Callers:
             asked = programs.has_asked
             if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
                 return
-            since = programs.asked_before(tx, key.name, key.per_hour, now - HOUR)
+            since = programs.asked_before(tx, key.name, key.per_hour, now - programs.HOUR)
         if since is not None:
-            wait = since + HOUR - now
-            raise later(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                f"{key.name} may make {key.per_hour} requests an hour, and has made them.",
-                int(wait.total_seconds()) + 1,
-                "limits",
-            )
+            raise too_often(key, since, now)
+
+
+def too_often(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
+    """Return the problem of a key that has asked as often as it may, the first time `since`."""
+    wait = since + programs.HOUR - now
+    return later(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        f"{key.name} may make {key.per_hour} requests an hour, and has made them.",
+        int(wait.total_seconds()) + 1,
+        "limits",
+    )
+
+
+def _no_key() -> ProblemError:
+    return ProblemError(
+        HTTPStatus.UNAUTHORIZED,
+        _UNKNOWN,
+        about="keys",
+        headers={"WWW-Authenticate": f'{SCHEME} realm="countersign"'},
+    )

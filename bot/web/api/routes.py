@@ -151,7 +151,7 @@ class Routes:
         """
         until = time.monotonic() + PATIENCE
         while True:
-            found = await self._turn(lambda: self._asking.claim(key, request_id, sent))
+            found = await self._held(key, lambda: self._asking.claim(key, request_id, sent))
             if found is not None:
                 return ClaimedShown(
                     arguments=found.arguments,
@@ -165,7 +165,7 @@ class Routes:
 
     async def report(self, key: Key, request_id: Id, sent: OutcomeSent) -> RequestShown:
         """Say what came of a call that this claimant has claimed."""
-        return await self._turn(lambda: self._asking.report(key, request_id, sent))
+        return await self._held(key, lambda: self._asking.report(key, request_id, sent))
 
     async def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
         """The id of the request that was asked with it; None for none. For hooks."""
@@ -187,7 +187,16 @@ class Routes:
         return found
 
     async def _stands(self, key: ClientKey, run_id: str) -> RequestShown:
-        return await self._turn(lambda: shown(self._asking.find(key, run_id).stands()))
+        return await self._held(key, lambda: shown(self._asking.find(key, run_id).stands()))
+
+    async def _held(self, key: ClientKey, work: Callable[[], T]) -> T:
+        """Do it with a key that is still good: who waits may have come long ago."""
+
+        def done() -> T:
+            self._callers.insist(key)
+            return work()
+
+        return await self._turn(done)
 
     async def _turn(self, work: Callable[[], T]) -> T:
         return await to_thread.run_sync(work, limiter=self._looks)

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bot.programs.client import say_to_the_bot
+from bot.programs.wire import KeyUnwanted
 from storage.models import Call, Run
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -89,6 +91,22 @@ def test_a_tool_is_used_as_people_approved_it(bot: Harness, asks: Asks) -> None:
     assert (stands["status"], stands["result"]) == ("succeeded", "done in 4.2 s")
     bot.settle()
     assert "the secret" not in str(bot.thread(SUPPORT, bot.run_of(run.id).thread_ts))
+
+
+def test_an_edit_from_nothing_to_no_is_an_edit(bot: Harness, asks: Asks) -> None:
+    """Who makes false of 0 has it used with false, though programs take both for the same."""
+    program = asks()
+    given = {"command": "make typed", "options": {"force": 0}}
+    with ThreadPoolExecutor(1) as pool:
+        said = use("make typed", tool_input=given)
+        waiting = pool.submit(program.ask, "POST", PATH, said)
+        card = program.card("Use Bash: make typed")
+        open_modal(bot, "ana", SUPPORT, card, "edit")
+        bot.person("ana").submit(typed(options='{"force": false}'))
+        bot.slack.wait(lambda: "Edited by" in str(program.card("Use Bash: make typed", "cleo")))
+        vote(bot, "cleo", program.card("Use Bash: make typed", "cleo"))
+        answer = decision(waiting.result(30))
+    assert answer["updatedInput"]["options"]["force"] is False
 
 
 @pytest.mark.parametrize(
@@ -258,3 +276,22 @@ def test_a_stop_is_a_no(bot: Harness, asks: Asks) -> None:
     assert "stopped" in said["permissionDecisionReason"]
     [run] = bot.all(Run, Run.client == program.name)
     assert program.look({"id": run.id})["status"] == "cancelled"
+
+
+def test_a_key_that_is_revoked_amid_a_wait(bot: Harness, asks: Asks) -> None:
+    """Who waits with it is told nothing of what people then say, and is handed out nothing."""
+    program = asks()
+    asked = program.deploy("9.1-revoked")
+    with ThreadPoolExecutor(2) as pool:
+        looks = pool.submit(program.ask, "GET", f"/v1/requests/{asked['id']}?wait=60")
+        hook = begun(program, pool, "make revoked")
+        cards = [program.card(each) for each in ("9.1-revoked", "Use Bash: make revoked")]
+        assert not say_to_the_bot(KeyUnwanted(program.name), bot.app.core.store.path).problem
+        for each in cards:
+            vote(bot, "ana", each)
+        assert looks.result(30)[0] == 401
+        assert decision(hook.result(30))["permissionDecision"] == "deny"
+    bot.settle()
+    runs = [each.id for each in bot.all(Run, Run.client == program.name)]
+    found = [call for each in runs for call in bot.all(Call, Call.run_id == each)]
+    assert [each.claimant for each in found] == ["", ""]

@@ -14,7 +14,7 @@ from storage.models import Run
 from tests.stories.harness import Harness
 from tests.stories.steps import forget_people
 from tests.web.api.conftest import Asks
-from tests.web.api.program import Program
+from tests.web.api.program import ACTION, Program
 
 NOTE = {"tool": "note", "arguments": {"text": "not asked"}}
 
@@ -41,6 +41,14 @@ def refused(program: Program, body: Any, method: str = "POST", path: str = "/v1/
         ({**NOTE, "arguments": {"txt": "x"}}, 422, "arguments.text"),
         ({**NOTE, "more": 1}, 422, "more"),
         ({"tool": "nothing_like_it"}, 422, "no tool nothing_like_it"),
+        (
+            {
+                "action": {**ACTION, "name": "nothing_short", "effect": "{version}" * 20},
+                "arguments": {"version": "x" * 5_000, "env": "prod"},
+            },
+            422,
+            "repeats more than",
+        ),
         ({}, 422, "tool"),
         ([], 422, "tool"),
         (b'{"tool": "note", "tool": "wipe"}', 400, "stands twice"),
@@ -120,6 +128,14 @@ def test_a_key_may_ask_so_often(bot: Harness, asks: Asks) -> None:
     assert (status, again["id"]) == (200, first["id"])
     bot.clock.advance(int(headers["Retry-After"]))
     program.note("an hour later")
+
+
+def test_many_at_once_are_counted_as_well(asks: Asks) -> None:
+    """A key that asks side by side is let through no more often than one that takes its turn."""
+    program = asks(per_hour=2)
+    with ThreadPoolExecutor(12) as pool:
+        sent = [pool.submit(program.ask, "POST", "/v1/requests", NOTE) for _ in range(12)]
+    assert sorted(each.result()[0] for each in sent) == [201] * 2 + [429] * 10
 
 
 def test_slack_cannot_be_asked_who_somebody_is(bot: Harness, asks: Asks) -> None:
