@@ -212,6 +212,7 @@ def test_the_same_job_started_again_asks_once(
     assert printed(capsys)["status"] == "approved"
     assert main(words) == Exit.NOT_ASKED
     assert "handed out" in capsys.readouterr().err
+    shop.harness.settle()
     assert shop.cards("Deploy 6.6") == 1
 
 
