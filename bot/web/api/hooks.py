@@ -51,7 +51,7 @@ OPEN = (*ASKED, ShownStatus.APPROVED)
 MAY = (ShownStatus.APPROVED, ShownStatus.RUNNING)
 BROKEN = "Something went wrong in Countersign."
 STOPPED = "Countersign was stopped while people decided; ask again in a minute."
-_WAIT = re.compile(r"wait=(\d+)")
+_WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,8 +230,9 @@ def test_who_prefers_to_ask_again_is_told_where_it_stands(bot: Harness, asks: As
     assert (status, again["id"]) == (202, said["id"])
     vote(bot, "ana", program.card("Use Bash: make twice"))
     program.look(said, 30)
-    answers = [program.ask("POST", PATH, body, **LATER), program.ask("POST", PATH, body)]
-    assert [decision(each)["permissionDecision"] for each in answers] == ["allow"] * 2
+    endless = {"Prefer": f"respond-async, wait={'9' * 5_000}"}
+    answers = [program.ask("POST", PATH, body, **each) for each in (LATER, {}, endless)]
+    assert [decision(each)["permissionDecision"] for each in answers] == ["allow"] * 3
     [call] = bot.all(Call, Call.run_id == said["id"])
     assert bot.audit_of(call).count("call.running") == 1
     told(program, "make twice")
