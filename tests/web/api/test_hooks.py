@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -286,10 +287,11 @@ def test_a_key_that_is_revoked_amid_a_wait(bot: Harness, asks: Asks) -> None:
     with ThreadPoolExecutor(2) as pool:
         looks = pool.submit(program.ask, "GET", f"/v1/requests/{asked['id']}?wait=60")
         hook = begun(program, pool, "make revoked")
-        cards = [program.card(each) for each in ("9.1-revoked", "Use Bash: make revoked")]
+        card, of_hook = (program.card(each) for each in ("9.1-revoked", "Use Bash: make revoked"))
         assert not say_to_the_bot(KeyUnwanted(program.name), bot.app.core.store.path).problem
-        for each in cards:
-            vote(bot, "ana", each)
+        with suppress(ValueError):  # no button any more, where it is taken back by now
+            vote(bot, "ana", of_hook)
+        vote(bot, "ana", card)
         assert looks.result(30)[0] == 401
         assert decision(hook.result(30))["permissionDecision"] == "deny"
     bot.settle()
