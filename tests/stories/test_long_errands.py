@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bot.config.model import ModelApi
 from bot.sandbox.openai.server import Turn
 from bot.sandbox.openai.wire import tokens
 from storage.compactions import KIND
@@ -27,7 +28,9 @@ def test_an_errand_that_becomes_too_long_goes_on(own_harness: Callable[..., Harn
     has all of their own transcript.
     """
     fakes = FakeTools()
-    harness = own_harness([*fakes.tools, *AGENTS], COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
+    # the server says it in fewer items, and takes no turn
+    terms = {"OPENAI_API": ModelApi.RESPONSES, "COUNTERSIGN_CONTEXT_TOKENS": str(WINDOW)}
+    harness = own_harness([*fakes.tools, *AGENTS], **terms)
     harness.planner.context = WINDOW
     thread, card = asked_for(harness, "errand long")
     looks = [Turn(calls=[("peek", {"text": f"{number} {LONG}"})]) for number in range(5)]

@@ -26,6 +26,7 @@ from tests.stories.steps import arrived, ask_for, open_modal, reject, statuses, 
 
 pytestmark = pytest.mark.long
 WINDOW = 60_000  # tokens
+BY_SERVER = {"OPENAI_API": ModelApi.RESPONSES}  # which says it in fewer items, and takes no turn
 MADE = "the-one-that-was-made"
 REFUSED = "the-one-that-was-not"
 EDITED, TO = "the-one-as-proposed", "the-one-as-edited"
@@ -157,7 +158,7 @@ def test_a_card_that_waits_is_known_after_it(own_harness: Callable[..., Harness]
     of that where the call stands.
     """
     fakes = FakeTools()
-    harness = own_harness(fakes.tools, COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
+    harness = own_harness(fakes.tools, **BY_SERVER, COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
     harness.planner.context = WINDOW
     thread, card = ask_for(harness, WAITS)
     go_on_for_weeks(harness, thread)
@@ -183,7 +184,7 @@ def test_files_in_a_long_thread(own_harness: Callable[..., Harness]) -> None:
     shorter; no bytes of an older one are kept in what stands for that. A file that is too long by
     itself is left out.
     """
-    harness = own_harness()
+    harness = own_harness(**BY_SERVER)
     thread, _ = attach(harness, "first.png", PICTURE, None)
     go_on_for_weeks(harness, thread)
     harness.planner.context = WINDOW
