@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert
+from sqlalchemy import insert, update
+from sqlmodel import col
 
 from bot.approvals.terms.facts import facts_of, with_sums
 from bot.core import Core
@@ -242,7 +243,7 @@ def test_an_edit_counts_with_its_new_amount(ledger: Ledger) -> None:
     """What counts is the revision that is shown now."""
     row = ledger.call("1.00", C.PENDING)
     with ledger.store.write() as tx:
-        tx.exec_driver_sql("UPDATE call SET revision = 2 WHERE id = ?", (row.id,))
+        tx.execute(update(Call).where(col(Call.id) == row.id).values(revision=2))
         row.revision = 2
         add_revision(tx, row, '{"amount":"400.00"}')
         assert [each.arguments for each in spending.counted(tx, TEAM, BEN, "note")] == [
@@ -288,8 +289,8 @@ def test_the_limit_is_read_in_the_transaction_that_starts_a_call(tmp_path: Path)
 
     harness.directory.person = person  # type: ignore[method-assign] # the directory stands in for the wire
     harness.work()
-    call = harness.all()[1][0]
-    assert meanwhile
+    [other] = meanwhile
+    [call] = [each for each in harness.all()[1] if each.id != other.id]
     assert (call.status, harness.effects[call.id]) == (C.INVALIDATED, 0)
     assert "One a day." in call.output
     harness.stop()

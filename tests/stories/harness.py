@@ -38,6 +38,7 @@ from tests.stories.over_http import asked_at
 POLICY = Path(__file__).with_name("rules.toml")
 OVER = Transport(os.environ.get("STORIES_OVER", Transport.SOCKET))
 ASKED_BY = ModelApi(os.environ.get("MODEL_OVER", ModelApi.AUTO))
+AGES = ("seq", "created_at", "position")  # columns that say which row is older
 CALLS_IN = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -166,8 +167,10 @@ class Harness:
         return self.slack.person(name)
 
     def all(self, model: type[Any], *where: Any) -> list[Any]:
+        """The rows of that kind, oldest first: a server returns them in any order."""
+        order = [getattr(model, name) for name in AGES if hasattr(model, name)]
         with self.app.core.store.read() as tx:
-            return rows(tx, model, select(model).where(*where))
+            return rows(tx, model, select(model).where(*where).order_by(*order))
 
     def run_in(self, thread: str) -> Run:
         [*_, run] = self.all(Run, Run.thread_ts == thread)

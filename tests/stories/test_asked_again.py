@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from sqlalchemy import update
+from sqlmodel import col
+
+from storage.models import Call
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
@@ -60,7 +64,7 @@ def test_what_was_expected_is_part_of_the_digest(harness: Harness, fakes: FakeTo
     harness.settle()
     [call] = harness.calls_in(thread)
     with harness.app.core.store.write() as tx:
-        tx.exec_driver_sql("UPDATE call SET expects = '' WHERE id = ?", (call.id,))
+        tx.execute(update(Call).where(col(Call.id) == call.id).values(expects=""))
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     assert harness.calls_in(thread)[0].status is C.INVALIDATED

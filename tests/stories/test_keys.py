@@ -100,6 +100,7 @@ def test_a_lost_key_stops_the_start(
     assert fakes.did("note", "under the first key") == 0
 
 
+@pytest.mark.file
 def test_a_key_file_cut_short(stopped: tuple[Harness, FakeTools, str, dict[str, Any]]) -> None:
     """A key file that holds no key stops the start in its own words.
 
