@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 HandOut = Callable[[Transaction, Sequence[str]], None]
 
 
+class ClosedError(Exception):
+    """This process has given the record back: what it still would write is lost."""
+
+
 class Store:
     """One database. `open()` brings its schema up to date, and locks a file for this process."""
 
@@ -50,6 +54,7 @@ class Store:
         self.database = backend_of(url) if isinstance(url, str) else url
         self._writer = threading.Lock()
         self._soft = False  # something committed may not be on the disk yet
+        self._closed = False  # it had the lock, and gave it back
         self.trace: Trace | None = None  # watches every transaction from now on
         self._key, self._under, self._told = key, under, told
         self._hand_out: HandOut | None = None
@@ -65,6 +70,7 @@ class Store:
         for a key file without a key.
         """
         self.database.open(exclusive=exclusive)
+        self._closed = False
         try:
             if self._key is None:
                 self._key = self.database.load_key()
@@ -120,7 +126,11 @@ class Store:
             self._note.keep(self._head)
 
     def close(self) -> None:
-        """Give back connections and the lock."""
+        """Give back connections and the lock; who is late writes nothing more, as another process
+        may have the record by then.
+        """
+        with self._writer:
+            self._closed = self.database.held
         self.database.disconnect()
         if self._note is not None:
             with suppress(OSError):  # then the note stays behind
@@ -143,6 +153,8 @@ class Store:
         alone = self.database.held
         soft = not durable and alone
         with self._writer:
+            if self._closed:
+                raise ClosedError("the record is closed")
             tx = self.database.begin(self.trace, self.chain, writes=True, durable=not soft)
             if alone:  # then nobody else has appended since
                 tx.head = self._head

@@ -20,7 +20,7 @@ from storage import inbox
 from storage.columns import values
 from storage.models import Call, Delivery, Run, new_id
 from storage.sqlite import AlreadyRunningError
-from storage.store import Store
+from storage.store import ClosedError, Store
 from storage.transaction import rows
 from tests.storage.builders import AT, TEAM, delivery, seed
 
@@ -208,6 +208,18 @@ def test_a_second_store_in_one_process_is_refused(store: Store) -> None:
         Store(f"sqlite:///{store.path}").open()
     Store(f"sqlite:///{store.path}").open(exclusive=False).close()
     assert store.path.with_name("countersign.db.lock").read_text().strip().isdigit()
+
+
+def test_who_is_late_writes_nothing_more(store: Store) -> None:
+    """A process that gave the record back, and lingers, takes no place in the next one's chain."""
+    keep(store, "in time")
+    store.close()
+    with closing(Store(f"sqlite:///{store.path}").open()) as other:
+        keep(other, "by the next")
+        with pytest.raises(ClosedError):
+            keep(store, "late")
+        keep(other, "by the next, too")
+        assert stored(other) == ["in time", "by the next", "by the next, too"]
 
 
 def test_folders_are_made(tmp_path: Path) -> None:
