@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import audit, calls, children, moves, runs
+from storage import audit, calls, children, inbox, moves, runs
 from storage.models import Call, Run
 from storage.outcomes import Outputs
 from storage.states import CallStatus, RunStatus
@@ -153,7 +153,14 @@ def _stop(
 def hang_up(tx: Transaction, run: Run, call: Call, *, at: datetime, words: Outputs) -> None:
     """End what a server has asked amid this call of the run: nobody waits for an answer."""
     for asking in children.asking(tx, run.root_id, call.id):
-        cancel(tx, asking, at=at, actor="system", words=words)
+        take_back(tx, asking, at=at, words=words)
+
+
+def take_back(tx: Transaction, asking: Run, *, at: datetime, words: Outputs) -> None:
+    """End one question of a server; where nobody has seen it by then, nobody will."""
+    if cancel(tx, asking, at=at, actor="system", words=words):
+        for each in inbox.held(tx, asking.id):
+            inbox.settle(tx, each, "no longer needed")
 
 
 def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:

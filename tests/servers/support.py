@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from mcp.server.mcpserver import MCPServer
 
 from bot.servers.definitions import write_lock
 from bot.servers.file import Server, ServerFile
@@ -38,13 +39,19 @@ def over_stdio(folder: Path, **options: Any) -> Server:
 @contextmanager
 def over_http(folder: Path, **options: Any) -> Iterator[Server]:
     """The depot at an address."""
+    with at_an_address(depot(folder)) as url:
+        yield Server.model_validate({"name": "depot", "url": url, **options})
+
+
+@contextmanager
+def at_an_address(server: MCPServer) -> Iterator[str]:
+    """Any server at an address, until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(depot(folder).streamable_http_app(), log_level="error")
+        config = uvicorn.Config(server.streamable_http_app(), log_level="error")
         serving = uvicorn.Server(config)
         thread = threading.Thread(target=serving.run, args=([listening],), daemon=True)
         thread.start()
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        yield Server.model_validate({"name": "depot", "url": url, **options})
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         serving.should_exit = True
         thread.join(10)
 

@@ -116,8 +116,16 @@ class CallLines:
                     return heard
                 goes_on = _goes_on(tx, run, call)
             if not goes_on or is_over() or stopping.wait(GLANCE):
-                self.hang_up(run, call)
+                self._take_back(child)
                 return AmidAnswer(AnswerEnd.NOBODY)
+
+    def _take_back(self, child: Run) -> None:
+        """End one question; what a later life of its call has asked meanwhile stays."""
+        with self._store.write() as tx:
+            asking = runs.get(tx, child.id)
+            if asking is not None:
+                endings.take_back(tx, asking, at=self._clock.now(), words=outputs)
+        self._signals.post.give()
 
 
 class _OpenLine(CallLine):

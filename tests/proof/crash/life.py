@@ -17,6 +17,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+from sqlmodel import col
+
 from bot.app import App, build
 from bot.config.connection import Transport
 from bot.config.settings import Settings
@@ -24,13 +27,19 @@ from bot.policy.evaluate import parse
 from bot.sandbox.workspace.clock import ShiftedClock
 from storage import replicas
 from storage.backlog import backlog
+from storage.models import Run
+from storage.states import RunSource, RunStatus
+from storage.transaction import rows
 from tests.proof.crash.disk import Power
 from tests.proof.crash.steps import Step, Steps
 from tests.proof.crash.tools import Ledger, make_tools
 from tests.proof.crash.troubles import ENDS, LASTS, Trouble, begin
 from tests.stories.process import FORKS, PRELOADED
 
-LATE = ("bot.agent.chat", "bot.programs.keys", "bot.terminal.terminal", "storage.sqlite", "tzdata")
+LATE = (
+    *("bot.agent.chat", "bot.programs.keys", "bot.servers.connection", "bot.terminal.terminal"),
+    *("storage.sqlite", "tzdata"),
+)
 FORKS.set_forkserver_preload(
     [*PRELOADED, *LATE, "tests.proof.crash.life", "tests.proof.crash.warm"]
 )
@@ -158,11 +167,20 @@ def _live(orders: Orders, line: Connection) -> None:
 
 
 def _settled(app: App) -> str:
-    try:
-        app.settle(LONGEST / 2)
-    except TimeoutError as error:
-        return str(error)
-    return ""
+    is_quiet = app.core.signals.rest.wait_for(partial(_is_quiet, app), LONGEST / 2)
+    return "" if is_quiet else "Countersign did not come to rest"
+
+
+def _is_quiet(app: App) -> bool:
+    """Whether nothing is under way, but a call amid which somebody is asked."""
+    if app.is_quiet():
+        return True
+    with app.core.store.read() as tx:
+        amid = (col(Run.source) == RunSource.SERVER, col(Run.status) == RunStatus.WAITING)
+        asking = rows(tx, Run, select(Run).where(*amid))
+        left = backlog(tx)
+    is_told = left.unread == left.unsent == 0
+    return bool(asking) and is_told and not app.loop.busy and app.outbox.is_idle()
 
 
 def _has_all(app: App) -> bool:

@@ -47,7 +47,9 @@ def tell(
     told = Told(story.name, strike[0] if strike else "", str(strike[1]) if strike else "")
     begun = time.monotonic()
     place = Path(mkdtemp(dir=folder)) / "world"
-    with world(place, story.mind, story.policy, strike, story.over) as made:
+    with world(
+        place, story.mind, story.policy, strike, over=story.over, served=story.served
+    ) as made:
         try:
             Scene(made).play(story.acts())
             told.wrong = violations(story, made)

@@ -63,6 +63,7 @@ class Story:
     needs: int = 1  # votes of these
     allowed: frozenset[str] = LEADS
     over: Transport = Transport.SOCKET  # HTTP: as `countersign serve`, which programs ask
+    served: bool = False  # an MCP server is there, which asks somebody amid its calls
 
 
 def _note(text: str) -> tuple[str, dict[str, Any]]:
@@ -228,6 +229,18 @@ STORIES = (
         proposes(("lose", {"text": "parcel"})),
         lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
         may={"parcel": 1},
+    ),
+    Story(
+        "server asks",
+        proposes(("desk_shelve", {"text": "vase"})),
+        lambda: [
+            _say(),
+            Press("ana", "approve"),
+            Press("ben", "choose_1", unless=ANSWER),
+            Hear(ANSWER),
+        ],
+        may={"vase": 1},
+        served=True,
     ),
     Story(
         "side turn",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +47,18 @@ class World:
         mind: Mind,
         policy: str,
         strike: tuple[Trouble, Step] | None = None,
+        *,
         over: Transport = Transport.SOCKET,
+        served: bool = False,
     ) -> None:
         """The first life that is begun is struck by that trouble at that step.
 
-        `over` HTTP the bot listens to Slack and to programs, as `countersign serve` does.
+        `over` HTTP the bot listens to Slack and to programs, as `countersign serve` does. `served`:
+        it has the tool of an MCP server, which asks somebody amid the call.
         """
         self.folder, self.policy, self.over = folder, policy, over
         self.address = ""  # where it listens, if it does
+        self.served, self._ends = served, ExitStack()
         self.clock = ShiftedClock()
         self.slack = Sandbox(clock=self.clock)
         self.slack.world.ack_seconds = 1.5  # seconds that people wait for a process that is dead
@@ -80,6 +84,11 @@ class World:
         self.write_policy(self.policy)
         self.slack.start()
         self.planner.start()
+        if self.served:
+            from tests.proof.crash.asking_server import asking_server  # it loads much
+
+            file = self._ends.enter_context(asking_server(self.folder, self.note))
+            self.where |= {"COUNTERSIGN_SERVERS": str(file)}
         if self.over is Transport.HTTP:
             self.address = f"127.0.0.1:{free_port()}"
             asked_at(self.slack.world.app.manifest, f"http://{self.address}")
@@ -88,6 +97,7 @@ class World:
         """Everything ends, and nothing is left."""
         if self._life is not None:
             self._life.kill()
+        self._ends.close()
         self.planner.stop()
         self.slack.stop()
         if self.trouble is Trouble.FULL:
@@ -149,6 +159,15 @@ class World:
         finally:
             store.close()
 
+    def note(self, tool: str, text: str) -> None:
+        """Somebody outside the bot does this, by the one call of that tool; the ledger notes it."""
+        [call] = self.all(Call, Call.tool == tool)
+        self.ledger.store = store = self.store()
+        try:
+            self.ledger.note(tool, text, call.id)
+        finally:
+            store.close()
+
     def is_over(self) -> bool:
         """Whether no request is open and nothing is left to be told to Slack."""
         unsent = self.all(Message, Message.status.in_(MESSAGE_OPEN))
@@ -197,11 +216,13 @@ def world(
     mind: Mind,
     policy: str,
     strike: tuple[Trouble, Step] | None = None,
+    *,
     over: Transport = Transport.SOCKET,
+    served: bool = False,
 ) -> Iterator[World]:
     """A world in that folder, which is removed with it."""
     folder.mkdir(parents=True)
-    made = World(folder, mind, policy, strike, over)
+    made = World(folder, mind, policy, strike, over=over, served=served)
     try:
         made.begin()
         yield made

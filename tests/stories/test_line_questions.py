@@ -1,0 +1,74 @@
+"""A tool asks several things at once amid its call, and needs one answer no longer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+from pydantic import BaseModel
+
+from bot.sandbox.openai.server import Turn
+from bot.tools import Effect, ToolContext, tool
+from bot.tools.line import Interjection
+from bot.tools.people.question import AnswerKind, AskPerson
+from storage.states import CallStatus
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import now_at
+
+pytestmark = pytest.mark.long
+SEEN = threading.Event()  # people see both questions
+
+
+class Thing(BaseModel):
+    text: str
+
+
+def wants(question: str) -> Interjection:
+    """To know this of whoever asked."""
+    return Interjection(AskPerson(question=question, kind=AnswerKind.YES_NO), "depot", 600)
+
+
+@tool(title="Look for something", effect="Look for “{text}”", does=Effect.WRITE)
+def search(args: Thing, context: ToolContext) -> str:
+    with ThreadPoolExecutor(2) as pool:
+        red = pool.submit(context.line.ask, wants("Is it red?"), SEEN.is_set)
+        blue = pool.submit(context.line.ask, wants("Is it blue?"), lambda: False)
+        return f"{args.text}: {red.result().end}, {blue.result().end}"
+
+
+@pytest.fixture
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """A bot with such a tool."""
+    made = Harness(tmp_path_factory.mktemp("line"), [search])
+    yield made
+    SEEN.set()
+    made.close()
+
+
+def test_what_is_needed_no_longer_takes_nothing_else_with_it(harness: Harness) -> None:
+    """The one question is taken back, the other stays and is answered."""
+    calls = [("search", {"text": "the key"})]
+    harness.planner.script(Turn(calls=calls), Turn(text="It is the blue one."))
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    card = harness.card(SUPPORT, thread)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    red, blue = (harness.said(SUPPORT, thread, f"Is it {each}?") for each in ("red", "blue"))
+    for each in (red, blue):
+        harness.slack.wait(partial(is_open, harness, each["ts"]))
+    SEEN.set()
+    harness.slack.wait(lambda: "No longer needed" in words(now_at(harness, SUPPORT, red["ts"])))
+    assert is_open(harness, blue["ts"])
+    harness.person("ben").click(SUPPORT, blue["ts"], "choose_1")
+    harness.said(SUPPORT, thread, "It is the blue one.")
+    found = {each.tool: each for each in harness.calls_in(thread)}
+    assert found["search"].status is CallStatus.SUCCEEDED
+    assert "the key: nobody, answered" in found["search"].output
+
+
+def is_open(harness: Harness, ts: str) -> bool:
+    """Whether that question can be answered."""
+    return "choose_1" in action_ids(now_at(harness, SUPPORT, ts))
