@@ -27,8 +27,7 @@ from tests.stories.steps import arrived, ask_for, open_modal, reject, statuses, 
 pytestmark = pytest.mark.long
 WINDOW = 60_000  # tokens
 BY_SERVER = {"OPENAI_API": ModelApi.RESPONSES}  # which says it in fewer items, and takes no turn
-MADE = "the-one-that-was-made"
-REFUSED = "the-one-that-was-not"
+MADE, REFUSED = "the-one-that-was-made", "the-one-that-was-not"
 EDITED, TO = "the-one-as-proposed", "the-one-as-edited"
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(200))
 WAITS = "the-one-that-waits"
