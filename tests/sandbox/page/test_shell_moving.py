@@ -6,6 +6,9 @@ import json
 
 import pytest
 from selenium.webdriver.common.keys import Keys
+from slack_sdk import WebClient
+
+from bot.sandbox.server import Sandbox
 
 from . import samples
 from .page import MAIN, MODAL, THREAD, Page
@@ -210,3 +213,19 @@ def test_modal_closes_with_escape(at: Page, workspace: Workspace) -> None:
     at.keys(Keys.ESCAPE)
     at.gone(MODAL)
     at.has_focus("[data-action-id=open-it]")
+
+
+def test_what_to_ask_for_is_offered_in_words(page: Page, sandbox: Sandbox) -> None:
+    """Where apps have said something already, a button names the examples; a press writes one."""
+    prompt = {"title": "Look it up", "message": "@Countersign what is there?"}
+    sandbox.world.guide = lambda _: {"title": "", "text": "", "prompts": [prompt], "waiting": []}
+    WebClient(token=sandbox.bot_token, base_url=sandbox.api_url).chat_postMessage(
+        channel=SUPPORT, text="Hello"
+    )
+    page.open(sandbox.url)
+    assert page.text("[data-testid=ideas]") == "Things to ask for"
+    page.press("[data-testid=ideas]")
+    page.press("[role=menuitem]")
+    page.wait(
+        lambda: page.one("[data-testid=composer]").get_attribute("value") == prompt["message"]
+    )

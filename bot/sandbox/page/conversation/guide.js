@@ -31,8 +31,9 @@ export function firstSteps(channel, ask) {
 /** The button that offers the same prompts later: they are written into the composer. */
 export function ideas(channel, fill) {
   const items = () => world.guide.prompts.map((p) => ({ label: p.title, note: p.message, pick: () => fill(p.message) }));
-  const says = { "aria-haspopup": "menu", "aria-expanded": "false", "data-testid": "ideas", title: "Things to ask for", "aria-label": "Things to ask for", hidden: true };
-  const button = h("button", { type: "button", class: "quiet small", ...says, onclick: () => openMenu(button, items(), "Things to ask for") }, icon(ICONS.bulb, 18));
+  const says = { "aria-haspopup": "menu", "aria-expanded": "false", "data-testid": "ideas", "aria-label": "Things to ask for", hidden: true };
+  const open = () => openMenu(button, items(), "Things to ask for");
+  const button = h("button", { type: "button", class: "mention-bot ideas", ...says, onclick: open }, icon(ICONS.bulb, 16), h("span", {}, "Things to ask for"));
   return button;
 }
 
