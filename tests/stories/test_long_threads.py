@@ -195,7 +195,6 @@ def test_files_in_a_long_thread(own_harness: Callable[..., Harness]) -> None:
     assert (stands["seal"], "base64" in json.dumps(stands)) == (f"{harness.planner.url}/", False)
     assert told.FILE in json.dumps(stands)
     assert [each.withheld for each in harness.all(AttachedFile)] == [Withheld.NO, Withheld.NO]
-
     harness.planner.context = size(sent) - size({"input": sent["input"]}) + 2_000
     _, sent = attach(harness, "long.txt", b"Words. " * 3_000, None)
     assert words_of.REFUSED in json.dumps(sent["input"][-2])
