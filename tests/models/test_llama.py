@@ -7,40 +7,35 @@ nothing runs unasked, and whoever asks is answered.
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-from bot.agent.chat import messages
 from bot.cli.doctor.model import check_model
 from bot.cli.readonly.directory import NotLookedUp
 from bot.config.model import ModelApi
 from bot.runs.children.roles import function
-from bot.sandbox.openai.chat_checks import check_chat
 from bot.toolbox import toolbox
-from storage import runs
-from storage.models import Run
 from storage.states import RunStatus
+from tests.models.asking import (
+    OFFERED,
+    asking,
+    at_rest,
+    decided,
+    is_valid,
+    nothing_ran_unasked,
+    was_answered,
+)
 from tests.models.served import CALLING, PYTHON, TALKING, made, serving
-from tests.stories.fakes import FakeTools
-from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import action_ids, words
-from tests.stories.steps import press, reject
+from tests.stories.harness import SUPPORT
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not PYTHON.exists(), reason="`make test-llama` builds the model's server"),
 ]
-OFFERED = {"note", "put", "wipe", "peek", "books", "empty"}
 SENT = ("name", "description", "parameters")  # of a tool, to a server
-LEFT_OUT = "look_up_order,search_orders,refund_order,change_address,cancel_order,ask_person"
-PATIENCE = 120.0  # seconds until the model has said something
 ASKED = [
     "write down that the van is late",
     "which books are on the shelf?",
@@ -63,83 +58,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def first(models: list[Path]) -> Path:
     """One of them."""
     return models[0]
-
-
-@contextmanager
-def asking(folder: Path, url: str, api: ModelApi) -> Iterator[tuple[Harness, FakeTools]]:
-    """The bot, whose model is at that address."""
-    fakes = FakeTools()
-    tools = [each for each in fakes.tools if each.name in OFFERED]
-    harness = Harness(
-        folder,
-        tools,
-        OPENAI_BASE_URL=url,
-        OPENAI_API=api,
-        COUNTERSIGN_SLACK_TOOLS="off",
-        COUNTERSIGN_WITHOUT_TOOLS=LEFT_OUT,
-        COUNTERSIGN_MAX_TURNS="4",
-        COUNTERSIGN_MODEL_RETRIES="1",
-    )
-    try:
-        yield harness, fakes
-    finally:
-        harness.close()
-
-
-def at_rest(harness: Harness, thread: str) -> Run:
-    """The thread's request, once the model has said what it has to say for now."""
-
-    def look() -> Run | None:
-        [*_, run] = harness.all(Run, Run.thread_ts == thread) or [None]
-        resting = (RunStatus.WAITING, RunStatus.COMPLETED, RunStatus.FAILED)
-        return run if run and run.status in resting and harness.app.is_quiet() else None
-
-    return harness.slack.wait(look, PATIENCE)
-
-
-def decided(harness: Harness, thread: str, number: int) -> None:
-    """Ana approves what the model proposes, or rejects it, until it proposes no more."""
-    while at_rest(harness, thread).status is RunStatus.WAITING:
-        cards = [m for m in harness.thread(SUPPORT, thread, "ana") if "approve" in action_ids(m)]
-        if not cards:  # it asks people something; nobody answers
-            return
-        if number % 3 == 2:
-            reject(harness, "ana", SUPPORT, cards[0], "not this")
-        else:
-            press(harness, "ana", SUPPORT, cards[0], "approve")
-        number += 1
-        # it is stored before it is acknowledged
-        harness.slack.wait(lambda: all(d.outcome != "pending" for d in harness.slack.deliveries))
-
-
-def is_valid(harness: Harness, thread: str) -> None:
-    """Check that each call of the transcript has one output, and that a strict server takes it."""
-    with harness.app.core.store.read() as tx:
-        items = runs.transcript(tx, harness.run_in(thread))
-    calls = Counter(i["call_id"] for i in items if i.get("type") == "function_call")
-    outputs = Counter(i["call_id"] for i in items if i.get("type") == "function_call_output")
-    assert max(calls.values(), default=1) == 1
-    assert outputs == calls
-    check_chat({"model": "gpt-5", "messages": messages("Be brief.", items)})
-
-
-def nothing_ran_unasked(harness: Harness, fakes: FakeTools, thread: str) -> None:
-    """Check that what took effect was approved by Ana, or is a look-up, and took effect once."""
-    done = Counter(fakes.keys)
-    for call in harness.calls_in(thread):
-        events = harness.audit_of(call)
-        approved = "call.approved" in events or call.tool in ("peek", "books")
-        assert done[call.id] <= int(approved), (call.tool, events)
-
-
-def was_answered(harness: Harness, thread: str) -> str:
-    """The bot's last message in the thread, which says something, and nothing that is not meant for
-    people.
-    """
-    [*_, last] = [m for m in harness.thread(SUPPORT, thread) if m.get("bot_id")]
-    assert str(last.get("text") or "").strip()
-    assert not re.search("Traceback|validation error|internal_server_error", words(last))
-    return words(last)
 
 
 @pytest.mark.parametrize("which", range(3))
