@@ -181,6 +181,7 @@ def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
     assert len(harness.planner.requests[-1]["input"]) == 1  # the question, taken in once
 
 
+@pytest.mark.file  # the same: there a process that lives keeps what its workers hold
 def test_a_worker_stalls_in_a_tool(harness: Harness, fakes: FakeTools, second: App) -> None:
     """The call is UNKNOWN to who takes over.
 
