@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any, ClassVar
 from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
@@ -18,6 +20,7 @@ from tests.sources.source import Asked, End, Heard, Source, Stage
 from tests.stories.harness import SUPPORT
 
 HOOK = "POST /v1/hooks/claude-code"
+AFTERWARDS = f"{HOOK} PostToolUse"
 WRITE = """
 import sys
 from xmlrpc.client import ServerProxy
@@ -113,6 +116,12 @@ class PrintingJob(Source):
     name = "ask, then outcome"
     claims = True
     hears: ClassVar = RunningJob.hears
+    # it reports twice: handed on, and by another command how it went
+    says: ClassVar = {
+        **Source.says,
+        Stage.DONE: 'POST /outcome "succeeded": true',
+        Stage.REPORTED: 'POST /outcome "succeeded": true',
+    }
 
     def ask(self, text: str) -> Asked:
         """As Source says."""
@@ -146,7 +155,12 @@ class HookCommand(Source):
         End.EXPIRED: "deny",
         End.CANCELLED: "exit 2",  # by which it takes a no
     }
-    loses: ClassVar = {Stage.STORED: HOOK, Stage.CLAIMED: HOOK}
+    says: ClassVar = {
+        Stage.STORED: HOOK,
+        Stage.CLAIMED: HOOK,
+        Stage.DONE: AFTERWARDS,
+        Stage.REPORTED: AFTERWARDS,
+    }
 
     def ask(self, text: str) -> Asked:
         """As Source says."""
@@ -176,6 +190,9 @@ class HookByHttp(Source):
 
     name = "HTTP hook"
     hears: ClassVar = {**HookCommand.hears, End.CANCELLED: "deny"}
+    says: ClassVar = HookCommand.says
+    # a stop is a no: it has one line, on which it hears one answer
+    ends: ClassVar = {Stage.WAITING: End.CANCELLED, Stage.APPROVED: End.CANCELLED}
 
     def ask(self, text: str) -> Asked:
         """As Source says."""
@@ -196,7 +213,8 @@ class _HookByHttp(Asked):
     def _hear(self) -> Heard:
         heard = _answered(self.place, self.text, self._say("PreToolUse"))
         if heard.how == "allow":
-            self._say("PostToolUse")
+            with suppress(OSError, HTTPException):  # nothing hangs on it but the record
+                self._say("PostToolUse")
         return heard
 
     def _say(self, event: str) -> dict[str, Any]:

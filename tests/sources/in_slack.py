@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
-from bot.cli.terminal.asking import heard
+from bot.cli.terminal.asking import NoBotError, heard
 from bot.sandbox.openai.server import Turn
-from bot.terminal.wire import Asking, Happens, Wish, socket_path
-from storage.models import Run
+from bot.terminal.wire import Answering, Asking, Happens, Wish, socket_path
+from storage.models import Delivery, Run
 from storage.states import RUN_OPEN
-from tests.sources.place import Place
-from tests.sources.source import Asked, End, Heard, Source
+from tests.sources.place import PATIENCE, Place
+from tests.sources.source import Asked, End, Heard, Source, Stage
 from tests.stories.follower import followed
-from tests.stories.forms import request
+from tests.stories.forms import form, root
 from tests.stories.harness import SUPPORT
 from tests.stories.spoken import Reader
+from tests.stories.steps import typed
 
 ENDED = {
     End.DONE: "succeeded",
@@ -63,6 +67,21 @@ class InAMessage(Source):
     name = "message"
     hears = ENDED
 
+    def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
+        """As Source says: Slack has no acknowledgement, and sends it again in a minute."""
+        del stage
+        slack = self.place.slack
+        slack.faults.lose_ack("events_api", 100, match=lambda body: text in str(body["event"]))
+
+        def is_lost() -> bool:
+            about = [each for each in slack.deliveries if text in str(each.event)]
+            found = bool(about) and all(each.attempts > 1 and each.next_at for each in about)
+            if found:
+                slack.faults.clear()
+            return found
+
+        return is_lost
+
     def ask(self, text: str) -> Asked:
         """As Source says."""
         found = _InAThread(self.place, text)
@@ -83,11 +102,36 @@ class WithAForm(Source):
     name = "form"
     hears = ENDED
 
+    def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
+        """As Source says: Ben sees Slack's error, and the form stays open."""
+        del stage, text
+        faults = self.place.slack.faults
+        faults.lose_ack("interactive", match=lambda body: body.get("type") == "view_submission")
+        return lambda: True  # who submits waits for it
+
     def ask(self, text: str) -> Asked:
-        """As Source says; a form is answered before it is stored, so it is there at once."""
-        found = _InAThread(self.place, text)
-        found.thread = request(self.place.harness, text)
-        return found
+        """As Source says."""
+        return _WithAForm(self.place, text)
+
+
+class _WithAForm(_InAThread):
+    def __init__(self, place: Place, text: str) -> None:
+        super().__init__(place, text)
+        form(place.harness, "note")
+        self._is_closed = self._submit() == "closed"
+        if self._is_closed:
+            self.thread = root(place.harness, text)
+
+    def _submit(self) -> str:
+        entered = typed(text=self.text) | {"why": {"text": {"value": ""}}}
+        outcome: str = self.place.harness.person("ben").submit(entered)["outcome"]
+        return outcome
+
+    def come_back(self) -> None:
+        """As Asked says: where Slack has shown an error, Ben submits what is still open."""
+        if not self._is_closed:
+            assert self._submit() == "closed"
+            self.thread = root(self.place.harness, self.text)
 
 
 class AtTheTerminal(Source):
@@ -95,6 +139,13 @@ class AtTheTerminal(Source):
 
     name = "chat"
     hears = ENDED
+
+    def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
+        """As Source says: nothing is begun before the bot ends, so the chat does not hear what."""
+        del stage
+        place = self.place
+        place.harness.app.loop.pause()
+        return lambda: any(text in each.body for each in place.all(Delivery))
 
     def ask(self, text: str) -> Asked:
         """As Source says."""
@@ -106,32 +157,61 @@ class AtTheTerminal(Source):
 class _AtTheTerminal(Asked):
     def __init__(self, place: Place, text: str) -> None:
         super().__init__(place, text)
-        self._run = self._say(Asking(Wish.SAY, "", f"please: {text}"))
+        self._pool = ThreadPoolExecutor(1)
         self._following = ExitStack()  # until the bot goes
-        self._chat = self._following.enter_context(followed(place.harness, self._run))
+        self._chat: Any = None
+        self._type()
 
-    def _say(self, asking: Asking) -> str:
-        answer = heard(socket_path(self.place.harness.app.core.store.path), asking)
-        assert answer.counted, answer.sentence
-        return answer.run
+    def _type(self) -> None:
+        """Say it, as somebody who types; what comes of it is heard on a thread."""
+        asking = Asking(Wish.SAY, "", f"please: {self.text}")
+        self._answer = self._pool.submit(self._say, asking)
+        self._pool.submit(self._follow)
+
+    def _say(self, asking: Asking) -> Answering | None:
+        """What it is answered; None where no bot is there, as the chat says then."""
+        try:
+            return heard(socket_path(self.place.harness.app.core.store.path), asking)
+        except NoBotError:
+            self.place.line.cut.set()
+            return None
+
+    def _follow(self) -> None:
+        answer = self._answer.result()
+        if answer and answer.run:
+            following = followed(self.place.harness, answer.run)
+            self._chat = self._following.enter_context(following)
+
+    def come_back(self) -> None:
+        """As Asked says: who was told that no bot is there types it again."""
+        if self._answer.result(PATIENCE) is None:
+            self._type()
 
     def take_back(self) -> None:
         """As Asked says."""
         self.place.card(self.text)
-        self._say(Asking(Wish.CANCEL, self._run))
+        answer = self._say(Asking(Wish.CANCEL, self._run()))
+        assert answer is not None
+        assert answer.counted, answer.sentence
+
+    def _run(self) -> str:
+        """The request; who was not told of it sees it in Slack."""
+        return self.place.call(self.text).run_id
 
     def outcome(self) -> Heard:
         """As Asked says: whoever follows the chat is told how the call stands, and in words."""
+        run_id = self._run()
 
         def is_over() -> bool:
-            [run] = self.place.all(Run, Run.id == self._run)
+            [run] = self.place.all(Run, Run.id == run_id)
             return run.status not in RUN_OPEN
 
+        self._pool.shutdown()
         self.place.wait(is_over)
         self.place.rest()
         status = self.place.call(self.text).status
-        with self._following, followed(self.place.harness, self._run) as again:
+        with self._following, followed(self.place.harness, run_id) as again:
             again.call(status)
-            told = [*self._chat.told, *again.told]
+            told = [*(self._chat.told if self._chat else ()), *again.told]
         said = [each.text for each in told if each.kind in SAID]
         return Heard(status, "\n".join(said))

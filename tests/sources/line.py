@@ -25,7 +25,7 @@ Answer = tuple[int, list[tuple[str, str]], Iterator[bytes]]
 class Trouble:
     """What befalls the next request of one kind."""
 
-    kind: str  # POST /claim: the method, and how the path ends
+    kind: str  # POST /claim: the method, how the path ends, and what the body says, if it matters
     met: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)  # a request that is held goes on
 
@@ -86,9 +86,9 @@ class Line:
 
     def handle(self, visitor: BaseHTTPRequestHandler) -> None:
         """Hand on one request and its answer, as is said of its kind."""
-        kind = f"{visitor.command} {visitor.path.partition('?')[0]}"
+        said = f"{visitor.command} {visitor.path.partition('?')[0]}"
         body = visitor.rfile.read(int(visitor.headers.get("Content-Length", 0)))
-        for trouble in [each for each in self._held if _is(each.kind, kind)]:
+        for trouble in [each for each in self._held if _is(each.kind, said, body)]:
             trouble.met.set()
             trouble.over.wait(LONGEST)
         try:
@@ -97,8 +97,9 @@ class Line:
             self.cut.set()
             _cut(visitor)
             return
-        for trouble in [each for each in self._lost if _is(each.kind, kind)]:
+        for trouble in [each for each in self._lost if _is(each.kind, said, body)]:
             self._lost.remove(trouble)
+            next(answer[2], b"")  # it had begun
             trouble.met.set()
             _cut(visitor)
             return
@@ -132,9 +133,10 @@ class Line:
         return answer.status, kept, iter([answer.read()])
 
 
-def _is(wanted: str, kind: str) -> bool:
-    method, _, end = wanted.partition(" ")
-    return kind.startswith(f"{method} ") and kind.endswith(end)
+def _is(wanted: str, said: str, body: bytes) -> bool:
+    method, end, *saying = wanted.split(" ", 2)
+    is_there = said.startswith(f"{method} ") and said.endswith(end)
+    return is_there and all(each.encode() in body for each in saying)
 
 
 def _cut(visitor: BaseHTTPRequestHandler) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLong
+from pathlib import Path
 from threading import Event
 from typing import ClassVar, TypeVar
 
@@ -14,7 +15,8 @@ from bot.client.countersign import new_claimant
 from bot.client.troubles import CountersignError, trouble_of
 from bot.programs.client import NotRunningError, Requested, request
 from tests.sources.place import BEN, PATIENCE, Place
-from tests.sources.source import Asked, End, Heard, Source
+from tests.sources.relay import Relay
+from tests.sources.source import Asked, End, Heard, Source, Stage
 from tests.stories.harness import SUPPORT
 
 T = TypeVar("T")
@@ -39,14 +41,29 @@ class AtTheSocket(Source):
     name = "socket"
     hears = STATUSES
 
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.relay = Relay(place.harness.folder / "beside", place.database)
+
+    def close(self) -> None:
+        """As Source says."""
+        self.relay.close()
+
+    def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
+        """As Source says."""
+        del stage, text
+        return self.relay.losing().is_set
+
     def ask(self, text: str) -> Asked:
         """As Source says; where no bot is there, again with the same key until one is."""
-        return _AtTheSocket(self.place, text)
+        return _AtTheSocket(self.place, text, self.relay.database)
 
 
 class _AtTheSocket(Asked):
-    def __init__(self, place: Place, text: str) -> None:
+    def __init__(self, place: Place, text: str, database: Path) -> None:
+        """`database`: beside which the socket stands that it asks at."""
         super().__init__(place, text)
+        self._database = database
         self._pool = ThreadPoolExecutor(1)
         self._asked = self._pool.submit(self._ask)
 
@@ -61,7 +78,7 @@ class _AtTheSocket(Asked):
             requester=BEN,
             channel=SUPPORT,
             key=self.text,
-            database=self.place.database,
+            database=self._database,
         )
 
     def _patiently(self, say: Callable[[], T]) -> T:

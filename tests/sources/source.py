@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -31,6 +31,7 @@ class Stage(StrEnum):
     STORED = "it is stored, and the answer is lost"
     WAITING = "people decide"
     APPROVED = "approved, and nobody has begun"
+    RUNNING = "the bot itself has done it, and not written down that it has"
     CLAIMED = "handed out, and the answer is lost"
     DONE = "done, and nobody has said so"
     REPORTED = "it was said, and the answer is lost"
@@ -70,12 +71,16 @@ class Source(ABC):
     name: ClassVar[str]
     hears: ClassVar[Mapping[End, str]]
     claims: ClassVar[bool] = False  # what was approved is handed out to it
-    # whose answer is lost at a stage
-    loses: ClassVar[Mapping[Stage, str]] = {
+    # which request is held up, or has its answer lost, at a stage
+    says: ClassVar[Mapping[Stage, str]] = {
         Stage.STORED: "POST /v1/requests",
+        Stage.APPROVED: "POST /claim",
         Stage.CLAIMED: "POST /claim",
+        Stage.DONE: "POST /outcome",
         Stage.REPORTED: "POST /outcome",
     }
+    # how it ends where the bot is started anew at a stage, if not done
+    ends: ClassVar[Mapping[Stage, End]] = {}
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -83,6 +88,14 @@ class Source(ABC):
     def close(self) -> None:
         """Leave nothing behind."""
         return
+
+    def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
+        """Have what the bot says about this text at that stage not come back.
+
+        Returns what tells whether it is stored, and its answer lost.
+        """
+        del text
+        return self.place.line.losing(self.says[stage]).met.is_set
 
     @abstractmethod
     def ask(self, text: str) -> Asked:

@@ -42,61 +42,40 @@ SOURCES: tuple[type[Source], ...] = (
     AtTheTerminal,
 )
 SHORT = ("handed over",)  # told in `make test`, too: it goes the longest way
-NOBODY_CLAIMS = "the bot runs it itself: nothing is handed out and nothing reported"
-NO_ANSWER = "it waits for no answer that could be lost: Slack delivers it twice instead"
+BY_THE_BOT = dict.fromkeys(
+    (Stage.CLAIMED, Stage.DONE, Stage.REPORTED),
+    "the bot runs it itself: nothing is handed out and nothing reported",
+)
+BY_ITSELF = {Stage.RUNNING: "it does it itself, and the bot only writes down how it went"}
 CANNOT: dict[str, dict[Story | Stage, str]] = {
-    "message": {
-        Stage.STORED: NO_ANSWER,
-        Stage.CLAIMED: NOBODY_CLAIMS,
-        Stage.DONE: NOBODY_CLAIMS,
-        Stage.REPORTED: NOBODY_CLAIMS,
-    },
+    "message": {**BY_THE_BOT},
     "form": {
         Story.TWICE: "a dialog is submitted once: Slack closes it with the first answer",
         Stage.BEFORE: "nobody opens a form where no bot is",
-        Stage.STORED: NO_ANSWER,
-        Stage.CLAIMED: NOBODY_CLAIMS,
-        Stage.DONE: NOBODY_CLAIMS,
-        Stage.REPORTED: NOBODY_CLAIMS,
+        **BY_THE_BOT,
     },
-    "socket": {
-        Stage.STORED: "a local socket loses no answer while the bot lives",
-        Stage.CLAIMED: NOBODY_CLAIMS,
-        Stage.DONE: NOBODY_CLAIMS,
-        Stage.REPORTED: NOBODY_CLAIMS,
+    "socket": {**BY_THE_BOT},
+    "HTTP": {**BY_THE_BOT},
+    "handed over": {**BY_ITSELF},
+    "@countersigned": {**BY_ITSELF},
+    "ask": {**BY_ITSELF},
+    "ask, then outcome": {**BY_ITSELF},
+    "hook": {**BY_ITSELF},
+    "HTTP hook": {
+        Stage.BEFORE: "of a line that is refused Claude Code makes what `onFailure` says",
+        Stage.STORED: "it has one line, on which nothing comes before people have decided",
+        Stage.CLAIMED: "after a yes that is lost Claude Code does what `onFailure` says",
+        **BY_ITSELF,
     },
-    "HTTP": {
-        Stage.CLAIMED: NOBODY_CLAIMS,
-        Stage.DONE: NOBODY_CLAIMS,
-        Stage.REPORTED: NOBODY_CLAIMS,
-    },
-    "ask, then outcome": {
-        Stage.DONE: "it is reported twice: handed on, and by another command how it went",
-        Stage.REPORTED: "it is reported twice: handed on, and by another command how it went",
-    },
-    "hook": {
-        Stage.APPROVED: "the bot claims for it, in the moment in which it answers",
-        Stage.DONE: "another process says so, of which nobody waits for an answer",
-        Stage.REPORTED: "another process says so, of which nobody waits for an answer",
-    },
-    "HTTP hook": dict.fromkeys(
-        Stage, "where its line breaks it has no second word: the bot answers a stop with a no"
-    ),
+    "mcp-proxy": {**BY_ITSELF},
     "/mcp": {
-        Stage.BEFORE: "a host whose line is refused tells its own person so",
-        Stage.STORED: "its answer is the end of the call",
         Stage.APPROVED: "what ends before the host is back is another wish: docs/hosts.md",
-        Stage.CLAIMED: NOBODY_CLAIMS,
-        Stage.DONE: NOBODY_CLAIMS,
-        Stage.REPORTED: NOBODY_CLAIMS,
+        Stage.RUNNING: "what ends before the host is back is another wish: docs/hosts.md",
+        **BY_THE_BOT,
     },
     "chat": {
         Story.TWICE: "a line that is typed twice is two wishes",
-        Stage.BEFORE: "the chat says that no bot is there, and asks to type it again",
-        Stage.STORED: "a local socket loses no answer while the bot lives",
-        Stage.CLAIMED: NOBODY_CLAIMS,
-        Stage.DONE: NOBODY_CLAIMS,
-        Stage.REPORTED: NOBODY_CLAIMS,
+        **BY_THE_BOT,
     },
 }
 IN_SLACK = {  # who takes it back in Slack, as the source itself has no way to
