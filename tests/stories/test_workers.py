@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from slack_bolt.adapter.socket_mode import SocketModeHandler
@@ -130,10 +130,9 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
     for app in (harness.app, second):
         app.loop.pause()
     [call], run = harness.calls_in(thread), harness.run_in(thread)
+    how: dict[str, Any] = {"at": harness.clock.now(), "weigh": ONE, "words": outputs}
     with harness.app.core.store.write() as tx:
-        decisions.vote(
-            tx, call.id, 1, "approve", "UANA00001", at=harness.clock.now(), weigh=ONE, words=outputs
-        )
+        decisions.vote(tx, call.id, 1, "approve", "UANA00001", **how)
     barrier = threading.Barrier(6)
 
     def advance(app: App) -> None:
@@ -151,7 +150,7 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
     assert len(showing(harness, SUPPORT, thread, "Picked up.")) == 1
 
 
-@pytest.mark.file  # several processes on a server: tests/cluster
+@pytest.mark.file
 def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
     """Its lease lapses, another worker takes over and answers.
 
@@ -181,7 +180,7 @@ def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
     assert len(harness.planner.requests[-1]["input"]) == 1  # the question, taken in once
 
 
-@pytest.mark.file  # the same: there a process that lives keeps what its workers hold
+@pytest.mark.file  # on a server a living process keeps what its workers hold (tests/cluster)
 def test_a_worker_stalls_in_a_tool(harness: Harness, fakes: FakeTools, second: App) -> None:
     """The call is UNKNOWN to who takes over.
 
