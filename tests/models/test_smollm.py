@@ -45,6 +45,7 @@ OTHERWISE = [
     'functions.wipe:\n{"text": "everything"}',
     "Thank you, that is all. Do nothing more.",
 ]
+NOTHING = {True: "(empty)", False: "(blank)"}  # what a card shows of a text without words
 TOO_LONG = "longer than the model can read"  # where it filled the context with one call
 
 
@@ -72,7 +73,7 @@ def test_the_card_says_what_a_model_of_its_own_mind_proposes(tmp_path: Path) -> 
                 card = harness.card(SUPPORT, thread)
                 call, text = written(harness, thread)
                 literal = [e["text"] for e in leaves(card["blocks"]) if e["type"] == "text"]
-                assert visible(text) in literal
+                assert (visible(text) if text.strip() else NOTHING[text == ""]) in literal
                 assert call not in fakes.keys
                 press(harness, "ana", SUPPORT, card, "approve")
                 heard(harness)
