@@ -13,7 +13,7 @@ from typing import Any
 from slack_bolt import App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk.socket_mode.builtin.client import SocketModeClient
-from slack_sdk.socket_mode.builtin.connection import ConnectionState
+from slack_sdk.socket_mode.builtin.connection import Connection, ConnectionState
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot.config.settings import Settings
@@ -40,16 +40,31 @@ NOT_ALONE = (
 )
 
 
-class _Ended(ConnectionState):
-    """The state of a connection that is closed for good: nothing sets `terminated` back.
+class _Reading(ConnectionState):
+    """Whether the reader of one connection is to end: somebody says so, or the client has another
+    connection by now, or is closed for good.
 
-    The client's reader begins by setting `terminated = False` (slack_sdk 3.47,
-    `_run_current_session`). Where `close()` had set it True just before, the reader would wait for
-    ever for a socket that is gone, and `close()` for the reader.
+    The client's own flag belongs to a connection, and is put in its place after that; its reader
+    sets it back as it begins (slack_sdk 3.47, `connect` and `_run_current_session`). A reader that
+    began in between, or as the client was being closed, would wait for ever for a socket that is
+    gone, and `close()` for the reader.
     """
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, True if name == "terminated" else value)
+    def __init__(self, client: _Client, session: Connection) -> None:
+        self._client, self._session = client, session
+        self._told = client.current_session_state
+        self._is_over = False
+
+    @property
+    def terminated(self) -> bool:
+        """Whether it is."""
+        client = self._client
+        is_ours = client.current_session is self._session and not client.closed
+        return self._is_over or self._told.terminated or not is_ours
+
+    @terminated.setter
+    def terminated(self, value: bool) -> None:
+        self._is_over = value
 
 
 class _Line:
@@ -108,10 +123,18 @@ class _Client(SocketModeClient):
         self.message_queue.put(None)  # wakes whoever takes messages, who would wait for a second
         super().close()
 
+    def _run_current_session(self) -> None:
+        """The reader's body, again and again."""
+        session = self.current_session
+        if session is None or not session.is_active():
+            return
+        try:
+            session.run_until_completion(_Reading(self, session))
+        except Exception:
+            log.exception("the connection to Slack could not be read")
+
     def _end(self) -> None:
         self.default_auto_reconnect_enabled = self.auto_reconnect_enabled = False
-        reading, self.current_session_state = self.current_session_state, _Ended()  # type: ignore[no-untyped-call]  # its own
-        reading.terminated = True
         session = self.current_session
         if session is None:
             return

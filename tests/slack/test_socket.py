@@ -12,6 +12,7 @@ import pytest
 from slack_bolt import App, BoltResponse
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
+from slack_sdk.socket_mode.builtin.connection import ConnectionState
 from slack_sdk.socket_mode.request import SocketModeRequest
 
 from bot.config.settings import Settings
@@ -144,6 +145,20 @@ def test_closing_ends_while_the_reader_begins_anew(held: float) -> None:
         closing.join(10)
         assert not closing.is_alive()
         assert not slack.client.is_connected()
+
+
+def test_closing_ends_whatever_flag_the_reader_holds() -> None:
+    """The client puts a connection's flag in its place after the connection; a reader that began in
+    between holds another one.
+    """
+    with Sandbox() as sandbox:
+        slack = connected(sandbox)
+        assert slack._is_greeted.wait(10)  # the reader is at work
+        slack.client.current_session_state = ConnectionState()  # type: ignore[no-untyped-call]  # its own
+        closing = threading.Thread(target=slack.close, daemon=True)
+        closing.start()
+        closing.join(10)
+        assert not closing.is_alive()
 
 
 def test_closing_waits_for_no_message() -> None:
