@@ -27,9 +27,12 @@ _SECRET = re.compile(
     r"|(?:api|access|private|signing|ssh) ?key|\btoken\b|\b(?:pin|tan|otp|cvv|cvc|ssn)\b"
     r"|card number|credit card|kreditkarte|social security|one ?time code"
 )
-# "do not tell us your PIN": whoever says that wants none; each word of it is bounded
+# "do not tell us your phone number, PIN": whoever says that wants none; what follows another verb
+# is no part of it, and each word is bounded
 _CAUTION = re.compile(
-    r"\b(?:(?:do not|don't|never|nicht) (?:\w{1,20} ){1,4}|kein(?:e[nmrs]?)? )"
+    r"\b(?:(?:do not|don't|never) (?:enter|give|include|put|send|share|state|tell|type|use|write) "
+    r"(?:(?!(?:and|but|enter|give|just|put|send|tell|then|type|write)\b)\w{1,20},? ){0,8}"
+    r"|nicht (?:\w{1,20} ){1,4}|kein(?:e[nmrs]?)? )"
     r"(?:pass ?(?:words?|wort|wörter|phrases?|codes?)|secrets?|tokens?|pins?|tans?)\b",
     re.I,
 )

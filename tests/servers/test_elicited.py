@@ -102,9 +102,16 @@ def test_what_the_server_does_not_take_is_said(schema: Any, given: Any, said: st
     assert str(refused.value) == said
 
 
-def test_a_server_may_warn_of_secrets() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Any number (do not tell us your PIN)",
+        "Any number (do not give us your phone number, pin, or other sensitive info)",
+        "Any number, but kein Passwort",
+    ],
+)
+def test_a_server_may_warn_of_secrets(text: str) -> None:
     """Who says that none are wanted wants none."""
-    text = "Any number (do not tell us your PIN)"
     [(asked, _)] = wants("Your number?", number={"type": "number", "description": text}).questions()
     assert asked.question == f"Your number? Number: {text}."
 
@@ -121,6 +128,8 @@ def test_a_server_may_warn_of_secrets() -> None:
         ("Too long. " * 70, {"text": {"type": "string"}}),
         ("Too many", {f"value{number}": {"type": "number"} for number in range(16)}),
         ("About you", {"text": {"type": "string", "description": "Never mind why, your PIN"}}),
+        ("About you", {"text": {"type": "string", "description": "Never mind why your PIN"}}),
+        ("About you", {"text": {"type": "string", "description": "Do not tell Ana, type a PIN"}}),
         ("About you", {"text": {"type": "string", "title": "Pass\u200bword"}}),
         ("Endless", {"text": {"type": "string", "description": "a " * 100_000}}),
         ("Broken", {"text": "string"}),
