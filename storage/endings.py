@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import audit, calls, children, inbox, moves, runs
+from storage import audit, calls, children, inbox, moves, outbox, runs
 from storage.models import Call, Run
 from storage.outcomes import Outputs
 from storage.states import CallStatus, RunStatus
@@ -105,6 +105,7 @@ def cancel(
         _lose_running(tx, run, at=at, words=words)
     if not moves.run(tx, run, RunStatus.CANCELLED, at=at, actor=actor):
         return False
+    outbox.close_streams(tx, run.id)  # whoever wrote to one may be dead, and no other comes
     close_cancelled(tx, run, at=at)
     return True
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bot.agent import outputs
-from storage import endings, moves, runs
+from storage import endings, moves, outbox, runs
+from storage.models import Message
 from storage.outcomes import Decided
+from storage.states import MessageKind, MessageStatus
 from storage.store import Store
 from tests.storage.builders import AT, C, R, Seeded, seed
 from tests.storage.steps import ANA, vote
@@ -71,6 +73,20 @@ def test_cancel_after_a_crash(store: Store) -> None:
         (C.CANCELLED, False),
     ]
     assert [call for call, _ in told_outputs(seeded)] == ["call_0", "call_1"]
+
+
+def test_cancel_while_an_answer_is_streamed(store: Store) -> None:
+    """Its stream is closed, for whoever wrote to it may have died, and nobody takes the run up."""
+    seeded = seed(store)
+    with store.write() as tx:
+        row = Message(key="answer", kind=MessageKind.ANSWER, status=MessageStatus.STREAMING)
+        row.run_id, row.channel, row.body = seeded.run_id, "C1", "{}"
+        outbox.put(tx, row)
+        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+    with store.read() as tx:
+        closing = outbox.by_key(tx, "answer")
+    assert closing is not None
+    assert closing.status is MessageStatus.CLOSING
 
 
 def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
