@@ -18,9 +18,13 @@ from storage.transaction import Trace, Transaction
 class Backend(Protocol):
     """One database. `open`, then `prepare`, and `close` at the end."""
 
-    engine: Engine  # for migrations
     path: Path  # what lies beside the record on this machine is named after it
     shared: bool  # whether other processes may write it as well
+
+    @property
+    def engine(self) -> Engine:
+        """SQLAlchemy's, for migrations."""
+        ...
 
     @property
     def held(self) -> bool:

@@ -8,14 +8,15 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from sqlalchemy import URL, Engine, create_engine, select
+from sqlalchemy import URL, select
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import NullPool
 from sqlmodel import col
 
+from storage.address import backend_of
 from storage.chain import Chain
+from storage.connections import looking
 from storage.migrations import newest
 from storage.models import Run
 from storage.sqlite import SqliteFile
@@ -28,11 +29,11 @@ class ReadOnly(Store):
 
     def __init__(self, place: str | Path) -> None:
         """The record at an address or in an SQLite file; `trouble` says whether it can be read."""
-        url = URL.create("sqlite", database=str(place))
-        super().__init__(place if isinstance(place, str) else SqliteFile(url))
+        named = backend_of(place) if isinstance(place, str) else None
+        path = place if named is None else named.path
+        file = SqliteFile(URL.create("sqlite", database=str(path)), looking)
+        super().__init__(named if named is not None and named.shared else file)
         self.chain = Chain(b"")  # nothing is sealed here
-        if isinstance(self.database, SqliteFile):
-            self.database.engine = _looking(self.database)
 
     @contextmanager
     def write(self, *, durable: bool = True, told: bool = True) -> Iterator[NoReturn]:
@@ -58,18 +59,6 @@ class ReadOnly(Store):
         return (
             "" if current == newest() else f"{name} was written by another version of Countersign"
         )
-
-
-def _looking(file: SqliteFile) -> Engine:
-    """An engine whose connections only read."""
-
-    def connect() -> Any:
-        uri = f"{file.path.absolute().as_uri()}?mode=ro"
-        return sqlite3.connect(
-            uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False
-        )
-
-    return create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
 
 
 def teams(tx: Transaction) -> list[str]:

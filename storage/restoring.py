@@ -18,6 +18,7 @@ from storage import audit, copies, files, sqlite
 from storage.backups import NAME, Backup, BackupError, store_in
 from storage.chain import Chain
 from storage.columns import altered
+from storage.connections import WAIT, is_foreign
 from storage.copies import Copied
 from storage.examination import Examined, examine
 from storage.migrations import known
@@ -106,7 +107,7 @@ def taken(file: Path, beside: Path) -> Iterator[Taken]:
 
 def _told(copy: Path, file: Path) -> tuple[str, bytes]:
     """The id of the key that it is sealed with, and the key where it is in it."""
-    if sqlite.is_foreign(copy):
+    if is_foreign(copy):
         raise BackupError(f"{file} is the database of another application")
     with closing(ReadOnly(f"sqlite:///{copy}")) as looked_at:
         schema = version(looked_at)
@@ -146,7 +147,7 @@ def put(taken: Taken, path: Path, now: datetime) -> Path | None:
 def _quieten(path: Path) -> None:
     """Have all of a database in one file; one that is damaged is kept with what lies beside it."""
     try:
-        with closing(sqlite3.connect(path, timeout=sqlite.WAIT, isolation_level=None)) as raw:
+        with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as raw:
             raw.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

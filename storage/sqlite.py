@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import URL, Connection, Engine, PoolProxiedConnection, event
+from sqlalchemy import URL, Engine, event
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
 from storage.append_only import APPEND_ONLY, EMPTIED
 from storage.chain import Chain
+from storage.connections import (
+    DIALECT,
+    FileConnection,
+    connected,
+    foreign,
+    holds_foreign,
+    is_foreign,
+    opened,
+    prepare,
+    prepare_all,
+)
 from storage.digest import key_path, load_key
 from storage.head_file import HeadFile, head_path
 from storage.migrations import SchemaError
 from storage.transaction import Trace, Transaction
-
-WAIT = 10  # seconds for a lock on a database that is looked at
-PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA busy_timeout=10000",
-    "PRAGMA foreign_keys=ON",
-    # INSERT OR REPLACE then fires the delete triggers, so nothing is overwritten
-    "PRAGMA recursive_triggers=ON",
-    # what is overwritten is zeroes, so that a purge finds it where it thinks it is
-    "PRAGMA secure_delete=FAST",
-)
 
 
 class AlreadyRunningError(Exception):
@@ -44,23 +43,31 @@ class SqliteFile:
 
     shared = False
 
-    def __init__(self, url: URL) -> None:
-        """The file that `url` names; nothing is touched yet."""
+    def __init__(self, url: URL, connect: Callable[[URL], FileConnection] = connected) -> None:
+        """The file that `url` names; nothing is touched yet. `connect` makes its connections."""
         self.path = Path(url.database or "")
         self._file = self.path  # as SQLite knows it once it is open, links followed
         self._lock: IO[Any] | None = None
-        self.engine: Engine = create_engine(
-            url,
+        self._url, self._connect = url, connect
+        # Connections are kept between transactions; the last one given back is taken first. They
+        # are not SQLAlchemy's: its pools take 15 µs for what a list does in one, and a request has
+        # thirty transactions.
+        self._idle: list[FileConnection] = []
+
+    @cached_property
+    def engine(self) -> Engine:
+        """SQLAlchemy's, for migrations, with connections of its own; disposing of it closes the
+        idle ones here as well.
+        """
+        engine = create_engine(
+            self._url,
             poolclass=NullPool,
             connect_args={"check_same_thread": False},
             hide_parameters=True,  # errors are logged
         )
-        prepare(self.engine)
-        # Connections are kept between transactions, until the engine is disposed of; the last one
-        # given back is taken first. SQLAlchemy's pools take 15 µs for what a list does in one; a
-        # request has thirty transactions.
-        self._idle: list[PoolProxiedConnection] = []
-        event.listen(self.engine, "engine_disposed", lambda _: self.disconnect())
+        prepare_all(engine)
+        event.listen(engine, "engine_disposed", lambda _: self.disconnect())
+        return engine
 
     @property
     def held(self) -> bool:
@@ -76,10 +83,36 @@ class SqliteFile:
         """Lock it, unless not `exclusive`; AlreadyRunningError, SchemaError for another's file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.resolve()
-        if self._file.exists() and is_foreign(self._file):
+        with ExitStack() as undone:
+            found = self._found()
+            if found is not None:
+                undone.callback(found.close)
+            if exclusive:
+                self._lock = lock(self.path)
+                undone.callback(self.close)
+            if found is not None:
+                prepare(found)
+                self._idle.append(found)
+            undone.pop_all()
+
+    def _found(self) -> FileConnection | None:
+        """A first connection to the file, which nothing was done with yet; None where there is
+        none. SchemaError for another application's file.
+        """
+        if not self._file.exists():
+            return None
+        # what a crash left behind is its owner's to mend, which whoever may write does unasked
+        left = (Path(f"{self._file}-{each}") for each in ("journal", "wal"))
+        if any(each.exists() for each in left) and is_foreign(self._file):
             raise SchemaError(foreign(self.path))
-        if exclusive:
-            self._lock = lock(self.path)
+        connection = opened(self._url)
+        try:
+            if holds_foreign(connection):
+                raise SchemaError(foreign(self.path))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def load_key(self) -> bytes:
         """The key in the file beside it, made on first use."""
@@ -126,15 +159,14 @@ class SqliteFile:
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = self.engine.raw_connection()
+            connection = self._connect(self._url)
         try:
             if writes:
-                raw: Any = connection.driver_connection
-                wait_for_the_disk(raw, wait=durable)
+                connection.wait(waits=durable)
             tx = Transaction(
                 connection,
                 self._idle.append,
-                self.engine.dialect,
+                DIALECT,
                 trace,
                 chain,
                 writes=writes,
@@ -164,45 +196,6 @@ class SqliteFile:
             self._lock = None
 
 
-def foreign(path: Path) -> str:
-    """What to say of another application's file."""
-    return f"{path} is the database of another application; name one of its own in DATABASE_URL"
-
-
-def is_foreign(path: Path) -> bool:
-    """Whether the file at `path` holds another application's tables or marks; it is only read.
-
-    Raises sqlite3.Error where it cannot be read.
-    """
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as database:
-        try:
-            found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            tables = {str(name) for (name,) in found}
-        except UnicodeDecodeError:  # SQLite's own complaint names what is not a name
-            raise sqlite3.DatabaseError("its schema is damaged") from None
-        marks = [
-            database.execute(f"PRAGMA {each}").fetchone()[0]
-            for each in ("application_id", "user_version")
-        ]
-    return any(marks) or (bool(tables) and not {"alembic_version", *APPEND_ONLY} <= tables)
-
-
-def prepare(engine: Engine) -> None:
-    """Install pragmas and explicit transactions on every connection of `engine`."""
-
-    @event.listens_for(engine, "connect")
-    def connect(connection: sqlite3.Connection, _record: object) -> None:
-        # the driver's own implicit BEGIN is off; ours below is the only one
-        connection.isolation_level = None
-        for pragma in PRAGMAS:
-            connection.execute(pragma)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN DEFERRED")  # migrations; the store begins its own
-
-
 def create(path: Path) -> None:
     """Make an empty file that only its owner reads, unless there is a file; SQLite goes by it."""
     with suppress(FileExistsError):
@@ -215,11 +208,6 @@ def make_private(path: Path) -> None:
         with suppress(FileNotFoundError, PermissionError):
             if each.stat().st_mode & 0o077:
                 each.chmod(0o600)
-
-
-def wait_for_the_disk(raw: sqlite3.Connection, *, wait: bool) -> None:
-    """Say whether the next commit on this connection waits until it is on the disk."""
-    raw.execute(f"PRAGMA synchronous={'FULL' if wait else 'NORMAL'}")
 
 
 def append_only_triggers() -> list[str]:

@@ -65,8 +65,6 @@ class Compiled:
 
     def convert(self, rows: list[Row]) -> list[Row]:
         """Rows from the driver with their values as Python's. Raises what a converter raises."""
-        if not self.outgoing:
-            return rows
         found = []
         for row in rows:
             values = list(row)

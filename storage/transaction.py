@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Executable, Insert, PoolProxiedConnection, Select, UpdateBase, insert, select
+from sqlalchemy import Executable, Insert, Select, UpdateBase, insert, select
 from sqlalchemy.engine import Dialect
 from sqlmodel import SQLModel
 
@@ -70,7 +70,6 @@ class Transaction:
 
     __slots__ = (
         "_before",
-        "_connection",
         "_give_back",
         "_trace",
         "appended",
@@ -85,8 +84,8 @@ class Transaction:
 
     def __init__(
         self,
-        connection: PoolProxiedConnection,
-        give_back: Callable[[PoolProxiedConnection], None],
+        connection: Any,
+        give_back: Callable[[Any], None],
         dialect: Dialect,
         trace: Trace | None,
         chain: Chain,
@@ -94,14 +93,12 @@ class Transaction:
         writes: bool,
         durable: bool,
     ) -> None:
-        """Use that connection to SQLite, and `give_back` at the end.
+        """Use that connection, which is the sqlite3 driver's, and `give_back` at the end.
 
         `durable`: whether its commit waits for the disk.
         """
-        self._connection, self._give_back = connection, give_back
-        self._begin_with(
-            connection.driver_connection, dialect, trace, chain, writes=writes, durable=durable
-        )
+        self._give_back = give_back
+        self._begin_with(connection, dialect, trace, chain, writes=writes, durable=durable)
         self._before = self.raw.total_changes
 
     def _begin_with(
@@ -158,8 +155,8 @@ class Transaction:
         if type(given) is not dict and not isinstance(given, Mapping):
             return self._many(statement, given)
         plan = compiled(statement, self.dialect, given)
-        rows, rowcount = self._run(plan.sql, plan.bind(given))
-        return Result(plan.convert(rows), rowcount, plan.columns)
+        found, rowcount = self._run(plan.sql, plan.bind(given))
+        return Result(plan.convert(found) if plan.outgoing else found, rowcount, plan.columns)
 
     def _many(self, statement: Executable, parameters: Sequence[Mapping[str, Any]]) -> Result:
         changed = sum(self.execute(statement, each).rowcount for each in parameters)
@@ -207,9 +204,9 @@ class Transaction:
 
     def _release(self) -> None:
         if self._is_open():  # neither committed nor rolled back: nobody's any more
-            self._connection.close()
+            self.raw.close()
         else:
-            self._give_back(self._connection)
+            self._give_back(self.raw)
 
     def _run(self, sql: str, values: Any) -> tuple[list[Row], int]:
         if self._trace is not None:

@@ -6,9 +6,12 @@ import json
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
+from pydantic_core import from_json
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
@@ -27,8 +30,7 @@ _SINCE = (
     select(col(Item.seq), col(Item.body))
     .join(Run, col(Run.id) == col(Item.run_id))
     .where(*_IN_THREAD, col(Item.seq) > bindparam("after_"), col(Item.body) != PURGED)
-    .order_by(col(Item.seq))
-)
+)  # in any order: that of each run is the right one already, which Python sorts faster than SQLite
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,32 +108,45 @@ def _place(run: Run) -> Place:
 
 
 def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
-    # at once: several times as fast as one by one
-    found: list[dict[str, Any]] = json.loads(f"[{','.join(body for _, body in rows)}]")
+    seqs, bodies = zip(*sorted(rows), strict=True)
+    items, sizes = _parsed(bodies), tuple(map(len, bodies))
     proposed, answered, late = set(had.proposed), set(had.answered), had.late
-    made, items, seqs, sizes = list(had.compactions), [], [], []
-    for each, (seq, body) in zip(found, rows, strict=True):
+    made, waits = [], len(proposed) > len(answered)
+    for each in items:
         match each.get("type"):
-            case compactions.KIND:
-                made.append(compactions.read(each))
-                continue
             case "function_call":
                 proposed.add(each["call_id"])
+                waits = len(proposed) > len(answered)
             case "function_call_output":
                 answered.add(each["call_id"])
-            case _ if each.get("role") == "user" and len(proposed) > len(answered):
+                waits = len(proposed) > len(answered)
+            case compactions.KIND:
+                made.append(each)
+            case _ if waits and each.get("role") == "user":
                 late = True
-        items.append(each)
-        seqs.append(seq)
-        sizes.append(len(body))
+    last, size = seqs[-1], sum(sizes)
+    if made:
+        kept = [each.get("type") != compactions.KIND for each in items]
+        items = list(compress(items, kept))
+        seqs, sizes = tuple(compress(seqs, kept)), tuple(compress(sizes, kept))
     return Transcript(
         (*had.items, *items),
         (*had.seqs, *seqs),
         (*had.sizes, *sizes),
-        tuple(made),
+        (*had.compactions, *map(compactions.read, made)),
         frozenset(proposed),
         frozenset(answered),
         late,
-        rows[-1][0],
-        had.size + sum(len(body) for _, body in rows),
+        last,
+        had.size + size,
     )
+
+
+def _parsed(bodies: Iterable[str]) -> list[dict[str, Any]]:
+    """The items, read at once and by Pydantic's parser: several times as fast as one by one."""
+    text = f"[{','.join(bodies)}]"
+    try:
+        found: list[dict[str, Any]] = from_json(text)
+    except ValueError:  # half of a pair of surrogates, which the standard library lets pass
+        found = json.loads(text)
+    return found

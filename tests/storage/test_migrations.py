@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import storage.migrations
 from bot.agent import outputs
 from storage import audit, decisions, resolutions, runs
 from storage.append_only import APPEND_ONLY
+from storage.attached import AttachedFile
 from storage.contacts import Contact
 from storage.copies import Copied
 from storage.delegations import Delegation
@@ -96,8 +99,18 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         # tables beside their queries
-        beside = (ClientKey, Contact, Copied, Delegation, Grant, Replica, Lane, Pause)
-        beside = (ClientKey, Contact, Delegation, Grant, Replica, Lane, Pause, Webhook)
+        beside = (
+            AttachedFile,
+            ClientKey,
+            Contact,
+            Copied,
+            Delegation,
+            Grant,
+            Replica,
+            Lane,
+            Pause,
+            Webhook,
+        )
         apart = {each.__tablename__ for each in beside}
         assert apart <= set(SQLModel.metadata.tables)
         assert compare_metadata(context, SQLModel.metadata) == []
@@ -191,6 +204,21 @@ def test_another_applications_file_is_left_alone(tmp_path: Path) -> None:
         assert [each.name for each in tmp_path.iterdir()] == ["theirs.db"]
         assert path.read_bytes() == before
         path.unlink()
+
+
+def test_what_another_applications_crash_left_is_left_alone(tmp_path: Path) -> None:
+    """A log that its owner has not written back yet stays as it is, and so does the file."""
+    path = tmp_path / "theirs.db"
+    owner = "import os, sqlite3; db = sqlite3.connect('theirs.db'); db.executescript('PRAGMA"
+    owner += (
+        " journal_mode=WAL; CREATE TABLE ledger (a); INSERT INTO ledger VALUES (1)'); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", owner], cwd=tmp_path).returncode == 9
+    log = path.with_name("theirs.db-wal")
+    before = path.read_bytes(), log.read_bytes()
+    with pytest.raises(SchemaError, match="another application"):
+        Store(f"sqlite:///{path}").open()
+    assert (path.read_bytes(), log.read_bytes()) == before
 
 
 def test_a_newer_schema_is_refused(store: Store) -> None:

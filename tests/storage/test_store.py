@@ -95,7 +95,7 @@ def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
             done.set()
 
         threading.Thread(target=write, daemon=True).start()
-        assert done.wait(5)
+        assert done.wait(30)
         assert len(inbox.new(leaked)) == 1
     assert stored(store) == ["before", "after"]
 
@@ -163,7 +163,7 @@ def test_a_busy_database_is_waited_for(store: Store) -> None:
         ours.send("let go")
         assert done.wait(9)
     finally:
-        process.join(10)
+        process.join(30)
     assert stored(store) == ["patient"]
 
 
@@ -198,7 +198,7 @@ def test_a_second_process_is_refused(store: Store) -> None:
         process.start()
         assert ours.poll(20)
         assert ours.recv().startswith(expected)
-        process.join(10)
+        process.join(30)
         store.close()
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from storage import moves, runs, transcripts
-from storage.models import Run
+from storage.columns import values
+from storage.models import Item, Run
 from storage.states import RunStatus
 from storage.store import Store
-from storage.transaction import Transaction
+from storage.transaction import Transaction, insert_into
 from storage.transcripts import Transcripts
 from tests.storage.builders import AT, Seeded, seed
 
@@ -48,6 +49,26 @@ def test_what_was_added_meanwhile_is_there(seeded: Seeded) -> None:
             assert list(read.items) == runs.transcript(tx, seeded.run())
         assert read == fresh
     assert (read.proposed, read.answered) == ({"c1"}, {"c1"})
+
+
+def test_requests_of_one_thread_are_read_in_the_order_of_their_items(seeded: Seeded) -> None:
+    """Items of two requests in turns come in turns; half of a pair of surrogates is let pass."""
+    other = seeded.run()
+    other.id, other.status = "other", RunStatus.READY
+    said = [{"role": "user", "content": str(number)} for number in range(6)]
+    with seeded.store.write() as tx:
+        moves.started(tx, other, at=AT)
+        for number, each in enumerate(said):
+            runs.append(tx, (seeded.run(), other)[number % 2], each, at=AT)
+    with seeded.store.read() as tx:
+        assert list(Transcripts().read(tx, other).items) == said
+    with seeded.store.write() as tx:
+        half = Item(run_id="other", body='{"role": "user", "content": "\\ud800"}', created_at=AT)
+        tx.execute(insert_into(Item), values(half))
+    with seeded.store.read() as tx:
+        read = Transcripts().read(tx, other)
+        assert list(read.items) == runs.transcript(tx, other)
+    assert read.items[-1]["content"] == "\ud800"
 
 
 def test_an_uncommitted_item_is_not_remembered(seeded: Seeded) -> None:

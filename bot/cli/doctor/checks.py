@@ -25,10 +25,10 @@ from bot.toolbox import ToolsError, families, toolbox
 from bot.watch.watchers import METRICS, TRACES, is_installed, missing
 from storage import calls
 from storage.chain import key_id
+from storage.connections import foreign, is_foreign
 from storage.digest import KeyFileError, key_path, read_key
 from storage.migrations import SchemaError, known
 from storage.reading import ReadOnly
-from storage.sqlite import foreign, is_foreign
 from storage.store import version
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
