@@ -17,7 +17,7 @@ def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
     return BoltApp(
         name="countersign",  # else Bolt searches the whole stack for one, which takes long
         # the token comes from authorize; Bolt only takes its settings from it, and never calls
-        client=WebClient(base_url=posting.base_url, retry_handlers=[]),
+        client=WebClient(base_url=posting.base_url, ssl=posting.ssl, retry_handlers=[]),
         authorize=lambda **_: AuthorizeResult(
             enterprise_id=None,
             team_id=me.team,
