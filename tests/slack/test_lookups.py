@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from slack_sdk.errors import SlackApiError
@@ -11,7 +13,9 @@ from slack_sdk.errors import SlackApiError
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.people import Channel, Person
+from bot.signals import Signals
 from bot.slack.client import SlackClient, reading_client
+from bot.slack.lookups.answers import Answers, Topic
 from bot.slack.lookups.directory import FEW, SlackDirectory
 from bot.tools.names import Named, Naming
 
@@ -107,12 +111,38 @@ def test_many_people_come_from_the_list(slack: Sandbox, directory: SlackDirector
     assert directory.people([crowd[0].id])[crowd[0].id].deleted
 
 
+def test_many_who_ask_at_once_are_one_question(slack: Sandbox) -> None:
+    """Who looks right before an answer lands and asks right after gets it: none asks twice."""
+    answers, asked = Answers(slack.clock, Signals()), []
+    at_once, rounds = threading.Barrier(6), 60
+
+    def ask(name: str) -> str:
+        asked.append(name)
+        return name
+
+    def want() -> None:
+        for number in range(rounds):
+            at_once.wait(30)
+            assert answers.get((Topic.PERSON, f"U{number}"), ask, 30) == f"U{number}"
+
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(at_once.parties) as pool:
+            for each in [pool.submit(want) for _ in range(at_once.parties)]:
+                each.result(60)
+    finally:
+        sys.setswitchinterval(often)
+        answers.close()
+    assert len(asked) == rounds
+
+
 def test_who_may_not_wait_comes_again(slack: Sandbox, directory: SlackDirectory) -> None:
     """Without patience what is not known is asked for and said to be; a failure is said once."""
     at_once = directory.within(0)
     with pytest.raises(NotYetKnownError) as awaited:
         at_once.person("UANA00001")
-    assert [each.result(10).name for each in awaited.value.answers] == ["Ana Ruiz"]
+    assert [each.result(30).name for each in awaited.value.answers] == ["Ana Ruiz"]
     person = at_once.person("UANA00001")
     assert person is not None
     slack.faults.fail("users.info", "internal_error")
@@ -130,7 +160,7 @@ def test_nobody_waits_longer_than_they_can(slack: Sandbox, directory: SlackDirec
     hold = slack.faults.hold("users.info")
     with pytest.raises(LookupFailedError, match="in time"):
         directory.within(0.05).person("UANA00001")
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     hold.release()
     assert directory.person("UANA00001") is not None
     assert calls(slack, "users.info") == 1
@@ -143,11 +173,11 @@ def test_an_answer_from_before_an_event_is_not_remembered(
     hold = slack.faults.hold("users.info", when="after")
     with pytest.raises(NotYetKnownError) as awaited:
         directory.within(0).person("UDAN00001")
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     slack.deactivate("dan")
     directory.heard({"type": "user_change", "user": {"id": "UDAN00001"}})
     hold.release()
-    assert not awaited.value.answers[0].result(10).deleted
+    assert not awaited.value.answers[0].result(30).deleted
     person = directory.person("UDAN00001")
     assert person is not None
     assert person.deleted
@@ -169,7 +199,7 @@ def test_a_limited_call_waits_and_stops_waiting(slack: Sandbox, client: SlackCli
     asking.start()
     slack.wait(lambda: calls(slack, "users.info") == 3)
     client.close()
-    assert ended.wait(10)
+    assert ended.wait(30)
     asking.join()
 
 

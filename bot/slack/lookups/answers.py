@@ -97,9 +97,13 @@ class Answers:
 
     def known(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
         """Return what is remembered, in a tuple; None where that is nothing, or too old."""
-        at_most = age or (LONG if key[0] in LISTS else SHORT)
         with self._lock:
-            found = self._known.get(key)
+            return self._remembered(key, age)
+
+    def _remembered(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
+        """As `known`, with the lock held."""
+        at_most = age or (LONG if key[0] in LISTS else SHORT)
+        found = self._known.get(key)
         return (found[1],) if found and self._clock.now() - found[0] < at_most else None
 
     def forget(self, kind: Topic | None = None, name: str = "") -> None:
@@ -140,6 +144,9 @@ class Answers:
         if failure is not None:
             raise failure
         flight = self._flight(key, ask, is_awaited=True)
+        if flight.answer.done() and flight.answer.exception() is None:
+            at_last: T = flight.answer.result()
+            return at_last
         raise NotYetKnownError(flight.answer)
 
     def _wait(self, flight: _Flight, seconds: float) -> Any:
@@ -149,13 +156,17 @@ class Answers:
             raise LookupFailedError("Slack did not answer in time") from None
 
     def _flight(self, key: Key, ask: Callable[[str], Any], *, is_awaited: bool = False) -> _Flight:
-        """Return the look-up of it that is under way, or begin one."""
+        """Return the look-up of it that is under way or has just ended, or begin one."""
         with self._lock:
             if self._closed:
                 raise LookupFailedError(STOPPING)
             flight = self._flights.get(key)
             if flight is not None:
                 flight.is_awaited |= is_awaited
+                return flight
+            if found := self._remembered(key):  # it has landed since the caller looked
+                flight = _Flight()
+                flight.end(found[0], None)
                 return flight
             flight = self._flights[key] = _Flight()
             flight.is_awaited = is_awaited
