@@ -5,8 +5,10 @@ One that is broken is named and stops the start: what its operator counts on is 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -33,7 +35,8 @@ def added(group: str, own: Iterable[tuple[str, str]] = ()) -> list[Added]:
     so that a checkout that was never installed has them as well. Raises EntryPointError.
     """
     ours = [EntryPoint(name, value, group) for name, value in own]
-    theirs = sorted(entry_points(group=group), key=lambda each: (each.name, each.value))
+    declared = _declared(tuple(sys.path)).select(group=group)
+    theirs = sorted(declared, key=lambda each: (each.name, each.value))
     found: dict[str, Added] = {}
     for each in (*ours, *theirs):
         if each.name in found:
@@ -41,6 +44,12 @@ def added(group: str, own: Iterable[tuple[str, str]] = ()) -> list[Added]:
             raise EntryPointError(f"{group} has two entry points named {each.name}: {both}")
         found[each.name] = Added(each.name, _source(each), _loaded(each))
     return list(found.values())
+
+
+@lru_cache(maxsize=1)
+def _declared(_path: tuple[str, ...]) -> Any:
+    """What the packages on this path declare, of all groups: read once, for that takes 3 ms."""
+    return entry_points()
 
 
 def _loaded(entry: EntryPoint) -> Any:

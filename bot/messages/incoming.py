@@ -20,6 +20,8 @@ THANKS = frozenset({"thanks", "thank", "thx", "ty", "cheers"})
 POLITE = THANKS | {"you", "very", "so", "much", "a", "lot", "many", "all", "again", "for", "your"}
 POLITE |= {"help", "that", "is", "s", "great", "perfect", "ok", "okay"}
 MOST_POLITE = 8  # words
+_CHANNEL = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
+_LINK = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>")
 
 
 def message_text(event: dict[str, Any], bot_user: str) -> str:
@@ -27,11 +29,11 @@ def message_text(event: dict[str, Any], bot_user: str) -> str:
 
     "" where there is nothing to be seen.
     """
-    text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", event.get("text") or "")
-    text = re.sub(r"<#[CG][A-Z0-9]+\|([^>]+)>", r"#\1", text)
-    text = re.sub(
-        r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>", lambda m: m[1] or m[2], text
-    )
+    text = event.get("text") or ""
+    if "<" in text:
+        text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", text)
+        text = _CHANNEL.sub(r"#\1", text)
+        text = _LINK.sub(lambda m: m[1] or m[2], text)
     # half a surrogate pair cannot be sent on
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
     files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
