@@ -141,7 +141,7 @@ class App:
         is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()
         return self.replicas.is_idle() and is_idle and self.loop.is_idle()
 
-    def settle(self, timeout: float = 10.0) -> None:
+    def settle(self, timeout: float = 30.0) -> None:
         """Wait until nothing is under way; TimeoutError after `timeout` seconds."""
         if not self.core.signals.rest.wait_for(self.is_quiet, timeout):
             raise TimeoutError("Countersign did not come to rest")

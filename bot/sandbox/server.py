@@ -226,7 +226,7 @@ class Sandbox(Admin):
         """Act as that person; KeyError for a name nobody has."""
         return Actor(self.world, name)
 
-    def wait(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
+    def wait(self, predicate: Callable[[], T], timeout: float = 30.0) -> T:
         """Return the first truthy value of `predicate`, asked again on every change.
 
         TimeoutError with a dump of what there was when it takes too long.
@@ -249,7 +249,7 @@ class Sandbox(Admin):
                 if self.world.seq == seq:
                     self.world.condition.wait(min(left, 0.25))
 
-    def wait_connected(self, timeout: float = 10.0, app: App | None = None) -> None:
+    def wait_connected(self, timeout: float = 30.0, app: App | None = None) -> None:
         """Wait until the app (None: the first one) has a socket open; TimeoutError otherwise."""
         hub = self._transports.hub(app or self.world.app)
         self.wait(lambda: bool(hub.sockets), timeout)

@@ -120,11 +120,17 @@ class ManifestError(Exception):
     """A manifest that cannot be used; says in one line which and why."""
 
 
+def _yaml(text: str) -> Any:
+    """What the text says, by libyaml where PyYAML has it: ten times as fast."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, loader)  # noqa: S506 - safe, both
+
+
 def read_manifest(path: Path) -> Json:
     """The manifest in a YAML or JSON file; ManifestError for one that Slack would not take."""
     try:
         text = path.read_text()
-        manifest: Any = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        manifest: Any = json.loads(text) if path.suffix == ".json" else _yaml(text)
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from None
     except (ValueError, yaml.YAMLError) as error:

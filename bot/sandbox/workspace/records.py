@@ -59,7 +59,7 @@ class Delivery:
             self.on_settled(self)
         self.settled.set()
 
-    def wait(self, timeout: float = 5.0) -> str:
+    def wait(self, timeout: float = 20.0) -> str:
         """The outcome, once there is one; TimeoutError after `timeout` seconds."""
         if not self.settled.wait(timeout):
             raise TimeoutError(f"no outcome of {self.kind} {self.envelope_id} within {timeout} s")
