@@ -42,6 +42,10 @@ test: .venv/ready  ## the tests, and lint and types beside them
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests: .venv/ready  ## the tests alone, on eight workers: they wait a good deal
+	@# a new clone's files are compiled once, and not by every worker at the same time
+	@ls tests/__pycache__/*-pytest-*.pyc >/dev/null 2>&1 || { \
+	  $(BIN)/pytest -qq --collect-only tests/[a-r]*/ >/dev/null 2>&1 & \
+	  $(BIN)/pytest -qq --collect-only tests/[s-z]*/ tests/test_*.py >/dev/null 2>&1; wait; true; }
 	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-long: .venv/ready  ## what is left out there: the benchmark's own tests, what is seen in a browser
