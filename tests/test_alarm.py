@@ -16,7 +16,7 @@ def test_it_wakes_at_its_moment() -> None:
     alarm.after(timedelta(hours=1), "deadline")
     assert not woken.is_set()
     alarm.after(timedelta(), "deadline")
-    assert woken.wait(10)
+    assert woken.wait(30)
     alarm.stop()
     alarm.after(timedelta(), "deadline")  # nobody is there to wake any more
 
@@ -31,5 +31,5 @@ def test_it_ends_while_something_is_due() -> None:
             alarm.after(timedelta(), "deadline")
             stopping.start()
             stopping.join(0.02)
-        stopping.join(10)
+        stopping.join(30)
         assert not stopping.is_alive()

@@ -115,7 +115,7 @@ def test_a_page_is_no_compaction() -> None:
             assert Planner(client, model="gpt-5").compacted(LONG, "") is None
         finally:
             page.shutdown()
-            thread.join(10)
+            thread.join(30)
             client.close()
 
 

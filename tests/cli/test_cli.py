@@ -19,7 +19,7 @@ from bot.cli.commands import COMMANDS
 from bot.cli.main import main
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
-from storage.sqlite import PRAGMAS
+from storage.connections import PRAGMAS
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40  # seconds after which a command that hangs is killed
@@ -195,9 +195,11 @@ def test_expected_trouble_is_a_sentence(
             held = sqlite3.connect(path, isolation_level=None)
             held.execute("PRAGMA locking_mode=EXCLUSIVE")
             held.execute("BEGIN EXCLUSIVE")
-            monkeypatch.setattr("storage.sqlite.WAIT", 0.1)
+            monkeypatch.setattr("storage.connections.WAIT", 0.1)
         case "full":
-            monkeypatch.setattr("storage.sqlite.PRAGMAS", (*PRAGMAS, "PRAGMA max_page_count=2"))
+            monkeypatch.setattr(
+                "storage.connections.PRAGMAS", (*PRAGMAS, "PRAGMA max_page_count=2")
+            )
     with Sandbox() as sandbox:
         for name, value in {
             "SLACK_BOT_TOKEN": sandbox.bot_token,

@@ -151,7 +151,7 @@ def test_killed_half_way_it_is_there_or_not(
     fresh(record, folder)
     _, steps = killed(["copy-to", url], NEVER)
     assert steps > 0
-    for step in (*range(0, steps, 13), steps - 1):
+    for step in (*range(0, steps, every), steps - 1):
         server.fresh("killed")
         at = fresh(record, folder)
         was, _ = killed(["copy-to", url], step)

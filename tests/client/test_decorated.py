@@ -166,6 +166,7 @@ def test_in_one_run_nothing_is_asked_or_done_twice(shop: Shop) -> None:
     assert done
     assert all(each in done or isinstance(each, AlreadyTaken) for each in results)
     assert DEPLOYED == {"1.7": 1}
+    shop.harness.settle()  # until its card is drawn as it ended
     assert shop.cards("1.7") == 1
 
 

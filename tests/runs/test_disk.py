@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import URL
 from sqlalchemy.exc import OperationalError
 
 from bot.core import Core
@@ -27,16 +27,20 @@ class Full:
 
     def __init__(self, store: Store) -> None:
         self.store, self.pages = store, 0
+        self._file: Any = store.database
+        self._connect = self._file._connect
 
-    def _limit(self, connection: Any, _record: object) -> None:
+    def _limited(self, url: URL) -> Any:
+        connection = self._connect(url)
         connection.execute(f"PRAGMA max_page_count = {self.pages}")
+        return connection
 
     def full(self) -> None:
         """Fill every page there is, and allow no more."""
         with self.store.read() as tx:
             self.pages = int(tx.exec_driver_sql("PRAGMA page_count").scalar() or 0)
-        event.listen(self.store.engine, "connect", self._limit)
-        self.store.engine.dispose()
+        self._file._connect = self._limited
+        self._file.disconnect()
         number = 0
         for size in (3000, 300, 30, 0):
             for _ in range(100):
@@ -51,8 +55,8 @@ class Full:
 
     def free(self) -> None:
         """Make room."""
-        event.remove(self.store.engine, "connect", self._limit)
-        self.store.engine.dispose()
+        self._file._connect = self._connect
+        self._file.disconnect()
         with self.store.write() as tx:
             tx.exec_driver_sql("DELETE FROM delivery WHERE kind = 'event'")
 
@@ -132,17 +136,22 @@ def read_only(store: Store, pragma: str = "PRAGMA query_only=ON") -> Iterator[No
 
     meanwhile = [True]
 
-    def refuse(connection: Any, _record: object) -> None:
-        if meanwhile:  # never taken off the engine: another thread may be opening a connection
-            connection.execute(pragma)
+    file: Any = store.database
+    connect = file._connect
 
-    event.listen(store.engine, "connect", refuse)
-    store.engine.dispose()
+    def refuse(url: URL) -> Any:
+        connection = connect(url)
+        if meanwhile:  # never taken off: another thread may be opening a connection
+            connection.execute(pragma)
+        return connection
+
+    file._connect = refuse
+    file.disconnect()
     try:
         yield
     finally:
         meanwhile.clear()
-        store.engine.dispose()
+        file.disconnect()
 
 
 def kept(core: Core) -> list[str]:

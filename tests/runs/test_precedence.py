@@ -29,8 +29,8 @@ def test_others_wait_until_no_click_is_undecided() -> None:
     thread, went_on = waiting(decisions, 10)
     assert not went_on.wait(0.05)
     decisions.release()
-    assert went_on.wait(10)
-    thread.join(10)
+    assert went_on.wait(30)
+    thread.join(30)
     decisions.wait(10)
 
 
@@ -39,8 +39,8 @@ def test_a_wait_in_vain_ends_the_claim() -> None:
     decisions = Precedence()
     decisions.claim()
     thread, went_on = waiting(decisions, 0.05)
-    assert went_on.wait(10)
-    thread.join(10)
+    assert went_on.wait(30)
+    thread.join(30)
     decisions.wait(1000)
 
 
@@ -57,6 +57,6 @@ def test_a_model_turn_waits_for_decisions(tmp_path: Path) -> None:
     assert thread.is_alive()
     assert harness.model.script == ["answer"]
     harness.loop.tick()
-    thread.join(10)
+    thread.join(30)
     assert not thread.is_alive()
     harness.stop()

@@ -143,7 +143,7 @@ def test_a_broken_row_stops_nobody_else(setup: LoopSetup, what: str) -> None:
     setup.tick(AT + timedelta(minutes=1))
     wanted = {before.run_id, after.run_id, other.run_id, ready.run_id}
     while wanted:
-        wanted.discard(handed.get(timeout=5))
+        wanted.discard(handed.get(timeout=30))
     assert [each.call().status for each in (before, after, other)] == [
         C.EXPIRED,
         C.EXPIRED,
@@ -167,7 +167,7 @@ def test_the_loop_does_not_spin_over_what_cannot_fall(setup: LoopSetup) -> None:
     thread.start()
     assert not setup.core.signals.rest.wait_for(often, OVERDUE.total_seconds() / 2)
     setup.loop.stop(5)
-    thread.join(5)
+    thread.join(30)
     assert len(looks) > 2
 
 
@@ -188,11 +188,11 @@ def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
     for _ in range(3):
         seed(setup.store, run=R.READY)
     setup.tick()
-    assert entered.wait(5)
+    assert entered.wait(30)
     stopping = threading.Thread(target=setup.loop.stop, args=(60,))
     stopping.start()
     go_on.set()
-    stopping.join(10)
+    stopping.join(30)
     assert not stopping.is_alive()
     with setup.store.read() as tx:
         assert len(runs.ready(tx)) == 3

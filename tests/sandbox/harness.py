@@ -47,7 +47,7 @@ class BoltHarness:
         Others are skipped.
         """
         while True:
-            body = self.bodies.get(timeout=5)
+            body = self.bodies.get(timeout=30)
             event = body.get("event", {})
             if kind in (body.get("type"), body.get("command"), event.get("type")):
                 return body

@@ -141,4 +141,4 @@ def serving() -> Iterator[HttpApp]:
         finally:
             apps[0].gate.set()
             server.shutdown()
-            thread.join(5)
+            thread.join(30)

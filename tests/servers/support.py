@@ -53,7 +53,7 @@ def at_an_address(server: MCPServer) -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         serving.should_exit = True
-        thread.join(10)
+        thread.join(30)
 
 
 class Kit:

@@ -67,7 +67,7 @@ class Relay:
         self._listener.close()
         self.end_all()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(30)
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

@@ -176,7 +176,7 @@ def test_time_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         host.fetch(silent, silent)
     with pytest.raises(NotFetchedError):
         host.fetch(drips, drips, most=10**9, seconds=0.2)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 4.5
 
     stopping = threading.Event()
 

@@ -43,7 +43,7 @@ def begin(office: PostOffice, caplog: pytest.LogCaptureFixture) -> Iterator[Begi
     yield begun
     for outbox, thread in made:
         outbox.stop()
-        thread.join(10)
+        thread.join(30)
     said = [each.getMessage() for each in caplog.get_records("call")]
     assert "the outbox failed" not in said
 
@@ -58,7 +58,7 @@ def test_channels_do_not_wait_for_one_another(office: PostOffice, begin: Begin) 
     hold = office.slack.faults.hold(POST, match=lambda args: args["channel"] == SUPPORT)
     slow, behind, beside = office.put(), office.put(), office.put(channel=FINANCE)
     outbox, _ = begin()
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     office.slack.wait(sent(office, beside))
     general = office.put(channel="C0GENERAL")
     outbox.wake()
@@ -134,10 +134,10 @@ def test_an_outbox_that_stops_begins_nothing(office: PostOffice, begin: Begin) -
     hold = office.slack.faults.hold(POST)
     last, behind = office.put(), office.put()
     outbox, thread = begin()
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     outbox.stop()
     hold.release()
-    thread.join(10)
+    thread.join(30)
     assert (thread.is_alive(), office.now(last).status) == (False, M.SENT)
     assert office.now(behind).status is M.PENDING
     assert office.now(behind).due_at is None

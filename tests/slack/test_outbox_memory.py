@@ -76,7 +76,7 @@ class Running:
     def close(self) -> None:
         """Stop."""
         self.outbox.stop()
-        self.thread.join(10)
+        self.thread.join(30)
         logging.getLogger("countersign.outbox").removeHandler(self.tries)
 
 
@@ -118,7 +118,7 @@ def test_a_post_whose_receipt_cannot_be_stored(running: Running) -> None:
     running.put(kind="notice")
     hold = running.slack.faults.hold("chat.postMessage", when="after")
     running.thread.start()
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     with read_only(running.store):
         hold.release()
         assert running.tries.many.wait(20)

@@ -128,7 +128,7 @@ def test_a_post_that_overtakes_the_status(stage: Stage) -> None:
     """The last words are posted while the status is on its way: it is cleared after all."""
     held = stage.slack.faults.hold(STATUS)
     stage.presence.working(stage.run)
-    assert held.arrived.wait(10)
+    assert held.arrived.wait(30)
     stage.post()
     stage.presence.done(stage.run)
     held.release()
@@ -141,7 +141,7 @@ def test_only_the_latest_is_sent(stage: Stage) -> None:
     other = stage.thread()
     held = stage.slack.faults.hold(STATUS)
     stage.presence.working(other)
-    assert held.arrived.wait(10)
+    assert held.arrived.wait(30)
     stage.presence.working(stage.run)
     stage.presence.waiting(stage.run)
     stage.presence.done(stage.run)

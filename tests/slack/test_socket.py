@@ -85,7 +85,7 @@ def arriving() -> Arriving:
     """One delivery has arrived, and is not acknowledged."""
     made = Arriving()
     made.thread.start()
-    assert made.arrived.wait(10)
+    assert made.arrived.wait(30)
     return made
 
 
@@ -100,7 +100,7 @@ def test_what_arrives_is_acknowledged_before_anything_is_decided(
     assert asking.is_alive()
     arriving.go.set()
     asking.join(10)
-    arriving.thread.join(10)
+    arriving.thread.join(30)
     if fails:
         assert sorted(arriving.log) == ["calm", "cut"]
     else:
@@ -113,7 +113,7 @@ def test_one_that_takes_long_holds_up_nothing(arriving: Arriving) -> None:
     asking.join(10)
     assert arriving.log == ["calm"]
     arriving.go.set()
-    arriving.thread.join(10)
+    arriving.thread.join(30)
 
 
 def connected(sandbox: Sandbox) -> SocketMode:
@@ -153,7 +153,7 @@ def test_closing_ends_whatever_flag_the_reader_holds() -> None:
     """
     with Sandbox() as sandbox:
         slack = connected(sandbox)
-        assert slack._is_greeted.wait(10)  # the reader is at work
+        assert slack._is_greeted.wait(30)  # the reader is at work
         slack.client.current_session_state = ConnectionState()  # type: ignore[no-untyped-call]  # its own
         closing = threading.Thread(target=slack.close, daemon=True)
         closing.start()
@@ -200,7 +200,7 @@ def test_closing_waits_for_what_is_being_stored(arriving: Arriving) -> None:
     closing.join(0.05)
     assert closing.is_alive()
     arriving.go.set()
-    arriving.thread.join(10)
+    arriving.thread.join(30)
     closing.join(10)
     assert arriving.log == ["acknowledged", "closed"]
     body = {"type": "event_callback", "team_id": "T1", "event_id": "E2", "event": {"type": "x"}}

@@ -182,6 +182,12 @@ class Decorated(Source):
         return _Decorated(self.place, text)
 
 
+async def _others_end() -> None:
+    """Return once no other task of this loop is left."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*others, return_exceptions=True)
+
+
 class _Decorated(Asked):
     def __init__(self, place: Place, text: str) -> None:
         super().__init__(place, text)
@@ -211,5 +217,7 @@ class _Decorated(Asked):
         except CancelledError:
             return Heard("cancelled")
         finally:
+            # one that was cancelled is still to hear of it, and takes its request back then
+            asyncio.run_coroutine_threadsafe(_others_end(), self._loop).result(PATIENCE)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._pool.shutdown()

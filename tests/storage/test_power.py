@@ -239,6 +239,6 @@ def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method:
     thread.start()
     told = slack.told.wait(10)
     out.stop()
-    thread.join(10)
+    thread.join(30)
     assert told
     assert log[:2] == ["disk", method]

@@ -68,4 +68,4 @@ def followed(harness: Harness, run: str) -> Iterator[Followed]:
         listening.start()
         yield found
         line.shutdown(socket.SHUT_RDWR)
-        listening.join(5)
+        listening.join(30)

@@ -100,7 +100,7 @@ class BotProcess:
         """End it at once, as a power cut would."""
         if self.process is not None:
             self.process.kill()
-            self.process.join(10)
+            self.process.join(30)
             self.process = None
             self.slack.wait(lambda: self.slack.connections == 0)
 

@@ -76,7 +76,7 @@ def test_a_cancelled_request_asks_nobody_again(harness: Harness, fakes: FakeTool
     thread = ask(harness, ("empty", {"text": "slowly"}))
     card = harness.card(SUPPORT, thread)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    assert fakes.entered.wait(10)
+    assert fakes.entered.wait(30)
     fakes.shelf += 1
     harness.person("ben").say(SUPPORT, "cancel", thread)
     harness.slack.wait(lambda: harness.run_in(thread).status == "cancelled")

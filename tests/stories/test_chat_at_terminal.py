@@ -55,10 +55,10 @@ def test_a_line_is_edited_and_comes_back(harness: Harness, typist: Typist) -> No
     """The arrow up brings the last line back, keys move in it, and what happens takes none away."""
     wait = harness.slack.wait
     typist.type("/nonsense")
-    typist.reads(wait, "There is no /nonsense")
+    typist.reads(wait, "There is no /nonsense; /help tells what there is. you>")
     typist.press(UP)
     typist.type("2")
-    typist.reads(wait, "There is no /nonsense2")
+    typist.reads(wait, "There is no /nonsense2; /help tells what there is. you>")
     typist.press("omething" + BEGINNING)
     harness.planner.script(Turn(text="Begun at the terminal."))
     typist.type("say s")

@@ -121,7 +121,7 @@ def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
             bot.slack.wait(lambda: all(d.outcome == "acked" for d in bot.slack.deliveries[before:]))
         bot.slack.person("ana").click(SUPPORT, shown["ts"], "approve")
     assert held is not None
-    assert held.arrived.wait(10)
+    assert held.arrived.wait(30)
     bot.kill()
     held.release()
     bot.start()
@@ -170,7 +170,7 @@ def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
     held = bot.planner.hold(after_events=60)
     bot.planner.script(Turn(text=text))
     thread = bot.slack.person("ben").say(SUPPORT, "@bot tell me")
-    assert held.arrived.wait(10)
+    assert held.arrived.wait(30)
 
     def asked(method: str) -> bool:
         return any(each.method == method for each in bot.slack.requests[before:])

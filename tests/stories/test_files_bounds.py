@@ -103,10 +103,10 @@ def test_a_stop_while_files_are_fetched_loses_none(harness: Harness) -> None:
     with harness.slack.world.lock:
         told = {"id": file["id"], "name": "menu.txt", "file_access": "check_file_info"}
         ts = file_share(harness, "<@UBOT00001> what is there to eat?", [told])
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     stopped = threading.Thread(target=harness.app.stop)
     stopped.start()
-    assert harness.app.core.signals.stopping.wait(10)
+    assert harness.app.core.signals.stopping.wait(30)
     hold.release()
     stopped.join(20)
     asked_before = len(harness.planner.requests)

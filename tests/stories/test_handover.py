@@ -64,7 +64,7 @@ def test_it_waits_until_slack_has_said_who_is_where(harness: Harness) -> None:
     forget_people(harness)
     hold = harness.slack.faults.hold("conversations.members")
     assert harness.person("ana").submit(fill(harness, CLEO, 2))["outcome"] == "closed"
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     other = chat(harness, "the hedge is patient")
     harness.said(SUPPORT, other, "the hedge is patient")
     assert not showing(harness, SUPPORT, thread, "this waits for a decision")

@@ -101,7 +101,7 @@ def test_a_message_that_changes_before_it_is_read(harness: Harness) -> None:
     harness.planner.script(Turn(text="Read."))
     ben = harness.person("ben")
     gone = ben.say(SUPPORT, "@bot never mind")
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     kept_one = ben.say(SUPPORT, "@bot first words")
     ben.delete(SUPPORT, gone)
     ben.edit(SUPPORT, kept_one, "@bot second words")

@@ -119,7 +119,7 @@ def test_a_restart_in_between_leaves_no_second_mark(harness: Harness) -> None:
     """The process ends with a mark on its way: after the start it wears the one that is true."""
     hold = harness.slack.faults.hold("reactions.add")
     thread, card = ask_for(harness, "restarted")
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     hold.release()
     harness.restart()
     harness.person("ana").click(SUPPORT, card["ts"], "approve")

@@ -183,7 +183,7 @@ def test_what_came_while_a_channel_was_served_is_sent(
 
     held = harness.slack.faults.hold("chat.postMessage")
     first = chat(harness, "the first")
-    assert held.arrived.wait(10)
+    assert held.arrived.wait(30)
     second = chat(harness, "the second")
     harness.slack.wait(lambda: len(unsent(harness)) == 2)
     monkeypatch.setattr(post, "give", give_and_let_look)

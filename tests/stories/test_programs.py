@@ -62,7 +62,7 @@ def test_people_decide_and_the_program_hears_it(harness: Harness, fakes: FakeToo
     with pytest.raises(TimeoutError):
         found.wait(0)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    ended = found.wait(10)
+    ended = found.wait(30)
     assert (ended.status, ended.result) == (C.SUCCEEDED, "noted from a program")
     assert ended.arguments == {"text": "from a program"}
     assert fakes.did("note", "from a program") == 1
@@ -78,20 +78,20 @@ def test_it_hears_what_was_edited_and_rejected(harness: Harness, fakes: FakeTool
     harness.person("ana").submit(typed(text="as Ana wants it"))
     arrived(harness)
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
-    assert found.wait(10).arguments == {"text": "as Ana wants it"}
+    assert found.wait(30).arguments == {"text": "as Ana wants it"}
     assert fakes.did("note", "as Ana wants it") == 1
 
     found = asked(harness, "reject this one")
     thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at night")
-    ended = found.wait(10)
+    ended = found.wait(30)
     assert ended.status is C.REJECTED
     assert ended.result == "It was rejected: not at night."
 
 
 def test_policy_holds_for_programs_too(harness: Harness, fakes: FakeTools) -> None:
     """What is denied is refused, and the program is told so at once where it is plainly wrong."""
-    ended = asked(harness, "everything", tool="wipe").wait(10)
+    ended = asked(harness, "everything", tool="wipe").wait(30)
     assert ended.status is C.REFUSED
     assert ended.result == "It was refused, and nobody was asked: nothing is wiped here."
     assert fakes.did("wipe", "everything") == 0
@@ -110,7 +110,7 @@ def test_the_requester_takes_it_back(harness: Harness, fakes: FakeTools) -> None
     arrived(harness)
     assert found.ended() is None
     harness.person("ben").say(SUPPORT, "cancel", thread)
-    assert found.wait(10).status is C.CANCELLED
+    assert found.wait(30).status is C.CANCELLED
     assert fakes.did("note", "taken back") == 0
 
 
@@ -123,7 +123,7 @@ def test_it_outlives_a_restart(harness: Harness, fakes: FakeTools) -> None:
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     again = programs(harness).asked(found.run_id)
     assert again is not None
-    assert again.wait(10).status is C.SUCCEEDED
+    assert again.wait(30).status is C.SUCCEEDED
     assert fakes.did("note", "after a restart") == 1
 
 
@@ -151,7 +151,7 @@ def test_in_private_it_keeps_to_the_channels_mode(harness: Harness) -> None:
             at = core.clock.now()
             modes.switch(tx, core.identity.team, PARTNERS, mode, "system", at=at)
         if mode is Mode.OBSERVE:
-            ended = asked(harness, "seen from outside", channel=PARTNERS).wait(10)
+            ended = asked(harness, "seen from outside", channel=PARTNERS).wait(30)
             assert ended.status is C.REFUSED
             assert "observe mode" in ended.result
 

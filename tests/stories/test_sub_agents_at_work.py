@@ -125,7 +125,7 @@ def test_a_sub_agent_that_fails_is_told_of(harness: Harness, fakes: FakeTools) -
     harness.planner.script(Turn(calls=[errand("errand twelve")]), Turn(text="The desk is out."))
     hold = harness.planner.hold(after_events=1)
     thread = harness.person("ben").say(SUPPORT, "@bot errand twelve")
-    assert hold.arrived.wait(10)
+    assert hold.arrived.wait(30)
     harness.planner.fail(status=400)
     hold.release()
     harness.said(SUPPORT, thread, "The desk is out.")

@@ -68,7 +68,7 @@ def test_it_is_done_without_being_asked(own_harness: Callable[..., Harness]) -> 
     purging = Purging(core.store, core.clock, 90, lambda _: gone.set(), soon=timedelta())
     purging.start()
     try:
-        assert gone.wait(10)
+        assert gone.wait(30)
     finally:
         purging.stop()
 

@@ -143,7 +143,7 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(10)
+        worker.join(30)
     harness.said(SUPPORT, thread, "Picked up.")
     assert fakes.did("note", "picked up once") == 1
     assert events_of(harness, run, "run.running") == 2  # once for the plan, once for the rest

@@ -64,7 +64,7 @@ def test_it_serves_and_ends_in_order(
         assert sender.post(event("over HTTP")) == 200
         slack.wait(lambda: sender.ask("GET", "/readyz")[0] == 200)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(30) == 0
         with pytest.raises(OSError, match="refused"):
             sender.post(event("to nobody"))
     finally:

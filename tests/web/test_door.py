@@ -84,7 +84,7 @@ def test_a_replay_of_what_is_under_way(served: Served) -> None:
     found: list[int] = []
     first = threading.Thread(target=lambda: found.append(sender.post(body, headers)))
     first.start()
-    assert served.came.wait(10)
+    assert served.came.wait(30)
     assert sender.post(body, headers, **{"X-Slack-Retry-Num": "1"}) == 409
     served.go.set()
     first.join(10)
@@ -97,7 +97,7 @@ def test_closing_lets_in_nothing_and_acknowledges_what_came(served: Served) -> N
     found: list[int] = []
     first = threading.Thread(target=lambda: found.append(served.sender.post(event("in time"))))
     first.start()
-    assert served.came.wait(10)
+    assert served.came.wait(30)
     served.door.close()
     assert served.sender.post(event("too late")) == 503
     ending = threading.Thread(target=served.server.close)

@@ -65,7 +65,7 @@ def test_a_database_that_cannot_be_written(
     monkeypatch.setattr(web, "GOOD_FOR", 0.0)
     harness = own_harness(transport=Transport.HTTP)
     there = sender_to(harness)
-    assert asked(there, "/readyz")[0] == 200
+    harness.slack.wait(lambda: asked(there, "/readyz")[0] == 200)
     with closing(sqlite3.connect(harness.folder / "countersign.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         status, lines = asked(there, "/readyz")

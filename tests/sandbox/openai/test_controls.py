@@ -110,10 +110,10 @@ def test_a_held_request_waits_for_its_release(
     hold = planner.hold(after_events)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(stream, client)
-        assert hold.arrived.wait(5)
+        assert hold.arrived.wait(30)
         assert not answer.done()
         hold.release()
-        assert answer.result(5)[-1].type == "response.completed"
+        assert answer.result(30)[-1].type == "response.completed"
 
 
 def test_what_was_held_leaves_the_next_script_alone(planner: Planner, client: OpenAI) -> None:
@@ -121,10 +121,10 @@ def test_what_was_held_leaves_the_next_script_alone(planner: Planner, client: Op
     hold = planner.hold()
     with ThreadPoolExecutor(1) as pool:
         before = pool.submit(client.responses.create, **ASK)
-        assert hold.arrived.wait(10)
+        assert hold.arrived.wait(30)
         planner.clear()
         planner.script(Turn(text="of the next story"))
-        assert before.result(10).output_text != "of the next story"
+        assert before.result(30).output_text != "of the next story"
     assert client.responses.create(**ASK).output_text == "of the next story"
 
 
@@ -134,7 +134,7 @@ def test_stop_ends_what_is_held() -> None:
         client = OpenAI(base_url=planner.url, api_key="sk-offline", max_retries=0, timeout=10)
         hold = planner.hold()
         pending = pool.submit(stream, client)
-        assert hold.arrived.wait(5)
+        assert hold.arrived.wait(30)
         planner.stop()
         assert pending.exception(5) is None or isinstance(pending.exception(), openai.APIError)
         hold.release()  # too late, and harmless

@@ -45,7 +45,7 @@ class RecordingApp:
         if self._thread.is_alive():
             assert self._socket.sock is not None
             self._socket.sock.shutdown(socket.SHUT_RDWR)  # wakes the reader, which sees the end
-            self._thread.join(5)
+            self._thread.join(30)
             self._socket.close()
 
     def _read(self) -> None:

@@ -205,7 +205,7 @@ def test_views_and_submissions_have_the_recorded_keys(
     worker = threading.Thread(target=ana.submit, args=({"field": {"text": {"value": "v"}}},))
     worker.start()
     submission = app.take({"response_action": "errors", "errors": {"field": "no"}})
-    worker.join(5)
+    worker.join(30)
     assert submission["accepts_response_payload"] is True
     recorded = bodies["view_submission.body"]
     assert [

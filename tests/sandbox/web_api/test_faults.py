@@ -89,7 +89,7 @@ def test_a_held_call_waits_until_released(
     assert hold.arrived.wait(20)
     assert texts(sandbox) == there_while_held
     hold.release()
-    worker.join(5)
+    worker.join(30)
     assert texts(sandbox) == ["x"]
 
 
@@ -108,7 +108,7 @@ def test_hold_released_without_effect(sandbox: Sandbox, client: WebClient) -> No
     worker.start()
     assert hold.arrived.wait(20)
     hold.release(effect=False)
-    worker.join(5)
+    worker.join(30)
     assert len(failed) == 1
     assert texts(sandbox) == []
 

@@ -53,7 +53,7 @@ def submit(app: HandApp, ana: Actor, answer: Json | None, values: Json | None = 
     worker = threading.Thread(target=lambda: result.update(ana.submit(typed)))
     worker.start()
     app.take(answer)
-    worker.join(5)
+    worker.join(30)
     return result
 
 

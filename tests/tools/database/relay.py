@@ -28,7 +28,7 @@ def cut_line(server: Path, folder: Path, *, arrives: bool) -> Iterator[Path]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(10)
+        thread.join(30)
 
 
 def _serve(listener: socket.socket, server: Path, arrives: bool) -> None:

@@ -117,7 +117,7 @@ def test_an_address_that_answers_endlessly_holds_nobody_up(
     bot: Harness, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may say a letter now and then: after its time it counts as not told, and others are."""
-    monkeypatch.setattr(posting, "PATIENCE", 1.0)
+    monkeypatch.setattr(posting, "PATIENCE", 2.5)
     with dripping() as url:
         made = key_of(bot, "told-by-drops", webhook=url)
         slow = Program(bot, made.key, "told-by-drops").deploy("7.1-drops")
