@@ -64,6 +64,7 @@ class _Thread:
     wanted: _Look | None = None
     latest: _Look | None = None
     tries: int = 0  # to show the latest
+    over: str = ""  # the run that was done last, unless it goes on
     status: str | None = None
     status_at: float = 0.0
     post: int = 0  # the app's last one in the thread before the status was set
@@ -114,8 +115,12 @@ class SlackPresence:
         self._want(run, _Look(WORKING, "processing", run.requester))
 
     def waiting(self, run: Run) -> None:
-        """It waits for people."""
-        self._want(run, _Look("", "suspended", run.requester))
+        """It waits for people; where it is over by now, who says so comes too late."""
+        with self._lock:
+            thread = self._threads.get((run.channel, run.thread_ts))
+            is_over = thread is not None and thread.over == run.id
+        if not is_over:
+            self._want(run, _Look("", "suspended", run.requester))
 
     def done(self, run: Run) -> None:
         """It is over, and its last words are about to be posted."""
@@ -150,6 +155,7 @@ class SlackPresence:
             self._threads.move_to_end(place)
             is_queued, thread.wanted = thread.wanted is not None, look
             thread.latest, thread.tries = look, 0
+            thread.over = run.id if look.session == "active" else ""
             if len(self._threads) > REMEMBERED:
                 self._threads.popitem(last=False)
         if not is_queued:

@@ -111,6 +111,18 @@ def test_a_whole_story_sets_each_change_once(stage: Stage) -> None:
     assert stage.shown() == [WORKING[1]]
 
 
+def test_a_wait_that_is_told_late_changes_nothing(stage: Stage) -> None:
+    """Whoever withdraws a request may be quicker than who says that it waits."""
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
+    stage.presence.done(stage.run)
+    stage.presence.waiting(stage.run)
+    assert stage.sent() == [("session", "active")]
+    stage.presence.working(stage.run)  # with Retry it goes on
+    stage.presence.waiting(stage.run)
+    assert stage.sent()[-1] == ("session", "suspended")
+
+
 def test_a_post_takes_the_status_away(stage: Stage) -> None:
     """After the bot has posted in the thread the status is set anew, and not cleared."""
     stage.presence.working(stage.run)

@@ -45,10 +45,10 @@ def asked(harness: Harness, line: str, who: str = "ben", channel: str = SUPPORT)
     assert delivery.wait() == "acked"
 
     def look() -> list[dict[str, Any]]:
-        return [m for m in person.everything(channel) if m["ts"] not in before]
+        new = [m for m in person.everything(channel) if m["ts"] not in before]
+        return [m for m in new if m.get("is_ephemeral")]
 
     [message] = harness.slack.wait(look)
-    assert message["is_ephemeral"] is True
     return words(message)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ def test_a_tool_is_heard_from_its_start_to_its_end(
     events = over(harness, heard, thread)
     end()
     kinds = [each.kind for each in events if each.kind not in (K.WORDS, K.WORKS)]
-    assert kinds == [K.STEP_BEGAN, K.STEP_GOES_ON, K.STEP_ENDED, K.WORDS_ENDED, K.OVER]
+    once = [kind for kind, _ in groupby(kinds)]  # on a slow machine it goes on more than once
+    assert once == [K.STEP_BEGAN, K.STEP_GOES_ON, K.STEP_ENDED, K.WORDS_ENDED, K.OVER]
     steps = [each for each in events if isinstance(each, StepEvent)]
     [call] = harness.calls_in(thread)
     assert {(e.step.call_id, e.step.tool, e.step.title) for e in steps} == {
