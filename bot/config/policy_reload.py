@@ -45,6 +45,7 @@ class PolicyReload:
         self._misfits, self._watch = misfits, watch or Lookout()
         self._path = path
         self._current = current
+        self._was = current.digest  # of the policy that was last taken
         self._store = store
         self._clock = clock
         self._looked = datetime.min.replace(tzinfo=UTC)
@@ -84,13 +85,12 @@ class PolicyReload:
                 "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)
             )
             return
-        was = self._current.digest
-        if policy.digest == was:
+        if policy.digest == self._was:
             return
-        data = {"digest": policy.digest, "was": was, "rules": len(policy.rules)}
+        data = {"digest": policy.digest, "was": self._was, "rules": len(policy.rules)}
         with self._store.write() as tx:
             audit.record(tx, "policy.reloaded", at=self._clock.now(), actor="system", data=data)
-        self._current.policy = policy
+        self._current.policy, self._was = policy, policy.digest
         log.info(
             "the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8]
         )

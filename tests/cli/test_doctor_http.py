@@ -49,7 +49,7 @@ def test_a_bot_that_listens_there_is_asked(tmp_path: Path) -> None:
     harness = Harness(tmp_path, transport=Transport.HTTP)
     try:
         settings = harness.settings()
-        assert "a bot is ready" in found(settings)["http address"].text
+        harness.slack.wait(lambda: "a bot is ready" in found(settings)["http address"].text)
         harness.app.ways_in.shut()
         stopping = found(settings)["http address"]
         assert (stopping.level, "process: is stopping" in stopping.text) == ("warn", True)

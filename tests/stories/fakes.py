@@ -124,10 +124,10 @@ class FakeTools:
                 raise ToolError("nothing to be seen")
             return f"watched {args.text}"
 
-        @tool(title="Take long", effect="Take long over “{text}”", does=write, timeout=20)
+        @tool(title="Take long", effect="Take long over “{text}”", does=write, timeout=60)
         def slow(args: Note, context: ToolContext) -> str:
             self.entered.set()
-            self.go_on.wait(15)
+            self.go_on.wait(45)
             self._effect("slow", args.text, context)
             return f"slowly {args.text}"
 

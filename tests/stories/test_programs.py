@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.runs.direct.programs import AskedFor, Programs, StrangerError
-from storage import modes
+from storage import modes, moves
 from storage.models import Run
 from storage.states import CallStatus, Mode
 from tests.stories.fakes import FakeTools
@@ -112,6 +112,22 @@ def test_the_requester_takes_it_back(harness: Harness, fakes: FakeTools) -> None
     harness.person("ben").say(SUPPORT, "cancel", thread)
     assert found.wait(30).status is C.CANCELLED
     assert fakes.did("note", "taken back") == 0
+
+
+def test_what_is_decided_is_not_taken_back(harness: Harness) -> None:
+    """A call that is over stays as it is, also in the moment before its request has ended."""
+    found = asked(harness, "rejected by then")
+    thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
+    harness.card(SUPPORT, thread)
+    arrived(harness)
+    store, now = harness.app.core.store, harness.clock.now()
+    [call] = harness.calls_in(thread)
+    with store.write() as tx:
+        assert moves.call(tx, call, C.REJECTED, at=now, actor="UANA00001", note="not today")
+    assert not found.cancel()
+    ended = found.ended()
+    assert ended is not None
+    assert ended.status is C.REJECTED
 
 
 def test_it_outlives_a_restart(harness: Harness, fakes: FakeTools) -> None:

@@ -115,8 +115,9 @@ class AskedFor:
         """Take the request back; False where it has ended, or its call runs."""
         with self._store.write() as tx:
             run = runs.get(tx, self.run_id)
-            under_way = [each.status for each in calls.of_run(tx, self.run_id)]
-            if run is None or CallStatus.RUNNING in under_way:
+            found = [each.status for each in calls.of_run(tx, self.run_id)]
+            is_over = bool(found) and CALL_FINAL.issuperset(found)  # the run ends in a moment
+            if run is None or is_over or CallStatus.RUNNING in found:
                 return False
             at, actor = self._at_work.clock.now(), run.requester
             if not endings.cancel(tx, run, at=at, actor=actor, words=outputs):
