@@ -23,14 +23,17 @@ class Alarm:
         """`wake` is called on a thread of the alarm's own."""
         self._wake = wake
         self._lock = threading.Lock()
+        self._is_over = False
         self._scheduler = BackgroundScheduler(
             job_defaults={"misfire_grace_time": None, "coalesce": True}, timezone="UTC"
         )
 
     def start(self, interval: float) -> None:
-        """Wake every so many seconds from now on."""
-        self._scheduler.start()
-        self._scheduler.add_job(self._wake, IntervalTrigger(seconds=interval))
+        """Wake every so many seconds from now on, unless it was stopped by then."""
+        with self._lock:
+            if not self._is_over:
+                self._scheduler.start()
+                self._scheduler.add_job(self._wake, IntervalTrigger(seconds=interval))
 
     def after(self, wait: timedelta, name: str) -> None:
         """Wake once after `wait`, in place of what was told under that name before."""
@@ -42,6 +45,7 @@ class Alarm:
     def stop(self) -> None:
         """Wake no more."""
         with self._lock:
+            self._is_over = True
             if self._scheduler.running:
                 # What is due in this very moment is dealt with first: while it shuts down, the
                 # scheduler looks for its job where it is not (APScheduler 3.11, `remove_job`).

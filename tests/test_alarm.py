@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from datetime import timedelta
 
@@ -19,6 +20,22 @@ def test_it_wakes_at_its_moment() -> None:
     assert woken.wait(30)
     alarm.stop()
     alarm.after(timedelta(), "deadline")  # nobody is there to wake any more
+
+
+def test_it_is_stopped_before_it_has_begun() -> None:
+    """A bot that is ended in the moment of its start ends, and nothing of it goes on."""
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(300):
+            alarm = Alarm(lambda: None)
+            starting = threading.Thread(target=alarm.start, args=(3600,))
+            starting.start()
+            alarm.stop()
+            starting.join(30)
+            assert not alarm._scheduler.running
+    finally:
+        sys.setswitchinterval(often)
 
 
 def test_it_ends_while_something_is_due() -> None:

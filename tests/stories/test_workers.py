@@ -13,6 +13,7 @@ from sqlalchemy import text
 from bot.agent import outputs
 from bot.app import App
 from bot.sandbox.openai.server import Turn
+from bot.tools import runner
 from storage import decisions
 from storage.models import Audit, Delivery, Run
 from storage.states import CallStatus, RunStatus
@@ -28,10 +29,7 @@ LEASE = 61  # seconds: a little more than a worker's lease
 
 @pytest.fixture
 def second(harness: Harness) -> Iterator[App]:
-    """Another worker on the same database, without a socket and an outbox of its own.
-
-    Then neither has the database to itself.
-    """
+    """Another worker on the same database, which neither has to itself; it has no socket."""
     harness.settle()
     harness.restart(exclusive=False)
     app = harness._build(exclusive=False)
@@ -181,11 +179,11 @@ def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
 
 
 @pytest.mark.file  # on a server a living process keeps what its workers hold (tests/cluster)
-def test_a_worker_stalls_in_a_tool(harness: Harness, fakes: FakeTools, second: App) -> None:
-    """The call is UNKNOWN to who takes over.
-
-    The late result changes nothing and is kept in the audit.
-    """
+def test_a_worker_stalls_in_a_tool(
+    harness: Harness, fakes: FakeTools, second: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call is UNKNOWN to who takes over; the late result changes nothing and is audited."""
+    monkeypatch.setattr(runner, "FIRST_BEAT", 60.0)  # it gives no sign of life meanwhile
     stand_still(harness, second)  # else it may be the one to claim the run
     thread, card = ask_for(harness, "stalled", tool="slow")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")

@@ -183,7 +183,8 @@ def test_it_goes_on_over_a_restart(bot: Harness, fakes: FakeTools, asks: Asks) -
     card = program.card("over an http restart")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(program.look, asked, 60)
-        program.look(asked)
+        for _ in range(3):  # time for it to arrive
+            program.look(asked)
         bot.restart()
         assert waiting.result(30)["status"] == "pending"
     vote(bot, "ana", card)
