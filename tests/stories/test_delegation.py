@@ -121,6 +121,7 @@ def test_it_ends_by_itself(harness: Harness) -> None:
     told(harness, "cleo", SUPPORT, thread, "You cannot decide this one")
     delegate(harness, days=1)
     harness.clock.advance(2 * DAY)
+    harness.said(SUPPORT, thread, "That is all.")  # the model was told that nobody answered
     thread = ask(harness, ("note", {"text": "west gate"}))
     press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
     told(harness, "cleo", SUPPORT, thread, "You cannot decide this one")
