@@ -7,7 +7,10 @@ BIN := .venv/bin
 # stories that make test-long tells over signed HTTP, with the record on PostgreSQL and with a model asked by Chat
 # Completions, too; all of them are by make test-http, make test-postgres and make test-chat
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
-.PHONY: demo agent test tests test-long test-cluster test-http test-chat test-postgres test-random test-llama integrations proof run lint bench pictures clean
+# whole folders that make test leaves to make test-long: what is built beside the bot, and what is long in each test
+BESIDE := tests/sandbox tests/tools/database
+APART := $(BESIDE) tests/integrations tests/cluster tests/models
+.PHONY: demo agent test tests test-beside test-long test-cluster test-http test-chat test-postgres test-random test-llama integrations proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -44,11 +47,14 @@ test: .venv/ready  ## the tests, and lint and types beside them
 tests: .venv/ready  ## the tests alone, on eight workers: they wait a good deal
 	@# a new clone's files are compiled once, and not by every worker at the same time
 	@ls tests/__pycache__/*-pytest-*.pyc >/dev/null 2>&1 || { \
-	  $(BIN)/pytest -qq --collect-only tests/[a-r]*/ >/dev/null 2>&1 & \
-	  $(BIN)/pytest -qq --collect-only tests/[s-z]*/ tests/test_*.py >/dev/null 2>&1; wait; true; }
-	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long"
+	  $(BIN)/pytest -qq --collect-only $(APART:%=--ignore %) tests/[a-r]*/ >/dev/null 2>&1 & \
+	  $(BIN)/pytest -qq --collect-only $(APART:%=--ignore %) tests/[s-z]*/ tests/test_*.py >/dev/null 2>&1; wait; true; }
+	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long" $(APART:%=--ignore %)
 
-test-long: .venv/ready  ## what is left out there: the benchmark's own tests, what is seen in a browser
+test-beside: .venv/ready  ## the local Slack's own tests, and those of the tools for databases
+	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long" $(BESIDE)
+
+test-long: test-beside  ## what is left out there: these, the benchmark's own tests, what is seen in a browser
 	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster" --ignore tests/integrations tests
 	STORIES_OVER=http $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(SAMPLED)
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not long" $(SAMPLED)

@@ -6,6 +6,7 @@ import ast
 import re
 from functools import cache
 
+import pytest
 import yaml
 
 from bot.watch.measures import MEASURES, Measure, Shape
@@ -71,6 +72,7 @@ def test_alerts_name_metrics_and_labels_that_exist() -> None:
             assert f"by ({used}" in expression or f", {used})" in expression
 
 
+@pytest.mark.long
 def test_each_alert_says_what_to_do() -> None:
     """The first table has a line for each alert, and the log line that goes with it is real."""
     rows = table(section(PAGE, "What to watch, and what to do"))

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 from tests.guard.sources import PRODUCT, imports, python_files
 
 ROOT = Path(__file__).parent.parent
@@ -70,6 +72,7 @@ def distribution(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
+@pytest.mark.long
 def test_what_is_imported_is_asked_for_by_name() -> None:
     """Nothing is there only because another package happens to bring it."""
     homes, asked, wrong = packages_distributions(), named(), []

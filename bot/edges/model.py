@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import ssl
 from typing import TYPE_CHECKING
 
 from bot.agent.late_planner import NoModel
@@ -30,6 +32,7 @@ def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
         api_key=settings.openai_api_key.get_secret_value(),
         base_url=settings.openai_base_url,
         timeout=settings.model_timeout,
+        http_client=openai.DefaultHttpxClient(verify=_usual_context()),
     )
     return Planner(
         client,
@@ -41,6 +44,14 @@ def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
         stopping=signals.stopping,
         watch=signals.watch,
     )
+
+
+@functools.cache
+def _usual_context() -> ssl.SSLContext:
+    """The context that the library makes for each client, made once: it reads all certificates."""
+    import httpx2  # here, as above: the library brings it
+
+    return httpx2.create_ssl_context()
 
 
 def dialects(settings: Settings) -> tuple[Dialect, ...]:

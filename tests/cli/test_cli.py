@@ -166,6 +166,7 @@ def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.long
 def test_who_reads_no_further_hears_no_complaint() -> None:
     """As with `countersign … | head -1`: nothing is said, and the exit code is the usual one."""
     reads, writes = os.pipe()

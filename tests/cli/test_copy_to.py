@@ -137,6 +137,7 @@ def test_it_moves_from_a_stopped_bot_to_where_none_works(
     assert restored(record) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "every", [pytest.param(40, id="some"), pytest.param(13, id="many", marks=pytest.mark.long)]
 )

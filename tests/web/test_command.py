@@ -44,6 +44,7 @@ def environ(tmp_path: Path, slack: Sandbox) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_it_serves_and_ends_in_order(
     tmp_path: Path, slack: Sandbox, environ: dict[str, str]
 ) -> None:

@@ -181,6 +181,7 @@ def test_a_schema_that_grows_when_it_is_followed_is_refused() -> None:
     assert load_arguments(tool, '{"a": [[[[[[]]]]]]}').model_dump() == {"a": [[[[[[]]]]]]}
 
 
+@pytest.mark.long
 def test_a_schema_whose_parts_multiply_takes_no_time() -> None:
     """Many values that each take long to look at are refused; objects that would be many times as
     many as the schema has are JSON.
