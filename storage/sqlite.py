@@ -156,8 +156,9 @@ class SqliteFile:
         self, trace: Trace | None, chain: Chain, *, writes: bool, durable: bool
     ) -> Transaction:
         """Begin at once where it `writes`, so that reading first never fails later."""
+        idle = self._idle  # where it goes back to, and nobody looks once all were disconnected
         try:
-            connection = self._idle.pop()
+            connection = idle.pop()
         except IndexError:
             connection = self._connect(self._url)
         try:
@@ -165,7 +166,7 @@ class SqliteFile:
                 connection.wait(waits=durable)
             tx = Transaction(
                 connection,
-                self._idle.append,
+                idle.append,
                 DIALECT,
                 trace,
                 chain,
