@@ -9,7 +9,7 @@ BIN := .venv/bin
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
 # whole folders that make test leaves to make test-long: what is built beside the bot, and what is long in each test
 BESIDE := tests/sandbox tests/tools/database
-APART := $(BESIDE) tests/integrations tests/cluster tests/models
+APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
 .PHONY: demo agent test tests test-beside test-long test-cluster test-http test-chat test-postgres test-random test-llama integrations proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt

@@ -11,7 +11,7 @@ from tests.sandbox.page.axe import Checked
 from tests.sandbox.page.page import THREAD, Page
 from tests.stories.harness import SUPPORT, Harness
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,6 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness,
     world.close()
 
 
-@pytest.mark.long
 def test_axe_finds_nothing_on_the_way_to_a_decision(
     page: Page, product: tuple[Harness, str]
 ) -> None:

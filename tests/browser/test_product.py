@@ -12,7 +12,7 @@ from storage.states import CallStatus
 from tests.sandbox.page.page import THREAD, Page
 from tests.stories.harness import SUPPORT, Harness
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 HINT = "[data-testid=next-hint]"
 
 
@@ -40,7 +40,6 @@ def asked(page: Page, world: Harness, order: int) -> str:
     return root
 
 
-@pytest.mark.long
 def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None:
     """A first visitor gets to an answer by the page's own hints alone.
 
@@ -72,7 +71,6 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None
     assert page.complaints() == []
 
 
-@pytest.mark.long
 def test_asked_edited_and_approved_without_a_mouse(page: Page, world: Harness) -> None:
     """By keyboard alone: ask, become Ana, open Edit and leave it, approve.
 
@@ -100,7 +98,6 @@ def test_asked_edited_and_approved_without_a_mouse(page: Page, world: Harness) -
     assert world.shop.order(1033).refunded == 20
 
 
-@pytest.mark.long
 def test_who_is_elsewhere_is_shown_the_card(page: Page, world: Harness) -> None:
     """Ana reads #general while a card waits for her: the hint there brings her to it."""
     page.open(world.slack.url, "ana", "C0GENERAL")
@@ -139,7 +136,6 @@ def test_edit_with_an_error_then_approve_by_another(page: Page, world: Harness) 
     assert world.shop.order(1036).refunded == pytest.approx(25.5)
 
 
-@pytest.mark.long
 def test_reject_with_a_reason(page: Page, world: Harness) -> None:
     """The dialog asks why; the reason stands in the thread and reaches the agent.
 
@@ -158,7 +154,6 @@ def test_reject_with_a_reason(page: Page, world: Harness) -> None:
     assert world.shop.order(1039).refunded == 0
 
 
-@pytest.mark.long
 def test_watch_a_deadline_pass(page: Page, world: Harness) -> None:
     """Move the clock: the card loses its buttons and says that nobody answered."""
     root = asked(page, world, 1041)
@@ -169,7 +164,6 @@ def test_watch_a_deadline_pass(page: Page, world: Harness) -> None:
     assert [call.status for call in world.calls_in(root)] == [CallStatus.EXPIRED]
 
 
-@pytest.mark.long
 def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world: Harness) -> None:
     """On a phone, in the dark: a cancellation asks for confirmation before it is approved."""
     page.size(390, 844)
@@ -189,7 +183,6 @@ def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world
     assert world.shop.order(1043).status == "cancelled"
 
 
-@pytest.mark.long
 def test_a_large_refund_takes_two(page: Page, world: Harness) -> None:
     """The card says how many are still needed.
 
