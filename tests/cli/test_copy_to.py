@@ -138,9 +138,7 @@ def test_it_moves_from_a_stopped_bot_to_where_none_works(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "every", [pytest.param(40, id="some"), pytest.param(13, id="many", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("every", [40, 13], ids=["some", "many"])
 def test_killed_half_way_it_is_there_or_not(
     record: Path, server: Server, tmp_path: Path, every: int
 ) -> None:

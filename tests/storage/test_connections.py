@@ -1,4 +1,4 @@
-"""Connections to the file: what happens where one cannot be made."""
+"""Connections to the file: one that cannot be made, one that is taken while all are closed."""
 
 from __future__ import annotations
 
