@@ -32,6 +32,7 @@ BUFFER = 65_536
 HELLO, LOOKED_AT = "hello", 200  # the first frame of a connection, and where it says so
 GREETED = 5.0  # seconds that Slack may take to say hello
 ACKNOWLEDGED = 3.0  # seconds that what has arrived may take before the connection is closed
+LOOK = 0.1  # seconds after which the reader looks for a connection that nobody told it of
 
 LINGERING = (1.0, 2.0, 4.0, 8.0)  # seconds between tries while another connection is counted
 NOT_ALONE = (
@@ -95,6 +96,8 @@ class _Client(SocketModeClient):
     def __init__(self, *args: Any, greeted: Callable[[int], None], **options: Any) -> None:
         """`greeted` hears how many connections of this app there are, this one included."""
         self._greeted = greeted
+        self._connected = threading.Event()  # there may be a connection that is not read yet
+        self.closed = False  # the reader asks before the client has said so
         super().__init__(*args, **options)
 
     def _on_message(self, message: str) -> None:
@@ -112,6 +115,7 @@ class _Client(SocketModeClient):
             session = self.current_session
             if session is not None and session.sock is not None:
                 session.sock = _Line(session.sock, self)  # type: ignore[assignment]  # all of a socket that it uses
+            self._connected.set()
         if self.closed:
             self._end()
 
@@ -119,19 +123,27 @@ class _Client(SocketModeClient):
         """Disconnect for good; returns when no thread of the connection is left."""
         with self.connect_operation_lock:  # a reconnection under way comes to its end first
             self.closed = True
+            self._connected.set()
             self._end()
         self.message_queue.put(None)  # wakes whoever takes messages, who would wait for a second
         super().close()
 
     def _run_current_session(self) -> None:
-        """The reader's body, again and again."""
-        session = self.current_session
-        if session is None or not session.is_active():
-            return
-        try:
-            session.run_until_completion(_Reading(self, session))
-        except Exception:
-            log.exception("the connection to Slack could not be read")
+        """The reader's body: each connection from the moment it is there, until all is closed.
+
+        The client's own looks for one ten times a second, for which what Slack says first waits.
+        """
+        while not self.closed:
+            self._connected.wait(LOOK)
+            self._connected.clear()
+            session = self.current_session
+            if session is None or not session.is_active():
+                continue
+            try:
+                session.run_until_completion(_Reading(self, session))
+            except Exception:
+                log.exception("the connection to Slack could not be read")
+                return  # it is called again in a moment
 
     def _end(self) -> None:
         self.default_auto_reconnect_enabled = self.auto_reconnect_enabled = False

@@ -161,6 +161,23 @@ def test_closing_ends_whatever_flag_the_reader_holds() -> None:
         assert not closing.is_alive()
 
 
+def test_a_connection_is_read_from_the_moment_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Slack says first waits for no look at whether there is a connection; nor does closing.
+
+    Looked for once an hour, it is heard as soon as it is made, and closing ends.
+    """
+    monkeypatch.setattr(module, "LOOK", 3600.0)
+    with Sandbox() as sandbox:
+        slack = connected(sandbox)
+        assert slack._is_greeted.wait(30)
+        slack.close()
+        never = SocketMode(slack.app, sandbox.app_token, Arrivals())  # closed without connecting
+        closing = threading.Thread(target=never.close, daemon=True)
+        closing.start()
+        closing.join(10)
+        assert not closing.is_alive()
+
+
 def test_closing_waits_for_no_message() -> None:
     """Closing does not wait for the second that the client lets pass for its next message.
 
