@@ -7,8 +7,10 @@ BIN := .venv/bin
 # stories that make test-long tells over signed HTTP, with the record on PostgreSQL and with a model asked by Chat
 # Completions, too; all of them are by make test-http, make test-postgres and make test-chat
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
-# whole folders that make test leaves to make test-long: what is built beside the bot, and what is long in each test
-BESIDE := tests/sandbox tests/tools/database
+# what make test leaves to make test-long: programs beside the bot that runs (the local Slack, the command line and its
+# chat, those of others that ask, the benchmark), the tools for databases, and what is long in each test
+BESIDE := tests/sandbox tests/test_docs_sandbox.py tests/cli $(wildcard tests/stories/test_*terminal*.py) tests/client \
+  tests/proxy tests/tools/database $(wildcard tests/test_bench*.py)
 APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
 .PHONY: demo agent test tests test-beside test-long test-cluster test-http test-chat test-postgres test-random test-llama integrations proof run lint bench pictures clean
 
@@ -51,7 +53,7 @@ tests: .venv/ready  ## the tests alone, on eight workers: they wait a good deal
 	  $(BIN)/pytest -qq --collect-only $(APART:%=--ignore %) tests/[s-z]*/ tests/test_*.py >/dev/null 2>&1; wait; true; }
 	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long" $(APART:%=--ignore %)
 
-test-beside: .venv/ready  ## the local Slack's own tests, and those of the tools for databases
+test-beside: .venv/ready  ## the local Slack, the command line, programs that ask, the benchmark, the tools for databases
 	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long" $(BESIDE)
 
 test-long: test-beside  ## what is left out there: these, the benchmark's own tests, what is seen in a browser
