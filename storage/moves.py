@@ -250,6 +250,12 @@ def message(tx: Transaction, row: Message, target: MessageStatus, **columns: Any
     return _moved(tx, row, target, columns)
 
 
+def never_began(tx: Transaction, row: Message, target: MessageStatus) -> bool:
+    """Give up a stream that is to be closed and stands nowhere; False where it has begun since."""
+    check(MESSAGE_MOVES, row.status, target)
+    return _moved(tx, row, target, {"error": "the stream never began"}, ts_="")
+
+
 def shown(tx: Transaction, row: Message, *, ts: str, version: int) -> bool:
     """It stands in Slack as of `version`: SENT, or STALE when more was wanted meanwhile."""
     check(MESSAGE_MOVES, row.status, MessageStatus.SENT)

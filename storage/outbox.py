@@ -275,6 +275,14 @@ def is_streaming(tx: Transaction, row: Message) -> bool:
     return bool(tx.scalar(_STATUS, {"seq_": row.seq}) == MessageStatus.STREAMING)
 
 
+def began_late(tx: Transaction, row: Message) -> bool:
+    """A stream that was given up before it began is to be closed after all; True if it is one."""
+    found = by_key(tx, row.key)
+    if found is None or not found.ts or found.status is not MessageStatus.FAILED:
+        return False
+    return moves.message(tx, found, MessageStatus.CLOSING, error="")
+
+
 def is_behind(tx: Transaction, run: Run) -> bool:
     """Whether something of this request has yet to be posted where the request stands."""
     return tx.scalar(_UNPOSTED, {"run_": run.id, "channel_": run.channel}) is not None

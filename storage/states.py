@@ -13,6 +13,7 @@ run:   READY ─► RUNNING ─► WAITING ─► READY … ─► COMPLETED | F
        RUNNING ─► READY (handed back)
 message:   PENDING ─► SENDING ─► SENT ─► STALE ─► SENT …;  STREAMING ─► CLOSING ─► SENT
            all but SENT and STREAMING ─► FAILED;  SENDING, CLOSING, STALE ─► PENDING (post it anew)
+           FAILED ─► STALE, or CLOSING (a stream that has begun after all)
 delivery:  NEW ─► DONE | HELD | BROKEN;  HELD ─► DONE
 """
 
@@ -211,7 +212,8 @@ MESSAGE_MOVES: dict[MessageStatus, frozenset[MessageStatus]] = {
     M.CLOSING: frozenset({M.PENDING, M.SENT, M.STALE, M.FAILED}),
     M.SENT: frozenset({M.STALE}),
     M.STALE: frozenset({M.PENDING, M.SENT, M.FAILED}),
-    M.FAILED: frozenset({M.STALE}),  # what still stands in Slack is drawn again
+    # what still stands in Slack is drawn again; a stream that has begun after all is closed
+    M.FAILED: frozenset({M.STALE, M.CLOSING}),
 }
 MESSAGE_OPEN = (M.PENDING, M.SENDING, M.CLOSING, M.STALE)  # the outbox has work with it
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -278,3 +279,22 @@ def test_a_stream_whose_begin_was_lost(office: PostOffice) -> None:
     office.put(ts=known, status=M.SENT)
     other = answer(office, known_thread, "")
     assert office.search.lost_stream(other) is None
+
+
+def test_a_stream_that_begins_while_it_is_looked_for(office: PostOffice) -> None:
+    """Its place is known before nothing was found: it is not given up, and closed next."""
+    thread, stands = streamed(office, "one")
+    row = answer(office, thread, "", text="", streamed=False)
+    held = office.slack.faults.hold("conversations.replies", "after")
+    sending = threading.Thread(target=office.send, args=(row,))
+    sending.start()
+    assert held.arrived.wait(30)
+    with office.store.write() as tx:
+        outbox.change(tx, row, ts=stands)
+    held.release()
+    sending.join(30)
+    assert office.now(row).status is M.CLOSING
+    office.asked()
+    assert office.send(office.now(row)) is True
+    assert office.methods() == ["chat.stopStream", "chat.update"]
+    assert office.now(row).status is M.SENT

@@ -47,7 +47,7 @@ MESSAGE_TABLE = """
     CLOSING      x . . . x x x
     SENT         . . . . . x .
     STALE        x . . . x . x
-    FAILED       . . . . . x .
+    FAILED       . . . x . x .
 """
 DELIVERY_COLUMNS = "NEW HELD DONE BROKEN"
 DELIVERY_TABLE = """

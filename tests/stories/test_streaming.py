@@ -10,7 +10,8 @@ import pytest
 
 from bot.sandbox.openai.server import Turn
 from bot.slack.streaming import answer as stream
-from storage.states import RunStatus
+from storage.models import Message
+from storage.states import MessageKind, MessageStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import having, words
 from tests.stories.steps import all_sent, ask, chat, now_at, showing
@@ -141,6 +142,30 @@ def test_stop_while_it_streams(harness: Harness, slowly: None) -> None:
     # the model has noticed; what it had not said is not for others
     harness.slack.wait(lambda: harness.planner._turns)
     harness.planner.clear()
+
+
+@pytest.mark.parametrize(
+    ("when", "given_up"), [("before", MessageStatus.FAILED), ("after", MessageStatus.SENT)]
+)
+def test_stop_while_slack_begins_the_stream(
+    harness: Harness, slowly: None, when: Any, given_up: MessageStatus
+) -> None:
+    """The bot does not know yet where the stream stands: once it does, no word of it is left."""
+    held = harness.slack.faults.hold("chat.startStream", when)
+    thread = chat(harness, LONG)
+    assert held.arrived.wait(30)
+    run = harness.run_in(thread)
+    harness.person("ben").stop_agent(SUPPORT, thread)
+    harness.said(SUPPORT, thread, "cancelled the request")
+    begun = (Message.run_id == run.id, Message.kind == MessageKind.ANSWER)
+    harness.slack.wait(lambda: harness.all(Message, *begun)[0].status is given_up)
+    held.release()
+    harness.settle()
+    all_sent(harness)
+    assert not showing(harness, SUPPORT, thread, "word1 ")
+    assert not [
+        m for m in bot_messages(harness, thread) if m.get("streaming_state") == "in_progress"
+    ]
 
 
 @pytest.mark.parametrize("streamed", [False, True])

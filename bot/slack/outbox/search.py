@@ -14,6 +14,7 @@ from storage.store import Store
 
 PAGE = 200  # messages; Slack recommends no more
 SKEW = timedelta(minutes=10)  # that our clock and Slack's may be apart
+UNFINISHED = {"in_progress", "stopped_by_user"}  # streams that still have the words they had
 Found = dict[str, Any]
 
 
@@ -65,7 +66,8 @@ class PostSearch:
         return f"{(run.created_at - SKEW).timestamp():.6f}" if run else "0"
 
     def _is_lost_stream(self, message: Found) -> bool:
-        if message.get("user") != self._bot_user or message.get("streaming_state") != "in_progress":
+        state = message.get("streaming_state")
+        if message.get("user") != self._bot_user or state not in UNFINISHED:
             return False
         with self._store.read() as tx:
             return not outbox.knows(tx, message["ts"])

@@ -230,9 +230,8 @@ class Sender:
         if row.ts:
             body["streamed"] = self._posting.stop_stream(row, body, last)
         if not row.ts:
-            with self._store.write() as tx:
-                target = M.PENDING if body["text"] else M.FAILED
-                moves.message(tx, row, target, error="the stream never began")
+            with self._store.write() as tx:  # one that has begun meanwhile is closed next
+                moves.never_began(tx, row, M.PENDING if body["text"] else M.FAILED)
         elif body["streamed"]:
             self._sent(row, Posted(row.ts, row.wanted))
         else:

@@ -141,6 +141,8 @@ class SlackAnswer:
             with self._store.write() as tx:
                 if outbox.is_streaming(tx, self._row):
                     moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
+                else:  # the request was ended meanwhile, perhaps while Slack was beginning this
+                    outbox.began_late(tx, self._row)
             self._signals.post.give()
 
     def _rest(self, text: str) -> str | None:
