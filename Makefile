@@ -75,7 +75,7 @@ test-postgres: .venv/ready  ## all stories, and what else is not about a file, w
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not browser" tests/stories tests/storage/test_races.py tests/storage/test_decisions.py tests/storage/test_queues.py tests/storage/test_cancelling.py tests/storage/test_unknown_calls.py tests/approvals tests/runs/test_machine.py tests/web/api tests/proof/test_crash_matrix.py tests/proof/simulation
 
 test-random: .venv/ready  ## the tests of random values alone, with twenty-six times as many of them
-	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many
+	$(BIN)/pytest -n 3 -o faulthandler_timeout=600 -m hypothesis --hypothesis-profile many
 
 integrations: .venv/ready  ## agents of other frameworks and MCP servers of others, which it installs into .venv-integrations and .venv-servers
 	@for each in packages beeai; do \

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -24,6 +24,9 @@ from bot.policy.votes.tally import Ballot, Tally, tally
 from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
 
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))
+THREE = Ask(
+    rule="r", stages=(Stage(approvers=OPS), Stage(approvers=OPS), Stage(approvers=OPS)), veto=2
+)
 
 
 def _prefixes(cast: list[Ballot]) -> Iterator[list[Ballot]]:
@@ -146,6 +149,7 @@ def test_the_order_stored_is_what_counts(gate: Ask, cast: list[Ballot], after: i
 
 
 @given(asks, ballots)
+@example(THREE, [ballot("A", 0), ballot("B", 1), ballot("A", 1, "reject")])
 def test_how_many_are_needed(gate: Ask, cast: list[Ballot]) -> None:
     """So many new people in the open stage bring it on, one less does not.
 
