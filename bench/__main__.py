@@ -23,6 +23,7 @@ from bench import (
     page,
     pause,
     pending,
+    plan,
     report,
     resume,
 )
@@ -33,6 +34,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "resume": resume.measure,
     "pause": pause.measure,
     "clicks": clicks.measure,
+    "plan": plan.measure,
     "crowd": crowd.measure,
     "pending": pending.measure,
     "page": page.measure,

@@ -9,6 +9,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.agent.turn import Proposal, Proposed, Reply, Sink
+from bot.messages.answers import NOTHING_BELOW, Below
 from bot.policy.directory import Group, Person
 from storage import outbox
 from storage.models import Message, Run
@@ -117,8 +118,8 @@ class Silence(WebClient):
     """A Slack in whose threads nothing was said before; it is never called."""
 
     def conversations_replies(self, **_: Any) -> Any:
-        """No messages."""
-        return {"messages": []}
+        """One page without messages."""
+        return [{"messages": []}]
 
 
 class Quiet:
@@ -136,7 +137,9 @@ class Quiet:
     def restart(self) -> None:
         """Nothing to withdraw."""
 
-    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
+    def finish(
+        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+    ) -> None:
         """The answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:
             run, body = self._run, outbox.dump({"text": text, "last": last})

@@ -54,9 +54,18 @@ class Live:
     """Started by `with`; `start` and `stop` end and begin lives of the bot on the same database."""
 
     def __init__(
-        self, folder: Path, people: int = 50, *, policy: str = POLICY, database: str = ""
+        self,
+        folder: Path,
+        people: int = 50,
+        *,
+        policy: str = POLICY,
+        database: str = "",
+        mind: Callable[[dict[str, Any]], Turn] = mind,
     ) -> None:
-        """`people` may approve what Ben asks for; `database`: a server's instead of a file."""
+        """`people` may approve what Ben asks for; `database`: a server's instead of a file.
+
+        `mind`: what the stub model does.
+        """
         self.folder, self.people = folder, people
         self._database = database or f"sqlite:///{folder / 'countersign.db'}"
         self.slack = Sandbox(seed=seed(people))

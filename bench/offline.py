@@ -90,6 +90,7 @@ class Bench:
         self.hearing = self.make_worker(Stub(), thread=thread)  # takes in what the inbox holds
         self.intake = self.core.intake(self._people, lambda _channel: None)
         self.clicks = self.core.clicks()
+        self.permissions = self.core.permissions()
 
     def _core(self) -> Core:
         settings = Settings.load(

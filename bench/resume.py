@@ -1,7 +1,9 @@
 """A pause and its resumption, without Slack, in processor time beside the yardstick's.
 
-*Core* is what every framework does: a worker proposes a call and suspends the run; an approval is
-stored with its audit row; a worker resumes, runs the tool and answers. *Full* adds what a request
+*Core* is what every framework does, and what the yardstick does: the request is stored; a worker
+proposes a call and suspends the run; it is checked who approves, and the approval is stored with
+its audit row; a worker resumes, runs the tool and answers, and the answer is on the disk. *Full*
+adds what a request
 needs here: the message and the click stored as the listener stores them, the intake, the look for
 what is ready, deciding with its notices. *Warm* goes on in the same process; *fresh* closes the
 database in between and builds everything anew, as after a restart. Each story is taken right after
@@ -24,6 +26,7 @@ from bench.offline import Bench
 from bench.payloads import approval, mention
 from bench.yardstick import Yardstick
 from bot.agent import outputs
+from bot.policy.authority import Yes
 from storage import calls, decisions, runs
 from storage.models import Call
 from storage.outcomes import Applied
@@ -32,11 +35,11 @@ from storage.states import Balance, RunStatus, Verb
 HISTORY = (10, 100, 1000)  # items in the thread before the request
 Story = Callable[[Bench, str], Took]
 AIMS = {  # in yardsticks
-    "core.warm.10": 1.8,
-    "full.warm.10": 2.4,
+    "core.warm.10": 1.5,
+    "full.warm.10": 1.8,
     "core.warm.1000": 1.0,
-    "full.warm.1000": 1.2,
-    "core.fresh.10": 1.5,
+    "full.warm.1000": 1.05,
+    "core.fresh.10": 1.4,
 }
 
 
@@ -50,14 +53,18 @@ class Approved:
 
 
 def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) -> Took:
-    """What every framework does; the request is there before. `restart` makes the next life."""
-    run, watch = bench.ask(thread), Stopwatch()
+    """What every framework does. `restart` makes the next life."""
+    watch = Stopwatch()
     with watch:
+        run = bench.ask(thread)
         bench.worker.advance(run.id)
     call = pending(bench, run.id)
     with watch:
         if restart is not None:
             bench = restart()
+        at = bench.clock.now()
+        verdict = bench.permissions.verdict(Verb.APPROVE, call, run, APPROVER, at=at)
+        assert isinstance(verdict, Yes)
         with bench.store.write() as tx:
             found = decisions.vote(
                 tx,
@@ -65,12 +72,13 @@ def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) 
                 call.revision,
                 Verb.APPROVE,
                 APPROVER,
-                at=bench.clock.now(),
+                at=at,
                 weigh=lambda _votes: Approved(),
                 words=outputs,
             )
         assert isinstance(found, Applied)
         bench.worker.advance(run.id)
+        bench.store.harden()
     check(bench, run.id)
     return watch.took
 
@@ -87,6 +95,7 @@ def full(bench: Bench, thread: str) -> Took:
         bench.store_delivery(click)
         bench.take_in()
         bench.advance_ready()
+        bench.store.harden()
     check(bench, run_id)
     return watch.took
 

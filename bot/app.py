@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
 from bot.policy.evaluate import Policy, PolicyError
 from bot.replicas.alone import Alone
-from bot.replicas.joining import for_replicas, joined
+from bot.replicas.joining import for_replicas, go_on_from, joined
 from bot.runs.hearing.files import WithFiles
 from bot.runs.loop import Loop
 from bot.signals import Signals
@@ -62,7 +63,7 @@ if TYPE_CHECKING:  # it imports what is not always there
 
 log = logging.getLogger("countersign")
 NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
-GRACE = 5.0  # seconds that runs have to come to the end of their step when the process stops
+GRACE = 4.0  # seconds that runs, then loop and outbox, have to end their step at a stop
 
 
 @dataclass(slots=True)
@@ -121,8 +122,9 @@ class App:
         self.planner.close()
         self.outbox.stop()
         self.home.stop()
+        until = time.monotonic() + GRACE
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(max(0.0, until - time.monotonic()))
         self.listeners.close()
         self.presence.close()
         self.directory.close()
@@ -176,6 +178,7 @@ def build(
     current = CurrentPolicy(policy)
     told = signals.watch.heard
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
+    go_on_from(store, clock)
     signals.watch.opened(store)
     core = Core(
         settings=settings,

@@ -6,8 +6,10 @@ Reads, and appends; a status is moved only by `moves`.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from hashlib import sha256
+from typing import Any, Protocol
 
 from sqlalchemy import BindParameter, bindparam, func, or_, select, update
 from sqlmodel import col
@@ -109,6 +111,28 @@ def get(tx: Transaction, call_id: str) -> Call | None:
 def plan(tx: Transaction, plan_id: str) -> Plan | None:
     """The plan, or None."""
     return first(tx, Plan, _GET_PLAN, id_=plan_id)
+
+
+class Revised(Protocol):
+    """A call at a revision, as a row or as a card shows it."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """The revision of its arguments."""
+        ...
+
+
+def card_revision(waiting: Iterable[Revised]) -> int:
+    """What the buttons for a whole card carry: a number made of the calls that wait on it, each at
+    its revision. A decision on another card of the plan leaves it as it is.
+    """
+    said = ",".join(sorted(f"{each.id}:{each.revision}" for each in waiting))
+    return int.from_bytes(sha256(said.encode()).digest()[:6])
 
 
 def of_plan(tx: Transaction, plan_id: str) -> list[Call]:

@@ -30,6 +30,8 @@ def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> i
         if model is Delivery:
             columns["key"] = func.replace(col(Delivery.key), before, after)
         tx.execute(update(model).where(*here).values(columns))
+    origin = (col(Run.team) == team, col(Run.asked_in) == old)
+    tx.execute(update(Run).where(*origin).values(asked_in=new))
     attached.follow(tx, team, old, new)
     modes.carry_over(tx, team, old, new, at=at)
     tx.execute(update(Message).where(col(Message.channel) == old).values(channel=new))

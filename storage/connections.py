@@ -9,8 +9,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from storage.append_only import APPEND_ONLY
-
+OURS = {"run", "call", "vote", "audit"}  # every record has these tables, of whichever build
 WAIT = 10  # seconds for a lock, also on a database that is only looked at
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -78,9 +77,15 @@ def foreign(path: Path) -> str:
 def is_foreign(path: Path) -> bool:
     """Whether the file at `path` holds another application's tables or marks; it is only read.
 
+    What a death left in a journal beside it is not undone here. Of a record that is one page at
+    most, its first: a file is switched to a log by that, and then written by way of the log alone.
+
     Raises sqlite3.Error where it cannot be read.
     """
-    uri = f"{path.absolute().as_uri()}?mode=ro"
+    how = "mode=ro"
+    if Path(f"{path}-journal").exists():
+        how += "&immutable=1"  # else SQLite would want to write what the journal holds
+    uri = f"{path.absolute().as_uri()}?{how}"
     with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as database:
         return holds_foreign(database)
 
@@ -98,7 +103,7 @@ def holds_foreign(database: sqlite3.Connection) -> bool:
         database.execute(f"PRAGMA {each}").fetchone()[0]
         for each in ("application_id", "user_version")
     ]
-    return any(marks) or (bool(tables) and not {"alembic_version", *APPEND_ONLY} <= tables)
+    return any(marks) or (bool(tables) and not tables >= OURS)
 
 
 def prepare(connection: sqlite3.Connection) -> None:

@@ -16,6 +16,7 @@ from sqlmodel import col
 
 from storage import audit, calls, evidence, moves, outbox, runs
 from storage.columns import altered
+from storage.masking import Path
 from storage.models import Call, Plan, Revision, Vote
 from storage.outcomes import (
     Applied,
@@ -122,7 +123,7 @@ def _moved_by_votes(
         audit.record(tx, event, at=at, actor=last.person, data=details, **about)
         if standing.stage > call.told_stage:  # the people of the next stage have to be told
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
-        moves.touch(tx, call.plan_id)
+        moves.touch(tx, call.plan_id, call.id)
         return call
     target = C.APPROVED if standing.outcome == Balance.APPROVED else C.REJECTED
     against = [(each.person, each.reason) for each in votes if each.verb == Verb.REJECT]
@@ -146,12 +147,12 @@ def edit(
     gate: str,
     deadline: datetime | None,
     next_at: datetime | None = None,
-    secret: Collection[str] = (),
+    secret: Collection[Path] = (),
     **shown: str | None,
 ) -> Outcome:
     """Make the next revision: earlier votes count no longer and every older button is dead.
 
-    `secret`: fields that the audit keeps by digest. `shown`: what the card says of it: preview,
+    `secret`: values that the audit keeps by digest. `shown`: what the card says of it: preview,
     preview_in_thread, preview_rows, expects.
     """
     found = look(tx, call_id, revision, at)
@@ -182,7 +183,7 @@ def edit(
     audit.record(
         tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details
     )
-    moves.touch(tx, call.plan_id)
+    moves.touch(tx, call.plan_id, call.id)
     return Applied(calls.get(tx, call_id) or call)
 
 
@@ -220,7 +221,7 @@ def ask_again(
     if calls.waits(call):
         about = {"run_id": call.run_id, "call_id": call.id}
         audit.record(tx, "call.asked_again", at=at, actor=actor, data=said, **about)
-        moves.touch(tx, call.plan_id)
+        moves.touch(tx, call.plan_id, call.id)
         shown |= columns
     elif not moves.call(tx, call, C.PENDING, at=at, actor=actor, data=said, **columns):
         return False
@@ -248,10 +249,11 @@ def plan_calls(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
 
 
 def on_card(tx: Transaction, plan_id: str, revision: int, card: int) -> list[Call]:
-    """The pending calls on the card with that number in the outbox; none when its plan has changed
-    since that revision.
+    """The pending calls on the card with that number in the outbox; none when other calls wait
+    there, or other revisions of them, than when the card had that revision.
     """
     plan = calls.plan(tx, plan_id)
-    if plan is None or plan.revision != revision:
+    if plan is None:
         return []
-    return plan_calls(tx, plan, outbox.calls_of(tx, plan_id, card))
+    waiting = plan_calls(tx, plan, outbox.calls_of(tx, plan_id, card))
+    return waiting if calls.card_revision(waiting) == revision else []

@@ -38,7 +38,7 @@ def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs, output:
         if tx.execute(update(Call).where(*where).values(deadline=None)).rowcount != 1:
             return False
         audit.record(tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id)
-        moves.touch(tx, call.plan_id)
+        moves.touch(tx, call.plan_id, call.id)
     else:
         said = output or words.expired()
         if not moves.call(tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=said):
@@ -77,7 +77,7 @@ def _end_undecided(
             )
         elif call.status is C.UNKNOWN and call.deadline is not None:
             tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
-            moves.touch(tx, call.plan_id)
+            moves.touch(tx, call.plan_id, call.id)
     return ended
 
 
@@ -117,7 +117,7 @@ def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
     for call in _open_calls(tx, run):
         if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
             tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
-            moves.touch(tx, call.plan_id)
+            moves.touch(tx, call.plan_id, call.id)
     for plan in calls.open_plans(tx, run.id):
         runs.close_plan(tx, run, calls.of_plan(tx, plan.id), at=at)
 

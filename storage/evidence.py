@@ -8,14 +8,16 @@ from typing import Any
 
 from storage.chain import Chain
 from storage.digest import OddValueError, canonical, parse_object
+from storage.masking import Path, replaced
 from storage.models import Revision
 from storage.transaction import Transaction
 
 MOST = 4000  # characters of arguments that cannot be read
 
 
-def revised(tx: Transaction, row: Revision, secret: Collection[str]) -> dict[str, Any]:
-    """What people were to be shown as this revision; `secret`: fields that are kept by digest."""
+def revised(tx: Transaction, row: Revision, secret: Collection[Path | str]) -> dict[str, Any]:
+    """What people were to be shown as this revision; `secret`: fields, or
+    paths to values, that are kept by digest."""
     return {
         "revision": row.number,
         "digest": row.digest,
@@ -29,7 +31,9 @@ def sealed(chain: Chain, row: Revision) -> str:
     return chain.sign("revision", row.call_id, row.number, row.arguments)
 
 
-def refused(tx: Transaction, call_id: str, text: str, secret: Collection[str]) -> dict[str, Any]:
+def refused(
+    tx: Transaction, call_id: str, text: str, secret: Collection[Path | str]
+) -> dict[str, Any]:
     """What the model proposed and nobody was asked about, in its own words."""
     try:
         return {"arguments": _readable(tx, call_id, parse_object(text), secret)}
@@ -39,12 +43,14 @@ def refused(tx: Transaction, call_id: str, text: str, secret: Collection[str]) -
 
 
 def _readable(
-    tx: Transaction, call_id: str, values: dict[str, Any], secret: Collection[str]
+    tx: Transaction, call_id: str, values: dict[str, Any], secret: Collection[Path | str]
 ) -> dict[str, Any]:
     """The values; each secret one by a digest that is equal only within this call."""
-    return {
-        name: f"secret {tx.chain.sign('secret', call_id, name, canonical(value))[:16]}"
-        if name in secret and value is not None
-        else value
-        for name, value in values.items()
-    }
+
+    def sealed_value(path: Path, value: Any) -> str:
+        name = path[0] if len(path) == 1 else canonical(list(path))
+        return f"secret {tx.chain.sign('secret', call_id, name, canonical(value))[:16]}"
+
+    paths = [(each,) if isinstance(each, str) else each for each in secret]
+    found: dict[str, Any] = replaced(values, paths, sealed_value)
+    return found

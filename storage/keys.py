@@ -43,9 +43,31 @@ class ClientKey(Row, table=True):
         """What it may ask for; `*` stands for any letters."""
         return tuple(json.loads(self.tools))
 
+    def goes_on_for(self, other: ClientKey) -> bool:
+        """Whether it may see and do what that other key of its name was for: the same person
+        answers for both, and they may ask for the same.
+        """
+        if self.id == other.id:
+            return True
+        mine, theirs = (
+            (each.team, each.name, each.person, each.is_service, frozenset(each.patterns))
+            for each in (self, other)
+        )
+        return mine == theirs
+
 
 _GET = select(ClientKey).where(col(ClientKey.id) == bindparam("id_"))
 _EVERY = select(ClientKey).order_by(col(ClientKey.made_at), col(ClientKey.id))
+_OF_THAT_TIME = (
+    select(ClientKey)
+    .where(
+        col(ClientKey.team) == bindparam("team_"),
+        col(ClientKey.name) == bindparam("name_"),
+        col(ClientKey.made_at) <= bindparam("at_"),
+    )
+    .order_by(col(ClientKey.made_at).desc())
+    .limit(1)
+)
 _NAMED = (
     select(ClientKey)
     .where(
@@ -60,8 +82,8 @@ _NAMED = (
 def make(tx: Transaction, row: ClientKey, by: str) -> bool:
     """Let a program ask from now on; False where one of that name may already.
 
-    `by`: who made it, for the audit. A name whose key was revoked may be used again: the new key
-    goes on with what the old one had asked.
+    `by`: who made it, for the audit. A name whose key was revoked may be used again: a new key for
+    the same person and the same tools goes on with what the old one had asked, any other does not.
     """
     if named(tx, row.team, row.name) is not None:
         return False
@@ -87,6 +109,11 @@ def get(tx: Transaction, key_id: str) -> ClientKey | None:
 def named(tx: Transaction, team: str, name: str) -> ClientKey | None:
     """The key of that name that holds; None where there is none."""
     return first(tx, ClientKey, _NAMED, team_=team, name_=name)
+
+
+def of_that_time(tx: Transaction, team: str, name: str, at: datetime) -> ClientKey | None:
+    """The key that had that name then; None where there was none yet."""
+    return first(tx, ClientKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
 
 
 def every(tx: Transaction) -> list[ClientKey]:

@@ -9,8 +9,10 @@ grows with the text and no faster.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+Path = tuple[str | int, ...]  # the keys and places in lists that lead to a part of JSON data
 MASK = "••••••••"  # one length for all, so that it tells nothing
 
 _ALONE = r"(?<![A-Za-z0-9])"  # no letter or digit before it
@@ -87,4 +89,21 @@ def masked_data(value: Any) -> Any:
         return {key: masked_data(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [masked_data(each) for each in value]
+    return value
+
+
+def replaced(value: Any, paths: Collection[Path], stand_in: Callable[[Path, Any], Any]) -> Any:
+    """JSON data with what stands at these paths replaced by `stand_in(path, value)`; null stays."""
+    return _replaced(value, (), frozenset(paths), stand_in) if paths else value
+
+
+def _replaced(
+    value: Any, at: Path, paths: frozenset[Path], stand_in: Callable[[Path, Any], Any]
+) -> Any:
+    if at in paths:
+        return None if value is None else stand_in(at, value)
+    if isinstance(value, Mapping):
+        return {key: _replaced(each, (*at, key), paths, stand_in) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replaced(each, (*at, n), paths, stand_in) for n, each in enumerate(value)]
     return value

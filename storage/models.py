@@ -95,6 +95,13 @@ class Run(Row, table=True):
     # JSON: what its messages were edited to after they were taken in, by Slack ts
     reworded: str = columns.text("{}")
     purged_at: datetime | None = columns.time(nullable=True)  # what was said in it is gone
+    # the channel where it was asked, which it may have left: policy and modes go by it
+    asked_in: str = Field(default="", sa_column_kwargs={"server_default": ""})
+
+    @property
+    def origin(self) -> str:
+        """The channel that policy goes by: where it was asked, else where it is."""
+        return self.asked_in or self.channel
 
 
 class Item(Row, table=True):

@@ -22,12 +22,28 @@ _NEWEST = (
     .limit(1)
 )
 _ASKED_IN = select(col(Delivery.channel)).where(col(Delivery.run_id) == bindparam("run_"))
+# of the run, and of what was asked in its thread before it: that is in what the model reads
+_FROM = select(col(Run.asked_in)).where(
+    or_(
+        col(Run.id) == bindparam("run_"),
+        (col(Run.team) == bindparam("team_"))
+        & (col(Run.channel) == bindparam("channel_"))
+        & (col(Run.thread_ts) == bindparam("thread_"))
+        & (col(Run.thread_ts) != ""),
+    )
+)
 _channel = col(ModeSwitch.channel)
 _OF_RUN = select(col(ModeSwitch.mode)).where(
     col(ModeSwitch.seq).in_(
         select(func.max(col(ModeSwitch.seq)))
         .where(col(ModeSwitch.team) == bindparam("team_"))
-        .where(or_(_channel.in_([bindparam("channel_"), EVERYWHERE]), _channel.in_(_ASKED_IN)))
+        .where(
+            or_(
+                _channel.in_([bindparam("channel_"), EVERYWHERE]),
+                _channel.in_(_ASKED_IN),
+                _channel.in_(_FROM),
+            )
+        )
         .group_by(_channel)
     )
 )
@@ -45,13 +61,14 @@ def current(tx: Transaction, team: str, channel: str) -> Mode:
 
 
 def of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
-    """The modes a request keeps to: that of its channel, of the one where it was asked, and of all.
+    """The modes a run keeps to: that of its channel, of those where it was asked, and of all.
 
     The first two differ where it was asked in a shared channel and goes on in private, or asked
-    with a form or by a program where it could not begin. ASK is always among them, for what nobody
+    with a form or by a program where it could not begin. What is born of it, and later requests in
+    its thread, keep to the same. ASK is always among them, for what nobody
     has switched.
     """
-    place = {"team_": run.team, "channel_": run.channel, "run_": run.id}
+    place = {"team_": run.team, "channel_": run.channel, "run_": run.id, "thread_": run.thread_ts}
     return frozenset((Mode.ASK, *tx.scalars(_OF_RUN, place)))
 
 

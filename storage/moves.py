@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, case, update
+from sqlalchemy import Update, bindparam, case, select, update
 from sqlmodel import col
 
 from storage import audit
@@ -24,6 +24,7 @@ from storage.states import (
     CALL_MOVES,
     DELIVERY_BIRTHS,
     DELIVERY_MOVES,
+    DRAWN,
     MESSAGE_BIRTHS,
     MESSAGE_MOVES,
     RUN_BIRTHS,
@@ -52,6 +53,35 @@ _REDRAW = (
         wanted=col(Message.wanted) + 1,
         status=case((_STANDS, MessageStatus.STALE), else_=col(Message.status)),
     )
+)
+_REDRAW_FAILED = (
+    update(Message)
+    .where(col(Message.status) == MessageStatus.FAILED, col(Message.ts) != "")
+    .where(col(Message.kind).in_(DRAWN))
+    .values(wanted=col(Message.wanted) + 1, status=MessageStatus.STALE, attempts=0, due_at=None)
+)
+# the cards of a long plan show five calls each: only those that show this one, and what is behind
+_REDRAW_CALL = _REDRAW.where(
+    (col(Message.kind) == MessageKind.MARK)
+    | col(Message.body).contains(bindparam("call_"))
+    | (col(Message.wanted) > col(Message.shown))
+)
+_MORE_TO_RUN = (
+    select(col(Call.id))
+    .where(
+        col(Call.plan_id) == bindparam("plan_id_"),
+        col(Call.status) == CallStatus.APPROVED,
+        col(Call.action) == "",
+    )
+    .exists()
+)
+# what was done of a plan that goes on at once is drawn with what comes next
+_REDRAW_DONE = _REDRAW_CALL.values(
+    status=case(
+        (_MORE_TO_RUN, col(Message.status)),
+        (_STANDS, MessageStatus.STALE),
+        else_=col(Message.status),
+    ),
 )
 _SHOWN = (
     update(Message)
@@ -84,6 +114,18 @@ _FREE = (
     update(Run)
     .where(col(Run.id) == bindparam("id_"), col(Run.status) == RunStatus.WAITING, ~HELD_UP)
     .values(status=RunStatus.READY, lease_until=None, updated_at=bindparam("updated_at"))
+)
+_ASKED_IN = select(col(Run.asked_in)).where(col(Run.id) == bindparam("id_"))
+_ASKED_IN_THREAD = (
+    select(col(Run.asked_in))
+    .where(
+        *(
+            col(getattr(Run, name)) == bindparam(f"{name}_")
+            for name in ("team", "channel", "thread_ts")
+        )
+    )
+    .order_by(col(Run.created_at).desc())
+    .limit(1)
 )
 Moved = Call | Run | Message | Delivery
 
@@ -131,7 +173,13 @@ def call(
     audit.record(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
     if row.status is CallStatus.PENDING:
         audit.ends(tx, row.asked_at)
-    touch(tx, row.plan_id, draws=draws)
+    voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
+    if row.status is CallStatus.PENDING and not voted:
+        touch(tx, row.plan_id, "")
+        redraw(tx, row.plan_id)  # it may be a question, which the heads of all cards count
+    else:
+        ran = row.status is CallStatus.RUNNING and target is CallStatus.SUCCEEDED and not row.action
+        touch(tx, row.plan_id, row.id if draws else "", goes_on=ran)
     return True
 
 
@@ -195,6 +243,7 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
     if row.status not in RUN_BIRTHS:
         raise IllegalMoveError(f"a run is not born {row.status}")
     row.root_id = row.root_id or row.id
+    row.asked_in = row.asked_in or _asked_in(tx, row)
     tx.execute(insert_into(Run), values(row))
     place = {"channel": row.channel, "thread_ts": row.thread_ts, "source": row.source}
     if row.parent_call:
@@ -202,6 +251,16 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
     actor = (row.client or "agent") if row.parent_call else row.requester  # or the server that asks
     audit.record(tx, "run.born", at=at, actor=actor, run_id=row.id, data=place)
     tx.ready += [row.id] if row.thread_ts else []
+
+
+def _asked_in(tx: Transaction, row: Run) -> str:
+    """Where a new run comes from: as its request, or as what its thread was begun with."""
+    place = {"team_": row.team, "channel_": row.channel, "thread_ts_": row.thread_ts}
+    if row.parent_call:
+        found = tx.scalar(_ASKED_IN, {"id_": row.root_id})
+    else:
+        found = tx.scalar(_ASKED_IN_THREAD, place) if row.thread_ts else ""
+    return str(found or row.channel)
 
 
 def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:
@@ -225,16 +284,27 @@ def freed(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     return True
 
 
-def touch(tx: Transaction, plan_id: str, *, draws: bool = True) -> None:
-    """The plan changed: its revision grows (older plan-wide buttons die), its cards are redrawn."""
+def touch(tx: Transaction, plan_id: str, call_id: str, *, goes_on: bool = False) -> None:
+    """A call of the plan changed: the plan's revision grows, and what shows that call is redrawn.
+
+    `call_id`: "" where nothing is to be redrawn. `goes_on`: where more of the plan runs at once, it
+    is redrawn with the next change.
+    """
     tx.execute(_TOUCH, {"id_": plan_id})
-    if draws:
-        redraw(tx, plan_id)
+    if call_id:
+        redraw_call = _REDRAW_DONE if goes_on else _REDRAW_CALL
+        tx.execute(redraw_call, {"plan_id_": plan_id, "call_": f'"{call_id}"'})
 
 
 def redraw(tx: Transaction, plan_id: str) -> None:
     """Have all cards of this plan and its request's mark drawn again, also what failed before."""
     tx.execute(_REDRAW, {"plan_id_": plan_id})
+
+
+def redraw_failed(tx: Transaction) -> None:
+    """Have every card drawn again that stands in Slack and whose drawing was given up."""
+    check(MESSAGE_MOVES, MessageStatus.FAILED, MessageStatus.STALE)
+    tx.execute(_REDRAW_FAILED)
 
 
 def queued(tx: Transaction, row: Message) -> bool:

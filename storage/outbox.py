@@ -6,7 +6,7 @@ Cards are drawn again whenever `wanted` passes `shown`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -28,7 +28,7 @@ _DUE_IN = (
     .order_by(col(Message.seq))
 )
 _CHANNELS = (
-    select(col(Message.channel), col(Message.due_at), col(Message.kind))
+    select(col(Message.channel), col(Message.due_at), col(Message.kind), col(Message.seq))
     .where(_UNSENT)
     .order_by(col(Message.seq))
 )
@@ -43,6 +43,30 @@ _UNPOSTED = select(col(Message.seq)).where(
 )
 _BY_KEY = select(Message).where(col(Message.key) == bindparam("key_"))
 _BY_TS = select(Message).where(col(Message.ts) == bindparam("ts_")).limit(1)
+_ASKED_THERE = (  # or what one of its messages begins
+    col(Message.run_id).in_(
+        select(col(Run.id))
+        .where(
+            col(Run.channel) == bindparam("channel_"), col(Run.thread_ts) == bindparam("thread_ts_")
+        )
+        .union(select(col(Message.run_id)).where(col(Message.ts) == bindparam("thread_ts_")))
+    ),
+    col(Message.channel) == bindparam("channel_"),
+    col(Message.run_id) != "",
+    col(Message.ts) != "",
+)
+_POSTED_IN = (
+    select(col(Message.seq))
+    .where(*_ASKED_THERE, col(Message.thread_ts) == bindparam("thread_ts_"))
+    .where(col(Message.kind) != MessageKind.MARK)
+    .limit(1)
+)
+_CARD_IN = (
+    select(Message)
+    .where(*_ASKED_THERE, col(Message.kind) == MessageKind.CARD)
+    .order_by(col(Message.seq).desc())
+    .limit(1)
+)
 _CARDS = select(Message).where(
     col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == MessageKind.CARD
 )
@@ -154,6 +178,11 @@ def redraw(tx: Transaction, plan_id: str) -> None:
     moves.redraw(tx, plan_id)
 
 
+def redraw_failed(tx: Transaction) -> None:
+    """Every card that stands in Slack and could not be drawn wants drawing again."""
+    moves.redraw_failed(tx)
+
+
 def sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
     """It stands in Slack as of version `shown`; stale at once when more was wanted meanwhile."""
     moves.shown(tx, row, ts=ts, version=shown)
@@ -173,23 +202,32 @@ def showed(
     audit.record(tx, "card.shown", at=at, actor="system", run_id=row.run_id, data=where)
 
 
-def channels_due(tx: Transaction, now: datetime) -> set[str]:
-    """Channels with something to do now: their earliest unsent message is not postponed."""
+def channels_due(tx: Transaction, now: datetime, aside: Collection[int | None] = ()) -> set[str]:
+    """Channels with something to do now: their earliest unsent message is not postponed.
+
+    `aside`: messages that hold up nobody.
+    """
     try:
         found = tx.execute(_CHANNELS)
     except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out
-        return {row.channel for row in due(tx, now)}
+        return {row.channel for row in due(tx, now, aside=aside)}
     earliest: dict[str, datetime | None] = {}
-    for channel, due_at, kind in found:
-        if kind is not MessageKind.MARK or due_at is None or due_at <= now:
+    for channel, due_at, kind, seq in found:
+        waits = kind is not MessageKind.MARK and seq not in aside
+        if waits or due_at is None or due_at <= now:
             earliest.setdefault(channel, due_at)
     return {channel for channel, due_at in earliest.items() if due_at is None or due_at <= now}
 
 
-def due(tx: Transaction, now: datetime, channel: str | None = None) -> list[Message]:
+def due(
+    tx: Transaction,
+    now: datetime,
+    channel: str | None = None,
+    aside: Collection[int | None] = (),
+) -> list[Message]:
     """What should be sent or drawn now (in that channel), in order.
 
-    Later messages wait for their channel's earlier, but for none that is a mark.
+    Later messages wait for their channel's earlier, but for none that is a mark or put `aside`.
     """
     statement, only = (_DUE, {}) if channel is None else (_DUE_IN, {"channel_": channel})
     found = readable(tx, Message, col(Message.seq), statement, **only)
@@ -197,7 +235,8 @@ def due(tx: Transaction, now: datetime, channel: str | None = None) -> list[Mess
     ready = []
     for row in found:
         if row.due_at is not None and row.due_at > now:
-            blocked |= {row.channel} if row.kind is not MessageKind.MARK else set()
+            waits = row.kind is not MessageKind.MARK and row.seq not in aside
+            blocked |= {row.channel} if waits else set()
         elif row.channel not in blocked:
             ready.append(row)
     return ready
@@ -260,6 +299,29 @@ def body(row: Message) -> dict[str, Any]:
     """A message's stored body."""
     loaded: dict[str, Any] = json.loads(row.body)
     return loaded
+
+
+def has_posted(tx: Transaction, channel: str, thread_ts: str) -> bool:
+    """Whether a message of a request stands below this one, or of one that was asked there."""
+    given = {"channel_": channel, "thread_ts_": thread_ts}
+    return bool(thread_ts) and tx.scalar(_POSTED_IN, given) is not None
+
+
+def card_in(tx: Transaction, channel: str, thread_ts: str) -> Message | None:
+    """The newest card that stands in this thread, or begins it."""
+    if not thread_ts:
+        return None
+    return first(tx, Message, _CARD_IN, channel_=channel, thread_ts_=thread_ts)
+
+
+def carded(tx: Transaction, run_ids: Collection[str]) -> set[str]:
+    """Those of the runs of which a card stands in Slack."""
+    where = (
+        col(Message.run_id).in_(run_ids),
+        col(Message.kind) == MessageKind.CARD,
+        col(Message.ts) != "",
+    )
+    return {str(run_id) for (run_id,) in tx.execute(select(col(Message.run_id)).where(*where))}
 
 
 def close_streams(tx: Transaction, run_id: str) -> bool:

@@ -1,20 +1,23 @@
-"""Requests of programs, by the name of the key that asked: how many, and how they stand."""
+"""Requests of programs: which key asked them, how many it did, and how they stand."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import and_, bindparam, or_, select, update
 from sqlmodel import col
 
-from storage import calls, inbox, runs
+from storage import calls, inbox, keys, runs
+from storage.keys import ClientKey
 from storage.models import Call, Delivery, Run
-from storage.states import CALL_FINAL, CallStatus, RunStatus
-from storage.transaction import Transaction
+from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
+from storage.transaction import Transaction, first, rows
 
 HOUR = timedelta(hours=1)  # in which the requests of one key are counted
+ASKED_BY = "key"  # in what is stored of a request: the id of the key
 OVER = (RunStatus.COMPLETED, RunStatus.CANCELLED)
 Mark = tuple[Any, ...]  # is another whenever the request stands otherwise
 _ASKED = (
@@ -23,6 +26,26 @@ _ASKED = (
     .order_by(col(Run.created_at).desc())
     .limit(1)
     .offset(bindparam("earlier_"))
+)
+_BEGAN_WITH = (
+    select(Delivery)
+    .where(col(Delivery.run_id) == bindparam("run_"), col(Delivery.kind) == DeliveryKind.PROGRAM)
+    .order_by(col(Delivery.seq))
+    .limit(1)
+)
+_OF_CLIENT = (
+    select(Run)
+    .where(
+        col(Run.client) == bindparam("client_"),
+        col(Run.team) == bindparam("team_"),
+        col(Run.source) == RunSource.PROGRAM,
+        or_(
+            col(Run.created_at) < bindparam("at_"),
+            and_(col(Run.created_at) == bindparam("at_"), col(Run.id) < bindparam("id_")),
+        ),
+    )
+    .order_by(col(Run.created_at).desc(), col(Run.id).desc())
+    .limit(bindparam("most_"))
 )
 _LET_GO = (
     update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(key=bindparam("free_"))
@@ -67,10 +90,45 @@ def _is_over(tx: Transaction, run_id: str | None) -> bool:
     return run is None or run.status in OVER
 
 
-def asked_with(tx: Transaction, client: str, key: str) -> str | None:
-    """The request that this client asked with a key of its own; None for none."""
-    found = inbox.find(tx, delivery_key(client, key))
-    return found.run_id if found is not None and found.run_id else None
+def asked_with(tx: Transaction, key: ClientKey, idempotency: str) -> str | None:
+    """The request that this key asked with a key of its program's own; None for none."""
+    found = inbox.find(tx, delivery_key(key.name, idempotency))
+    run = runs.get(tx, found.run_id) if found is not None and found.run_id else None
+    return run.id if run is not None and belongs_to(tx, run, key) else None
+
+
+def began_with(tx: Transaction, run_id: str) -> Delivery | None:
+    """What a program asked when this request began; None where no program did."""
+    return first(tx, Delivery, _BEGAN_WITH, run_=run_id)
+
+
+def belongs_to(tx: Transaction, run: Run, key: ClientKey) -> bool:
+    """Whether this key asked the request, or goes on for the one that did.
+
+    Its first row says which that was; one of an earlier build or a purged one does not, and then it
+    is the one that had the name at that time.
+    """
+    if (run.source, run.client, run.team) != (RunSource.PROGRAM, key.name, key.team):
+        return False
+    delivery = began_with(tx, run.id)
+    asked_by = json.loads(delivery.body).get(ASKED_BY) if delivery else None
+    asker = (
+        keys.get(tx, asked_by)
+        if asked_by
+        else keys.of_that_time(tx, run.team, run.client, run.created_at)
+    )
+    return asker is not None and key.goes_on_for(asker)
+
+
+def asked_by(
+    tx: Transaction, key: ClientKey, before: tuple[datetime, str], most: int
+) -> list[tuple[Run, bool]]:
+    """So many requests of this key's name, the newest first, from this time and id back; with each
+    whether it belongs to the key.
+    """
+    at, run_id = before
+    values = {"client_": key.name, "team_": key.team, "at_": at, "id_": run_id, "most_": most}
+    return [(run, belongs_to(tx, run, key)) for run in rows(tx, Run, _OF_CLIENT, **values)]
 
 
 def asked_before(tx: Transaction, client: str, number: int, since: datetime) -> datetime | None:

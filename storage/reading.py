@@ -20,7 +20,7 @@ from storage.connections import looking
 from storage.migrations import newest
 from storage.models import Run
 from storage.sqlite import SqliteFile
-from storage.store import Store, version
+from storage.store import Store, unfit, version
 from storage.transaction import Transaction
 
 
@@ -52,13 +52,17 @@ class ReadOnly(Store):
             return f"there is no database at {name}"
         try:
             current = version(self)
+            if wrong := unfit(self, current, reading=True):
+                return wrong
         except (SQLAlchemyError, sqlite3.Error) as error:
             return f"{name} cannot be read ({type(error).__name__})"
-        if current is None and self.shared:
+        if current is None:
             return f"there is nothing of Countersign's in {name}"
-        return (
-            "" if current == newest() else f"{name} was written by another version of Countersign"
-        )
+        if current != newest():
+            return (
+                f"{name} has the older schema {current}; start the bot, which brings it up to date"
+            )
+        return ""
 
 
 def teams(tx: Transaction) -> list[str]:

@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from storage import audit, copies, files, sqlite
+from storage import audit, copies, files, shapes, sqlite
 from storage.backups import NAME, Backup, BackupError, store_in
 from storage.chain import Chain
 from storage.columns import altered
 from storage.connections import WAIT, is_foreign
 from storage.copies import Copied
 from storage.examination import Examined, examine
-from storage.migrations import known
 from storage.pouring import counts
 from storage.reading import ReadOnly
-from storage.store import version
+from storage.store import unfit, version
 from storage.transaction import Transaction
 
 LOGS = ("-wal", "-shm")  # what SQLite lays beside a database
@@ -63,6 +62,7 @@ class Taken:
             with store.write() as into:
                 copies.note(into, altered(row or Copied(at=now, why=UNDATED), signing_key=""))
         self._damaged_unless(files.one_file(self.database))
+        _switch_to_log(self.database)
         return Backup(self.file, there, found, self.database.stat().st_size)
 
     def _examined(self, tx: Transaction, chain: Chain, row: Copied | None) -> Examined:
@@ -111,15 +111,15 @@ def _told(copy: Path, file: Path) -> tuple[str, bytes]:
         raise BackupError(f"{file} is the database of another application")
     with closing(ReadOnly(f"sqlite:///{copy}")) as looked_at:
         schema = version(looked_at)
+        wrong = unfit(looked_at, schema, reading=True)
+    if wrong:
+        raise BackupError(wrong.replace(str(copy), str(file)))
     if schema is None:
         raise BackupError(f"{file} holds no record")
-    if schema not in known():
-        raise BackupError(
-            f"{file} was written by a newer Countersign (schema {schema}); upgrade this one"
-        )
     if wrong := files.one_file(copy):
         raise BackupError(f"{file} is damaged: {wrong}")
-    with closing(sqlite3.connect(copy)) as raw:
+    with closing(sqlite3.connect(copy, isolation_level=None)) as raw:
+        shapes.guarded(raw, schema)
         last = raw.execute("SELECT key_id FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
         row = raw.execute("SELECT key_id, signing_key FROM copied LIMIT 1").fetchone()
     key_id, key = row or (*(last or ("",)), "")
@@ -142,6 +142,13 @@ def put(taken: Taken, path: Path, now: datetime) -> Path | None:
     taken.database.replace(path)
     files.on_disk(path.parent)
     return aside if there else None
+
+
+def _switch_to_log(path: Path) -> None:
+    """Have it written by way of a log already, so that the next start need not switch it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("PRAGMA synchronous=FULL")
+        raw.execute("PRAGMA journal_mode=WAL")
 
 
 def _quieten(path: Path) -> None:

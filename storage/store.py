@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from storage import audit_log
+from storage import audit_log, shapes
 from storage.address import backend_of
 from storage.audit_log import Appended
 from storage.chain import Chain, Head, Under
 from storage.head_file import HeadFile
-from storage.migrations import SCRIPTS, newest
+from storage.migrations import SCRIPTS, newest, stranger
 from storage.migrations import SchemaError as SchemaError
 from storage.transaction import Trace, Transaction
 
@@ -196,23 +196,61 @@ def _copied(tx: Transaction) -> str:
 def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:
     """Bring the schema to the newest revision in `scripts`; a file with rows is copied first.
 
-    Raises SchemaError for a database that a newer Countersign wrote.
+    Raises SchemaError for a database that a newer Countersign wrote, and for one that has not the
+    shape of the revision that it names.
     """
     scripts = Path(scripts)
     target = newest(scripts)
-    if version(store) == target:
+    if _fits(store, scripts) == target:
         return
-    # only now: importing Alembic takes a third of a second
-    from storage.upgrade import upgrade
-
     with store.database.migrating():
-        current = version(store)  # somebody else may have been there first
-        if current != target:
+        current = _fits(store, scripts)  # somebody else may have been there first
+        if current != target and not (current is None and _made(store, target, scripts)):
+            # only now: importing Alembic takes a third of a second
+            from storage.upgrade import upgrade
+
             upgrade(store.database, current, scripts, target)
+            _fits(store, scripts)
+
+
+def _fits(store: Store, scripts: Path) -> str | None:
+    """The schema's revision, which is one of `scripts`; None where the database is empty.
+
+    Raises SchemaError where this build cannot use the database.
+    """
+    current = version(store)
+    if wrong := unfit(store, current, scripts):
+        raise SchemaError(wrong)
+    return current
+
+
+def unfit(
+    store: Store, current: str | None, scripts: Path = SCRIPTS, *, reading: bool = False
+) -> str:
+    """Why this build cannot use a database that names this revision, or none; "" where it can, for
+    `reading` only or for all.
+    """
+    name = store.database.name
+    if current is not None and (wrong := stranger(name, current, scripts)):
+        return wrong
+    with store.read() as tx:
+        return shapes.complaint(name, current, tx, tx.dialect.name, scripts, reading=reading)
+
+
+def _made(store: Store, target: str, scripts: Path) -> bool:
+    """Make an empty file one of the newest revision at once; False where that takes a migration."""
+    made = [] if store.shared else shapes.statements(target, scripts)
+    if not made:
+        return False
+    with store.write() as tx:
+        for each in made:
+            tx.exec_driver_sql(each)
+        tx.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (target,))
+    return True
 
 
 def version(store: Store) -> str | None:
-    """The schema's revision; None where the database is empty."""
+    """The revision that the database names; None where it names none."""
     try:
         with store.read() as tx:
             found = tx.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()

@@ -1,4 +1,4 @@
-"""The two clocks: in UTC, and only ever forward."""
+"""The clocks: in UTC, and only ever forward."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.clock import Clock, SystemClock
+from bot.clock import Clock, RecordClock, SystemClock
 from bot.sandbox.workspace.clock import ShiftedClock
+
+HOUR, NEAR = timedelta(hours=1), timedelta(seconds=0.4)
 
 
 @pytest.mark.parametrize("clock", [SystemClock(), ShiftedClock()], ids=["system", "shifted"])
@@ -104,3 +106,61 @@ def test_no_move_is_lost_between_threads() -> None:
     for thread in threads:
         thread.join(30)
     assert clock.now() >= start + timedelta(seconds=16_000)
+
+
+class Machine:
+    """A machine's clock that is set."""
+
+    def __init__(self) -> None:
+        self.off = timedelta()
+
+    def now(self) -> datetime:
+        """The true time, as far off as it was set."""
+        return datetime.now(UTC) + self.off
+
+
+def test_the_records_time_does_not_go_back() -> None:
+    """Set back by an hour it goes on as time passes; set right again it does not leap."""
+    machine = Machine()
+    clock = RecordClock(machine)
+    before = clock.now()
+    machine.off -= HOUR
+    assert before <= clock.now() < before + NEAR
+    assert clock.wall() < before - HOUR + NEAR
+    machine.off += HOUR
+    assert before <= clock.now() < before + NEAR
+    machine.off += HOUR
+    assert clock.now() - before >= HOUR
+
+
+@given(st.lists(st.integers(-7200, 7200), max_size=30))
+def test_however_the_machine_is_set(steps: list[int]) -> None:
+    """No reading is before the last, and none is behind what the machine says."""
+    machine = Machine()
+    clock, last = RecordClock(machine), datetime.min.replace(tzinfo=UTC)
+    for step in steps:
+        machine.off += timedelta(seconds=step)
+        now = clock.now()
+        assert now >= last
+        assert now >= machine.now() - NEAR
+        last = now
+
+
+def test_time_goes_on_from_the_newest_on_record() -> None:
+    """What the record holds has been, whatever the machine says; what it held before is nothing."""
+    clock = RecordClock(Machine())
+    now = clock.now()
+    clock.not_before(now - HOUR)
+    assert clock.now() < now + NEAR
+    clock.not_before(now + HOUR)
+    assert now + HOUR <= clock.now() < now + HOUR + NEAR
+
+
+def test_a_test_may_move_it_while_it_is_ahead() -> None:
+    """What a test moves its clock by passes, whether or not the machine was set back."""
+    own = ShiftedClock()
+    clock = RecordClock(own)
+    clock.not_before(own.now() + HOUR)
+    before = clock.now()
+    own.advance(60)
+    assert before + timedelta(seconds=60) <= clock.now() < before + timedelta(seconds=61)

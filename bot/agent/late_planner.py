@@ -79,10 +79,10 @@ class LatePlanner:
 
     def close(self) -> None:
         """Close the planner where there is one; a turn under way fails, and none begins."""
-        with self._lock:
-            self._closed = True
-            if self._made is not None:
-                self._made.close()
+        self._closed = True  # who is making one just now, which takes long, closes it
+        made = self._made
+        if made is not None:
+            made.close()
 
     def _planner(self) -> ModelTurns:
         """Return the planner, made by now."""
@@ -95,4 +95,7 @@ class LatePlanner:
                 except Exception as error:  # a proxy without its package, say
                     text = f"The model's client cannot be made: {error}."
                     raise PlannerError(text) from error
+                if self._closed:
+                    self._made.close()
+                    raise PlannerError("Countersign is stopping.")
             return self._made

@@ -17,6 +17,7 @@ UNKNOWN = (
 )
 STILL_RUNNING = "UNKNOWN: the request was cancelled while this was running; it may still finish."
 STEP_FAILED = "CANCELLED: an earlier step of the plan failed, so it was not run."
+_MIDWAY = "It had begun, so part of it may have happened: look before it is tried again."
 TOO_SLOW = "it took too long"
 REMEMBERED = " It ran on a remembered approval."
 REJECTED_BEFORE = (
@@ -45,6 +46,19 @@ def result_of(output: str) -> str:
 def failed(why: str, ran: str = "") -> str:
     """Return the output of a call that did not work, in a sentence; `ran` says how it came to."""
     return f"FAILED: {why}{ran}"
+
+
+def broke_off(why: str, ran: str = "") -> str:
+    """Return the output of a call that had begun and failed, so that nobody knows how far it came.
+
+    `midway` finds it again.
+    """
+    return failed(f"{why.rstrip('.')}. {_MIDWAY}", ran)
+
+
+def midway(output: str) -> bool:
+    """Return whether this is the output of a call that failed once it had begun."""
+    return _MIDWAY in output
 
 
 def not_renewed(why: str, ran: str) -> str:
@@ -115,6 +129,11 @@ def would_fail(why: str, *, earlier: bool) -> str:
     """
     then = " If an earlier call of this plan has to run first, propose it again after that."
     return f"FAILED before it was run, and nobody was asked: {why}{then if earlier else ''}"
+
+
+def not_shown(why: str) -> str:
+    """Return the output of a call of which people could not be shown all; `why` is a sentence."""
+    return f"REFUSED: {why}"
 
 
 def no_approvers(note: str) -> str:

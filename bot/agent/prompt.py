@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+MOST_OF_NAME = 80  # characters
 RULES = """\
 - Propose the calls a request needs, together in one turn when they belong together, in the order \
 they should run. Look things up first when you need facts. Do not ask in words for permission to \
@@ -37,13 +38,21 @@ def request(author: str, name: str, text: str, at: datetime) -> dict[str, object
     The time stands here, not in the instructions: whatever begins a request the same can be kept
     by the model's server.
     """
-    body = f"{name} (<@{author}>) writes, on {at:%A, %Y-%m-%d, at %H:%M} UTC:\n{text}"
+    body = f"{called(name)} (<@{author}>) writes, on {at:%A, %Y-%m-%d, at %H:%M} UTC:\n{text}"
     return {"role": "user", "content": [{"type": "input_text", "text": body}]}
+
+
+def called(name: str) -> str:
+    """Return a name that somebody gave to themselves: on one line, bounded, nothing hidden."""
+    words = "".join(each if each.isprintable() else " " for each in name).split()
+    found = " ".join(words).replace("<", "‹").replace(">", "›")
+    return found if len(found) <= MOST_OF_NAME else f"{found[:MOST_OF_NAME]}…"
 
 
 def filled_in(author: str, effect: str) -> dict[str, object]:
     """Say that a person asked for a call with a form, without the model: it has to know of it."""
-    body = f"(<@{author}> asked for this with a form, without you: {effect})"
+    quoted = " ".join(effect.split())
+    body = f"(<@{author}> asked for this with a form, without you: “{quoted}”)"
     return {"role": "user", "content": [{"type": "input_text", "text": body}]}
 
 
@@ -70,6 +79,6 @@ def overheard(messages: Iterable[tuple[str, str]], *, left_out: int) -> dict[str
     if left_out:
         lines.append(f"({left_out} older messages or parts of messages are left out.)")
     for name, text in messages:
-        lines.append(f"{name}:")
+        lines.append(f"{called(name)}:")
         lines += [f"> {line}" for line in text.splitlines() or [""]]
     return {"role": "user", "content": [{"type": "input_text", "text": "\n".join(lines)}]}

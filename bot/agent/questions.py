@@ -37,10 +37,9 @@ def answered(person: str, at: str, lines: Sequence[Line]) -> str:
 
 def _line(label: str, answer: str, suggested: str | None) -> str:
     head = f"{label}: " if label else ""
-    said = f'"{answer[:MOST_QUOTED]}"'
-    return f"> {head}{said}" + (
-        f' (corrected; you had suggested "{suggested}")' if suggested is not None else ""
-    )
+    corrected = f' (corrected; you had suggested "{suggested}")' if suggested is not None else ""
+    told = f'{head}"{answer[:MOST_QUOTED]}"{corrected}'
+    return "\n".join(f"> {each}" for each in told.splitlines())
 
 
 def declined(person: str, at: str) -> str:

@@ -18,6 +18,7 @@ from bot.approvals.cards.placement import Place, find_place
 from bot.approvals.cards.routing import Asked, put_cards, route, withdraw
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
+from bot.approvals.terms.completeness import lacking
 from bot.approvals.terms.context import context_of, kept
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.eyes import for_thread
@@ -143,8 +144,7 @@ class Edits:
         verdict = self._permissions.verdict(Verb.EDIT, shown.call, run, person, at=at)
         if isinstance(verdict, No):
             return Forbidden(self._permissions.refusal(verdict, shown.call, Verb.EDIT))
-        editable = as_editable(tool, load_gate(shown.call.gate))
-        before = readable_arguments(tool, shown.revision.arguments)
+        editable, before = as_editable(tool, load_gate(shown.call.gate)), _readable(tool, shown)
         names = Naming(self._sources.directory, run.requester)
         try:
             parsed = read_submission(editable, before, state, names)
@@ -158,14 +158,16 @@ class Edits:
         now = self._gate(run, shown, tool, args)
         if isinstance(now, Forbidden):
             return now
-        if lacking := self._lacking(run, shown.call, now, person):
-            return lacking
+        if short := self._lacking(run, shown.call, now, person):
+            return short
         try:
             seen = self._preview(run, shown, tool, args, patience)
         except ToolError as error:
             return failing(editable, before, parsed.arguments, str(error))
-        known = dumps(loads(shown.call.names) | names.found)
-        return Edit(run, shown, dump_arguments(args), now, seen, parsed.approve, known)
+        known, arguments = loads(shown.call.names) | names.found, dump_arguments(args)
+        if why := _hidden(tool, shown, arguments, known, seen):
+            return failing(editable, before, parsed.arguments, why)
+        return Edit(run, shown, arguments, now, seen, parsed.approve, dumps(known))
 
     def _lacking(self, run: Run, call: Call, gate: Ask, person: str) -> Forbidden | None:
         """Return why nobody could complete what this person has edited; None where enough could.
@@ -275,7 +277,7 @@ class Edits:
         deadline = edit.gate.after(at, edit.gate.deadline)
         return {
             "arguments": edit.arguments,
-            "secret": tool.secret,
+            "secret": tool.secret_paths(loads(edit.arguments)),
             "digest": fingerprint(
                 self._key,
                 edit.run,
@@ -291,3 +293,16 @@ class Edits:
             "names": edit.names,
             "next_at": next_moment(edit.gate, call.asked_at or call.created_at),
         }
+
+
+def _hidden(
+    tool: Tool[Any], shown: Shown, arguments: str, names: dict[str, str], seen: Preview
+) -> str:
+    """Return why those who decide could not be shown all of an edit; "" where they can."""
+    before, reason = shown.revision.arguments, shown.call.reason
+    return lacking(tool, arguments, names, preview=seen.text, reason=reason, before=before)
+
+
+def _readable(tool: Tool[Any], shown: Shown) -> dict[str, Any]:
+    """Return the arguments as the dialog showed them."""
+    return readable_arguments(tool, shown.revision.arguments)

@@ -36,6 +36,8 @@ class CommandEntry:
     serves: bool = False  # it goes on until Ctrl-C or SIGTERM, which is how it is meant to end
     takes_command: bool = False  # what stands behind -- is a command that it runs
     misused: int = 2  # the exit code where it was typed in a way that makes no sense
+    # the exit code whatever keeps it from its end, where its caller takes others for a yes
+    broken: int | None = None
 
     def load(self) -> Command:
         """Import the command's module."""
@@ -91,6 +93,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "hook": CommandEntry(
         "bot.cli.asking.hook",
         "have people approve what Claude Code does, and hear how it went: its hooks",
+        broken=2,
     ),
     "report": CommandEntry(
         "bot.cli.record.report", "how people decided: how many, how fast, by tool and by approver"

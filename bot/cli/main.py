@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from bot.cli.commands import COMMANDS, build_parser
 from bot.cli.console import UsageError, complain
+from bot.cli.ending import obey_signals
 from bot.cli.loading import uncollected
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C cut short
@@ -21,11 +24,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv` (sys.argv without the name, when None); returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     name = next((each for each in words if each in COMMANDS), "")
+    broken = COMMANDS[name].broken if name else None
+    return _open(name, words) if broken is None else _closed(name, words, broken)
+
+
+def _closed(name: str, words: list[str], broken: int) -> int:
+    """Run a command whose caller takes all but one exit code for a yes: whatever happens, that."""
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for each in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(each, _end_once)
+        return _run(name, words)
+    except SystemExit:
+        raise  # it was typed wrongly
+    except BaseException as error:  # noqa: BLE001 # an interruption, too
+        with suppress(Exception):
+            complain(f"{name} was cut short ({type(error).__name__}).")
+        with suppress(Exception):  # what could not be written is not tried again at the exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return broken
+
+
+def _open(name: str, words: list[str]) -> int:
+    """Run any other command, or end with the usage."""
     serves = bool(name) and COMMANDS[name].serves
     # COUNTERSIGN_TOOLS may name modules that lie in the working directory
     sys.path.append(os.getcwd())
     if serves:
-        signal.signal(signal.SIGTERM, _end)
+        obey_signals()
     try:
         return _run(name, words)
     except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
@@ -70,6 +96,8 @@ def _misused(name: str) -> int:
     return COMMANDS[name].misused if name else MISUSED
 
 
-def _end(_signal: int, _frame: object) -> NoReturn:
-    """End on SIGTERM as on Ctrl-C."""
+def _end_once(_signal: int, _frame: object) -> NoReturn:
+    """End on a signal as on Ctrl-C, and let no further one disturb how it ends."""
+    for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt

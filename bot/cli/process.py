@@ -6,6 +6,7 @@ import logging
 import os
 from typing import Protocol
 
+from bot.cli.ending import begin
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
@@ -43,8 +44,11 @@ def prepare(settings: Settings) -> None:
 def work(bot: Working) -> int:
     """Have it work until Ctrl-C or SIGTERM; returns the exit code."""
     try:
-        bot.start()
-        bot.wait()
+        try:
+            bot.start()
+            bot.wait()
+        finally:
+            begin()  # a signal that comes in between raises here, and none does after it
     finally:
         bot.stop()
     return 0

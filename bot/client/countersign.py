@@ -29,13 +29,16 @@ from bot.client.troubles import (
     CountersignError,
     Expired,
     NotAllowed,
+    TooManyAtOnce,
     Unreachable,
     trouble_of,
 )
 from bot.client.wire import PATIENCE, Wire
 
 LONGEST_LOOK = 60.0  # seconds that one look may wait
+LOOK = 20.0  # seconds that one of many looks waits: a line that died silently is noticed after it
 GLANCE = 1.0  # seconds between two looks that were answered at once
+GONE = 120.0  # seconds without an answer after which who waits without an end gives up
 REQUESTS, QUESTIONS, HOOK = "/v1/requests", "/v1/questions", "/v1/hooks/claude-code"
 Seconds = float
 IS_DECIDED, HAS_ENDED = attrgetter("is_decided"), attrgetter("has_ended")
@@ -241,10 +244,16 @@ class Countersign:
             raise trouble
         return request.result
 
-    def _look(self, where: str, request_id: str, wait: Seconds) -> Request:
+    def _look(
+        self,
+        where: str,
+        request_id: str,
+        wait: Seconds,
+        patience: Seconds | None = PATIENCE,
+    ) -> Request:
         wait = min(max(wait, 0.0), LONGEST_LOOK)
         path = f"{where}/{quote(request_id, safe='')}"
-        return _request(self._wire.get(f"{path}?wait={int(wait)}", waits=wait))
+        return _request(self._wire.get(f"{path}?wait={int(wait)}", waits=wait, patience=patience))
 
     def _until(
         self,
@@ -254,20 +263,33 @@ class Countersign:
         given_up: threading.Event | None,
         enough: Callable[[Request], bool],
     ) -> Request:
-        stop, asked_at = given_up or threading.Event(), float("-inf")
-        until = time.monotonic() + (float("inf") if seconds is None else seconds)
-        request = self._look(where, request_id, 0)  # what somebody else runs is not waited for
-        while not enough(request):
-            too_soon = GLANCE - (time.monotonic() - asked_at)  # it was answered at once
-            if too_soon > 0:
-                stop.wait(min(too_soon, max(until - time.monotonic(), 0.0)))
+        stop, heard_at = given_up or threading.Event(), time.monotonic()
+        until = float("inf") if seconds is None else heard_at + seconds
+        found: Request | None = None
+        longest = LOOK
+        while True:
+            asked_at = time.monotonic()
+            is_first = found is None  # what somebody else runs is only looked at, not waited for
+            wait = 0.0 if is_first else min(longest, until - asked_at)
+            try:
+                found = self._look(where, request_id, wait, None)
+                heard_at = time.monotonic()
+                if is_first and not enough(found):
+                    continue
+            except TooManyAtOnce:  # wait already: then it is looked at now and again
+                longest = 0.0
+            except Unreachable:  # the request stands, and somebody may answer while there is time
+                if time.monotonic() >= (heard_at + GONE if seconds is None else until):
+                    raise
+            if found is not None and enough(found):
+                return found
+            pause = asked_at + GLANCE - time.monotonic()  # it was answered at once
+            if pause > 0:
+                stop.wait(max(min(pause, until - time.monotonic()), 0.0))
             if stop.is_set():
                 raise GivenUp("Nobody waits for it any more.")
-            asked_at = time.monotonic()
-            if asked_at >= until:
-                break
-            request = self._look(where, request_id, until - asked_at)
-        return request
+            if found is not None and time.monotonic() >= until:
+                return found
 
 
 def new_claimant() -> str:

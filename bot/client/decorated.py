@@ -34,7 +34,7 @@ def countersigned(
     *,
     title: str = "",
     effect: str = "",
-    does: str = Does.DESTRUCTIVE,
+    does: str = "",
     without: Collection[str] = (),
     wait: Seconds | None = None,
     tells_why: bool = False,
@@ -44,11 +44,12 @@ def countersigned(
     """Have people approve each call of a function before it runs; sync or async.
 
     `title`: what it is, by default the function's name in words. `effect`: what a call would do,
-    with {parameter}; by default the title. `does`: read, write or destructive. `without`:
-    parameters that people are not shown and cannot change (a framework's context). `wait`: seconds
-    that people have and the call waits; None: as long as policy says. `tells_why`: where the
-    function did not run, return why, in words, and raise nothing: for an agent's tools. `client`:
-    by default one of the environment. Further: `run`, `requester`, `channel` and `reason`, as
+    with {parameter}; by default the title. `does`: read, write or destructive; unsaid, it counts as
+    destructive. `without`: parameters that people are not shown and cannot change (a framework's
+    context). `wait`: seconds that people have and the call waits; None: as long as policy says.
+    `tells_why`: where the function did not run, return why, in words, and raise nothing: for an
+    agent's tools. `client`: by default one of the environment. Further: `run`, `requester`,
+    `channel` and `reason`, as
     `asking` has them, which goes before these.
 
     The function runs with the arguments as people approved them, perhaps edited; what it returns
@@ -89,7 +90,7 @@ class _Described:
 
     title: str
     effect: str
-    does: Does
+    does: Does | None
     parameters: Mapping[str, inspect.Parameter]
 
 
@@ -101,7 +102,7 @@ def _described(
     for _, name, form, conversion in Formatter().parse(effect):
         if name is not None and (name not in parameters or form or conversion):
             raise ValueError(f"the effect of {function.__name__} names {{{name}}}, no parameter")
-    return _Described(title, effect or as_effect(title), Does(does), parameters)
+    return _Described(title, effect or as_effect(title), Does(does) if does else None, parameters)
 
 
 def in_words(name: str) -> str:

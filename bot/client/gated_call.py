@@ -144,6 +144,11 @@ class GatedCall:
                 suspension.suspend(request)
                 request = self._client.look(request.id)
             elif request.status is RequestStatus.RUNNING:
+                log.warning(
+                    "request %s was handed out before, and nobody has said how it went: this waits"
+                    " until somebody does, or its lease is over",
+                    request.id,
+                )
                 request = self._client.left(request.id)
             else:
                 try:

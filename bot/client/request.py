@@ -47,13 +47,14 @@ class OwnAction:
     """What a program wants to do itself, in its own words.
 
     `name`: letters, digits and underscores, 64 at most. `effect`: a sentence with {field} for the
-    arguments. `schema`: the JSON Schema of the arguments, an object.
+    arguments. `does`: unsaid, it counts as destructive, and people are told that it was not said.
+    `schema`: the JSON Schema of the arguments, an object.
     """
 
     name: str
     title: str
     effect: str
-    does: Does = Does.DESTRUCTIVE
+    does: Does | None = None
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
     def written(self) -> dict[str, Any]:
@@ -62,7 +63,7 @@ class OwnAction:
             "name": self.name,
             "title": self.title,
             "effect": self.effect,
-            "does": self.does.value,
+            **({"does": self.does.value} if self.does else {}),
             "schema": dict(self.schema),
         }
 

@@ -34,6 +34,14 @@ class Unreachable(CountersignError):
     """Countersign does not answer, or not as Countersign would."""
 
 
+class NoAnswer(Unreachable):
+    """No answer came that says anything; it may come another time."""
+
+
+class TooManyAtOnce(NotAllowed):
+    """Too much is asked, or waited for, with this key; it may be asked again later."""
+
+
 class AlreadyTaken(CountersignError):
     """It was approved and handed out before, to somebody else or to an earlier life of this
     program. It is not done again.

@@ -6,6 +6,7 @@ Every request may be sent twice: what is asked carries a key, and the rest says 
 from __future__ import annotations
 
 import json
+import logging
 import random
 import time
 from collections.abc import Iterator, Mapping
@@ -18,21 +19,14 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, bu
 from urllib.request import Request as HttpRequest
 
 from bot import __version__
-from bot.client.troubles import CountersignError, NotAllowed, Unreachable
+from bot.client.troubles import CountersignError, NoAnswer, NotAllowed, TooManyAtOnce, Unreachable
 
 KEY_PREFIX = "csk_"
 PATIENCE = 60.0  # seconds that a line is tried which is lost
 ANSWER = 20.0  # seconds that an answer may take beyond what it was asked to wait
-PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries, the last for ever
+PAUSES = (0.25, 0.5, 1.0)  # seconds between tries, the last for ever: nobody notices a restart
 _HERE = ("127.0.0.1", "localhost", "::1")
-_LATER = frozenset(
-    {
-        HTTPStatus.TOO_MANY_REQUESTS,
-        HTTPStatus.BAD_GATEWAY,
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        HTTPStatus.GATEWAY_TIMEOUT,
-    }
-)
+log = logging.getLogger("countersign.client")
 
 
 class Wire:
@@ -51,11 +45,13 @@ class Wire:
         self.url = url.rstrip("/")
         self._key = key
         self._opener = _opener(parts.hostname)
+        self._is_lost = False  # the last that was said had no answer
 
-    def get(self, path: str, *, waits: float = 0.0, patience: float = PATIENCE) -> Any:
+    def get(self, path: str, *, waits: float = 0.0, patience: float | None = PATIENCE) -> Any:
         """Return what is there, as JSON; `waits`: how many seconds the answer was asked to wait.
 
-        Raises NotAllowed, and Unreachable after `patience` seconds of no answer.
+        Raises NotAllowed, and Unreachable after `patience` seconds of no answer; where `patience`
+        is None, it is tried once, and NoAnswer and TooManyAtOnce say that it may be tried again.
         """
         return self._say("GET", path, None, {}, waits, patience)
 
@@ -88,34 +84,50 @@ class Wire:
         body: bytes | None,
         headers: dict[str, str],
         waits: float,
-        patience: float,
+        patience: float | None,
     ) -> Any:
         url = self.url + path  # http or https, as was checked
         request = HttpRequest(url, body, headers, method=method)  # noqa: S310 # see above
         request.add_header("Authorization", f"Bearer {self._key}")
         request.add_header("Accept", "application/json, application/problem+json")
         request.add_header("User-Agent", f"countersign-client/{__version__}")
-        until = time.monotonic() + waits + patience
+        until = time.monotonic() + (0.0 if patience is None else waits + patience)
         for pause in _pauses():
             again = pause
             error: CountersignError
             try:
                 with self._opener.open(request, timeout=waits + ANSWER) as answer:
-                    return _read(answer.read())
+                    said = answer.read()
+                self._found()
+                return _read(said)
             except HTTPError as refusal:
                 with refusal:
                     asked_to = _retry_after(refusal)
                     error = _refusal(refusal)
-                    if refusal.code not in _LATER and asked_to is None:
-                        raise error from None
                 again = max(asked_to or 0.0, pause)
+                if not isinstance(error, NoAnswer | TooManyAtOnce) and asked_to is None:
+                    self._found()
+                    raise error from None
             except (OSError, HTTPException) as lost:
                 why = lost.reason if isinstance(lost, URLError) else lost
-                error = Unreachable(f"Countersign does not answer at {self.url} ({why}).")
+                error = NoAnswer(f"Countersign does not answer at {self.url} ({why}).")
+            if isinstance(error, NoAnswer):
+                self._lose(error)
             if time.monotonic() + again >= until:
                 raise error from None
             time.sleep(again)
         raise AssertionError("the pauses never end")
+
+    def _lose(self, error: NoAnswer) -> None:
+        """Say once that there is no answer: whoever waits for one may wait long."""
+        if not self._is_lost:
+            self._is_lost = True
+            log.warning("%s It is tried again.", error)
+
+    def _found(self) -> None:
+        if self._is_lost:
+            self._is_lost = False
+            log.warning("Countersign answers again at %s.", self.url)
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -152,7 +164,7 @@ def _retry_after(refusal: HTTPError) -> float | None:
 def _refusal(refusal: HTTPError) -> CountersignError:
     """What an answer that is no success says, as a sentence."""
     if refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unreachable(f"Countersign cannot answer now (HTTP {refusal.code}).")
+        return NoAnswer(f"Countersign cannot answer now (HTTP {refusal.code}).")
     if refusal.code < HTTPStatus.BAD_REQUEST:
         there = refusal.headers.get("Location", "elsewhere")
         return Unreachable(f"That address leads on to {there}; give that one.")
@@ -162,4 +174,7 @@ def _refusal(refusal: HTTPError) -> CountersignError:
         fields = [f"{each['field']}: {each['message']}" for each in said.get("errors") or ()]
     except (ValueError, OSError, HTTPException, AttributeError, KeyError, TypeError):
         return Unreachable(f"What answers there is not Countersign (HTTP {refusal.code}).")
-    return NotAllowed("; ".join([sentence, *(each for each in fields if each not in sentence)]))
+    sentence = "; ".join([sentence, *(each for each in fields if each not in sentence)])
+    if refusal.code == HTTPStatus.TOO_MANY_REQUESTS:
+        return TooManyAtOnce(sentence)
+    return NotAllowed(sentence)

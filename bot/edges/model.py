@@ -26,9 +26,10 @@ def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
     # here: the library takes a third of the start, and only a turn needs it
     import openai
 
+    from bot.agent.client import ModelClient
     from bot.agent.planner import Planner
 
-    client = openai.OpenAI(
+    client = ModelClient(
         api_key=settings.openai_api_key.get_secret_value(),
         base_url=settings.openai_base_url,
         timeout=settings.model_timeout,

@@ -51,7 +51,7 @@ def explain(
     where = f" in {words.channel(run.channel)}" if run.channel else ""
     lines = [
         words.quoted(tool.effect_sentence(args)),
-        f"The tool is {tool.name} ({tool.does}, {tool.risk} risk), {who}{where}.",
+        f"The tool is {tool.name} ({_class(tool)}, {tool.risk} risk), {who}{where}.",
         "",
         _verdict(judged, words),
         *_trail(judged, words),
@@ -62,6 +62,11 @@ def explain(
         lines += _instead(grounds, words, run, tool, args, gate) if sums else []
         lines += ["", *GateWords(grounds, words, run, tool, gate).lines()]
     return lines + _unknown(facts, grounds, tool, words)
+
+
+def _class(tool: Tool[Any]) -> str:
+    """Return its effect class, and whether that is only assumed."""
+    return tool.does if tool.said_to_do else f"taken as {tool.does}, as it is not known"
 
 
 def _by_mode(

@@ -1,4 +1,4 @@
-"""What the bot says beside cards: answers, the greeting, help, and the message with Retry. Pure."""
+"""What the bot says beside cards: answers and what stands below, greeting, help, Retry. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from bot.messages.actions.codec import block_id, encode
 from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import Rating, RunTarget
+from bot.messages.framing import framed
+from bot.messages.incoming import seen
 from bot.messages.parts import (
     Json,
     actions,
@@ -25,7 +27,6 @@ from bot.messages.parts import (
 from bot.messages.quoting import said
 from bot.messages.text import (
     mention,
-    neutral_markdown,
     plain,
     slack_length,
     spelt,
@@ -40,24 +41,49 @@ CELL = 80  # characters of a table's cell
 TABLE = 9_500  # characters of all cells of a table together; Slack takes 10,000
 
 
-def answer_blocks(text: str, run_id: str, last: bool, record: str = "") -> list[Json]:
-    """Build the blocks of one part of an answer (see `split_markdown`).
+OTHERWISE = "⚠️ The words above say something else than the record."
 
-    The last part carries what `ending` builds.
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What stands below a model's words, outside of their frame: words of ours, in plain text."""
+
+    record: str = ""  # what became of the calls, by the rows
+    loud: bool = False  # the model's words say something else
+    note: str = ""  # why they are not whole
+    ours: bool = False  # and what stands above is a sentence of ours as well, in mrkdwn
+
+    def blocks(self, run_id: str, *, last: bool) -> list[Json]:
+        """Build it; `last`: it is the request's last answer, which people are asked about."""
+        found: list[Json] = []
+        if self.note:
+            found.append(context(block_id(Block.CUT, run_id), [plain_text(f"✂️ {self.note}")]))
+        if self.record and self.loud:
+            says = [words(f"{OTHERWISE} {self.record}", bold=True)]
+            found.append(rich(block_id(Block.RECORD, run_id), [line(*says)]))
+        elif self.record:
+            found.append(context(block_id(Block.RECORD, run_id), [plain_text(self.record)]))
+        return [*found, feedback(run_id)] if last else found
+
+
+NOTHING_BELOW = Below()
+
+
+def answer_blocks(
+    text: str, run_id: str, last: bool, record: str = "", below: Below = NOTHING_BELOW
+) -> list[Json]:
+    """Build one part of a model's answer (see `framing.parts_of`): its frame, and what is below.
+
+    `record`: short for a `below` of that alone.
     """
-    blocks: list[Json] = []
-    if text.strip():
-        blocks.append({"type": "markdown", "text": neutral_markdown(text)})
-    return [*blocks, *ending(run_id, record)] if last else blocks
+    under = Below(record) if record else below
+    frame = [{"type": "markdown", "text": framed(text)}]
+    above = (notice_blocks(text) if under.ours else frame) if text.strip() else []
+    return [*above, *under.blocks(run_id, last=last)]
 
 
-def ending(run_id: str, record: str) -> list[Json]:
-    """Build what stands below a whole answer: the record's line, if any, and the feedback."""
-    line_ = [context(block_id(Block.RECORD, run_id), [plain_text(record)])] if record else []
-    return [*line_, feedback(run_id)]
-
-
-_ENDED = {  # in the order in which they are told
+_MIDWAY = "failed after it had begun, so part of it may have happened"
+_ENDED = {
     CallStatus.SUCCEEDED: "done",
     CallStatus.FAILED: "failed",
     CallStatus.UNKNOWN: "not known whether it happened",
@@ -71,8 +97,38 @@ _ENDED = {  # in the order in which they are told
     CallStatus.APPROVED: "still waits",
     CallStatus.RUNNING: "still runs",
     CallStatus.ENTRUSTED: "a sub-agent still works on it",
+    CallStatus.SUPERSEDED: "replaced",
 }
-_SHORT = {_ENDED[CallStatus.UNKNOWN]: "unknown", _ENDED[CallStatus.EXPIRED]: "expired"}
+_ORDER = (  # in which they are told
+    _ENDED[CallStatus.SUCCEEDED],
+    _ENDED[CallStatus.FAILED],
+    _MIDWAY,
+    *(
+        word
+        for status, word in _ENDED.items()
+        if status not in (CallStatus.SUCCEEDED, CallStatus.FAILED)
+    ),
+)
+_SHORT = {
+    _ENDED[CallStatus.UNKNOWN]: "unknown",
+    _ENDED[CallStatus.EXPIRED]: "expired",
+    _MIDWAY: "failed midway",
+}
+# what was not begun, or is known to have changed nothing
+NOT_DONE = frozenset(
+    {
+        CallStatus.PENDING,
+        CallStatus.APPROVED,
+        CallStatus.REFUSED,
+        CallStatus.REJECTED,
+        CallStatus.ANSWERED,
+        CallStatus.EXPIRED,
+        CallStatus.CANCELLED,
+        CallStatus.SUPERSEDED,
+        CallStatus.INVALIDATED,
+        CallStatus.FAILED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +138,22 @@ class Ended:
     status: CallStatus
     effect: str  # its sentence; not needed of one that was told
     told: bool = False  # a line of its own in the thread says so already
+    midway: bool = False  # it failed once it had begun
+
+    @property
+    def not_done(self) -> bool:
+        """Whether it is known that nothing of it happened."""
+        return self.status in NOT_DONE and not self.midway
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is known that it happened."""
+        return self.status is CallStatus.SUCCEEDED
+
+    @property
+    def word(self) -> str:
+        """How it ended."""
+        return _MIDWAY if self.midway else _ENDED[self.status]
 
 
 def record_line(ended: Sequence[Ended]) -> str:
@@ -92,12 +164,12 @@ def record_line(ended: Sequence[Ended]) -> str:
     """
     if not ended:
         return "On record: nothing was changed."
-    by_word: dict[str, list[Ended]] = {word: [] for word in _ENDED.values()}
+    by_word: dict[str, list[Ended]] = {word: [] for word in _ORDER}
     for each in ended:
-        by_word[_ENDED[each.status]].append(each)
-    nothing = [] if by_word["done"] else ["nothing was done"]
+        by_word[each.word].append(each)
+    nothing = ["nothing was done"] if all(each.not_done for each in ended) else []
     if len(ended) == 1 and (ended[0].told or ended[0].status is CallStatus.REFUSED):
-        return f"On record: {'; '.join([*nothing, _ENDED[ended[0].status]])}."
+        return f"On record: {'; '.join([*nothing, ended[0].word])}."
     told, anew = [], []
     for word, found in by_word.items():
         effects = [_brief(each.effect) for each in found if not each.told]
@@ -123,15 +195,20 @@ _CUT = {
 }
 
 
-def whole_answer(text: str, cut: str = "") -> str:
-    """Return an answer that says so where it is empty or was cut off.
+def says_something(text: str) -> bool:
+    """Return whether there is anything in a model's words that a person can see."""
+    return bool(seen(text).strip())
+
+
+def shortcoming(text: str, cut: str = "") -> str:
+    """Return what is to be said of an answer that is empty or was cut off; "" of a whole one.
 
     `cut`: see `bot.agent.turn.Reply`.
     """
     why = _CUT.get(cut, "the model stopped early") if cut else ""
-    if not text.strip():
+    if not says_something(text):
         return f"The model gave no answer{f': {why}' if why else ''}."
-    return f"{text.strip()}\n\n_The answer is cut off here: {why}._" if why else text.strip()
+    return f"The answer is cut off here: {why}." if why else ""
 
 
 def feedback(run_id: str) -> Json:

@@ -10,6 +10,7 @@ _EFFECTS = {
     "read": "🔎 *These look something up*",
     "write": "✋ *These change something*",
     "destructive": "⚠️ *These cannot be undone*",
+    "": "⚠️ *These change something, and it is not known whether they can be undone*",
 }
 
 
@@ -55,7 +56,7 @@ def _name(title: str) -> str:
 def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> str:
     """List all that can be asked for, by effect class, in mrkdwn.
 
-    `tools`: (title, read | write | destructive).
+    `tools`: (title, read | write | destructive, or "" where nobody has said).
     """
     lines = [
         "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me "

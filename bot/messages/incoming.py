@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 from typing import Any
 
+from bot.messages.text import plain, visible
 from bot.tools.unseen import is_hidden, is_plain
 
 # the subtypes of what a person writes; the others say what became of a message, or of a channel
@@ -20,6 +22,7 @@ THANKS = frozenset({"thanks", "thank", "thx", "ty", "cheers"})
 POLITE = THANKS | {"you", "very", "so", "much", "a", "lot", "many", "all", "again", "for", "your"}
 POLITE |= {"help", "that", "is", "s", "great", "perfect", "ok", "okay"}
 MOST_POLITE = 8  # words
+MOST_OF_NAME = 80  # characters of a file's name
 _CHANNEL = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
 _LINK = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>")
 
@@ -36,12 +39,23 @@ def message_text(event: dict[str, Any], bot_user: str) -> str:
         text = _LINK.sub(lambda m: m[1] or m[2], text)
     # half a surrogate pair cannot be sent on
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
-    files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
+    files = [f"[attached file, called {file_name(file)}]" for file in event.get("files") or []]
     found = "\n".join([text, *files]).strip()
-    return found if _seen(found).strip() else ""
+    return found if seen(found).strip() else ""
 
 
-def _seen(text: str) -> str:
+def file_name(file: Mapping[str, Any]) -> str:
+    """Return a file's name as a name: in quotation marks, on one line, bounded, nothing hidden.
+
+    Whoever names a file does not speak for who attaches it.
+    """
+    name = " ".join(str(file.get("name") or "").encode("utf-8", "replace").decode().split())
+    for mark, instead in (("“", "'"), ("”", "'"), ('"', "'"), ("[", "("), ("]", ")")):
+        name = name.replace(mark, instead)
+    return f"“{plain(visible(name), MOST_OF_NAME)}”" if seen(name).strip() else "“unnamed”"
+
+
+def seen(text: str) -> str:
     """The text without the characters that nobody can see."""
     return text if is_plain(text) else "".join(each for each in text if not is_hidden(each))
 
@@ -75,11 +89,11 @@ def team_of(body: dict[str, Any]) -> str:
 
 def gives_thanks(text: str) -> bool:
     """Return whether these are the words of somebody who is only polite, and no others."""
-    words = re.findall(r"[^\W_]+", _seen(text).lower())
+    words = re.findall(r"[^\W_]+", seen(text).lower())
     return 0 < len(words) <= MOST_POLITE and set(words) <= POLITE and bool(THANKS & {*words})
 
 
 def takes_back(text: str) -> bool:
     """Return whether these are the words of somebody who takes a request back, and no others."""
-    words = " ".join(_seen(text).lower().strip(" .!").removeprefix("please ").split())
+    words = " ".join(seen(text).lower().strip(" .!").removeprefix("please ").split())
     return words.removesuffix(" please").rstrip(" ,") in CANCEL

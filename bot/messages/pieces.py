@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bot.messages.labels import WITHIN
 from bot.messages.parts import Json, line, preformatted, quote, weight, words
 from bot.messages.text import plain, slack_length, visible
 from bot.messages.views import CallView, Value
+from bot.tools.stated import Stated
 
 HEADER_LIMIT = 150  # Slack's, for a header
 PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review
@@ -21,7 +23,6 @@ LINE_LIMIT = 40  # line ends of one piece on a card
 BEGINNING = 300  # characters of a piece that does not fit a card
 BEGINNING_SENTENCE = 200  # of the sentence: it mostly repeats an argument
 BEGINNING_LINES = 12
-WITHIN = " › "  # between the label of a part and that of what it is a part of
 SHORT = 32  # characters of an argument that stands beside another one, with its label
 LEAST = 60  # characters of a beginning; with less room there is none
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
@@ -29,8 +30,13 @@ COMPACT_TOTAL = 450  # after so many, further arguments are only counted
 AGENT = 80  # characters of the name of whoever proposed a call
 NAMED = 3  # arguments named among what is not shown in full; more are counted
 FINAL = "This cannot be undone."
+UNSAID = "Its author did not say whether this can be undone."
+UNTRUSTED = "It is not known whether this can be undone: its server is not trusted to say."
+_BY = {Stated.BY_AUTHOR: FINAL, Stated.BY_NOBODY: UNSAID, Stated.BY_STRANGER: UNTRUSTED}
+UNSURE = "It is not known whether these can be undone"
 SURE_LIMIT = 240  # characters of what that is about, where it is asked a second time
 SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
+PARTLY_SHOWN = " (what is masked was declared secret, shown to nobody)"
 ALL_ROWS = "All rows as a file (approvers)"
 WHERE_ALL_ROWS = f"Not all rows are shown here. The menu of the card (⋯) has “{ALL_ROWS}”."
 ROWS_SENT = (
@@ -94,15 +100,28 @@ class Sure:
     yes: str
 
 
-def sure_of(effect: str) -> Sure:
-    """Ask about one call."""
-    return Sure("Approve this?", f"{plain(effect, SURE_LIMIT)}\n\n{FINAL}", "Approve")
+def finality(does: str, stated: Stated) -> str:
+    """Say what is known of whether a call can be undone; "" where it can."""
+    return _BY[stated] if does == "destructive" else ""
 
 
-def sure_of_all(effects: Sequence[str], count: int, which: str = "all") -> Sure:
-    """Ask about `count` calls approved together, of which these cannot be undone."""
-    text = plain("\n".join(f"• {effect}" for effect in effects), SURE_LIMIT)
-    what = f"{FINAL.removesuffix('.')}:\n{text}"
+def sure_of(effect: str, final: str = FINAL) -> Sure:
+    """Ask about one call; `final`: what is known of whether it can be undone."""
+    return Sure("Approve this?", f"{plain(effect, SURE_LIMIT)}\n\n{final}", "Approve")
+
+
+def sure_of_all(
+    effects: Sequence[str], count: int, which: str = "all", *, unsure: Sequence[str] = ()
+) -> Sure:
+    """Ask about `count` calls approved together.
+
+    Of these `effects` cannot be undone, and of the `unsure` ones that is not known.
+    """
+    parts = [(FINAL.removesuffix("."), effects), (UNSURE, unsure)]
+    parts = [(head, each) for head, each in parts if each]
+    room = SURE_LIMIT // max(len(parts), 1) - (20 if len(parts) > 1 else 0)
+    texts = [(head, plain("\n".join(f"• {one}" for one in each), room)) for head, each in parts]
+    what = "\n".join(f"{head}:\n{text}" for head, text in texts)
     return Sure(f"Approve {which} {count}?", what, f"Approve {which}")
 
 
@@ -131,6 +150,11 @@ def headline(call: CallView) -> str:
     """Return what stands big at the top: the effect where it fits a header, else the title."""
     effect = effect_of(call)
     return effect if fits_header(effect) else title_of(call)
+
+
+def secrecy(value: Value) -> str:
+    """Return what is said of an argument that is declared secret, or of which a part is."""
+    return SHOWN_TO_NOBODY if value.secret else PARTLY_SHOWN if value.partly else ""
 
 
 def label_of(value: Value) -> str:
@@ -176,7 +200,7 @@ def _bold(text: str) -> Json:
 def _argument(value: Value) -> Piece:
     name = label_of(value)
     label = words(f"{name}:  ", bold=True)
-    mark = [words(SHOWN_TO_NOBODY, italic=True)] if value.secret else []
+    mark = [words(secrecy(value), italic=True)] if secrecy(value) else []
     now = shown(value.text, "(blank)")
     was = None if value.before is None else shown(value.before, "(blank)")
     flat = "\n" not in now + (was or "")
@@ -198,7 +222,7 @@ def _argument(value: Value) -> Piece:
     texts = (now,) if was is None else (was, now)
     cell = f"{name}: {now}"
     # what belongs together, as an address does, stays together
-    is_short = was is None and not value.secret and flat and WITHIN not in name
+    is_short = was is None and not secrecy(value) and flat and WITHIN not in name
     is_short = is_short and slack_length(cell) <= SHORT
     return Piece(PieceKind.ARGUMENT, name, texts, draw, cell if is_short else "")
 

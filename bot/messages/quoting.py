@@ -9,6 +9,7 @@ from bot.messages.text import escape, plain, visible
 from bot.policy.gates import Offer
 from storage.masking import masked
 
+MIDWAY = "It had begun, so part of it may have happened."
 _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}
 
 

@@ -6,7 +6,7 @@ Pure: a view out, submitted state in.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.messages.actions.codec import Subject, encode_dialog
@@ -27,13 +27,13 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import (
-    FINAL,
-    SHOWN_TO_NOBODY,
     WHERE_ALL_ROWS,
     effect_of,
+    finality,
     headline,
     label_of,
     pieces_of,
+    secrecy,
     shown,
     title_of,
     who_says,
@@ -73,6 +73,27 @@ def review_modal(call: CallView, *, bar: str = "") -> Json:
     return _view(call, blocks, False)
 
 
+def shows_all(call: CallView) -> bool:
+    """Return whether the dialog has room for all of a call, and every text of it stands there."""
+    view = review_modal(call)
+    if "submit" not in view:
+        return False
+    there = set(_texts(view["blocks"]))
+    texts = [visible(call.preview), visible(call.agent_reason)]
+    texts += [shown(each.text, "(blank)") for each in call.values]
+    return all(chunk in there for text in texts if text.strip() for chunk in chunks(text))
+
+
+def _texts(drawn: Any) -> Iterator[str]:
+    """Every text in blocks."""
+    if isinstance(drawn, Mapping):
+        if isinstance(drawn.get("text"), str):
+            yield drawn["text"]
+        drawn = list(drawn.values())
+    for each in drawn if isinstance(drawn, list) else ():
+        yield from _texts(each)
+
+
 def _view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
     view: Json = {
         "type": "modal",
@@ -91,8 +112,8 @@ def _review_blocks(call: CallView) -> list[Json]:
     blocks = [header("head", headline(call))]
     if call.covered:
         blocks.append(context("revealed", [plain_text(revealed(call.covered))]))
-    if call.does == "destructive":
-        blocks.append(section("final", mrkdwn(f"⚠️ *{FINAL}*")))
+    if final := finality(call.does, call.stated):
+        blocks.append(section("final", mrkdwn(f"⚠️ *{final}*")))
     blocks += [context(f"errand{n}", [plain_text(said)]) for n, said in enumerate(call.chain)]
     blocks += [context("program", [plain_text(call.program)])] if call.program else []
     if effect_of(call) != headline(call):
@@ -101,7 +122,7 @@ def _review_blocks(call: CallView) -> list[Json]:
         )
     elements: list[Json] = []
     for value in call.values:
-        label = label_of(value) + (SHOWN_TO_NOBODY if value.secret else "")
+        label = label_of(value) + secrecy(value)
         if value.before is not None:
             elements += _long(f"{label}, before", shown(value.before, "(blank)"))
             label = f"{label}, now"

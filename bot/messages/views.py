@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.messages.actions.targets import CallTarget, CardTarget
+from bot.tools.stated import Stated
 from storage.states import CallStatus
 
 UNSET = "—"  # a text of just this is put in quotes
@@ -20,6 +21,9 @@ class Value:
     text: str  # "—" for unset, "(empty)" for an empty string, a mask for what is declared secret
     before: str | None = None  # what it was before the latest edit, where that differs
     secret: bool = False  # its tool's author declared it secret: it is masked for everybody
+    partly: bool = False  # something within it is secret, and masked
+    # the keys in the arguments at which what it shows stands
+    path: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def says_something(self) -> bool:
@@ -77,12 +81,15 @@ class CallView:
     chain: tuple[str, ...] = ()  # who asked whom for what on the way to it, a line each
     program: str = ""  # plain words about the program that asks and does it itself; "" for none
     handed_on: bool = False  # that program has it, has not said how it went, and nobody is asked
+    stated: Stated = Stated.BY_AUTHOR  # who says what it does
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
     decided_at: datetime | None = None
-    good_until: datetime | None = None  # if the rest of its plan takes longer, it is asked again
+    good_until: datetime | None = None  # where it starts later than that, it is asked again
     note: str = ""  # why: a person's reason, policy's reason, what went wrong
+    midway: bool = False  # it failed once it had begun
+    quoted: bool = False  # what it came to, or what went wrong, is not in a tool's own sentence
     result: str = ""  # the first line of the text that it returned
     outcome: str = ""  # what it came to, as its tool says it to people
     # who approved with words of their own, and the words
@@ -114,7 +121,7 @@ class CardView:
     """One message: the calls of one plan that go to one approver route (or one part of them)."""
 
     plan_id: str
-    plan_revision: int
+    revision: int  # of the card: what waits on it
     run_id: str
     requester: str
     calls: tuple[CallView, ...]
@@ -129,9 +136,7 @@ class CardView:
     reworded: tuple[str, ...] = ()
     errands: tuple[Errand, ...] = ()  # the sub-agents between the requester's agent and the calls
     origin: str = ""  # permalink of the request when the card is shown elsewhere
-    undecided: int = (
-        0  # calls of the whole plan that wait, where one that is approved waits for them
-    )
+    undecided: bool = False  # whether one that is approved waits for others of the plan
     questions: int = 0  # of the plan that wait for their answers, in messages of their own
     card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1
@@ -141,4 +146,4 @@ class CardView:
     @property
     def target(self) -> CardTarget:
         """What the buttons for all of the card are about."""
-        return CardTarget(self.plan_id, self.plan_revision, self.card)
+        return CardTarget(self.plan_id, self.revision, self.card)

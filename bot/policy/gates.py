@@ -108,7 +108,7 @@ class Ask(_Frozen):
     escalation: tuple[Escalation, ...] = ()
     remember: tuple[Offer, ...] = ()
     once: Offer | None = None  # remembered with every approval, unasked
-    good_for: int = Field(1800, gt=0)  # seconds that an approval may wait to be run
+    good_for: int = Field(86_400, gt=0)  # seconds from an approval until what it is for starts
     would_allow: bool = False  # policy allows it, but people rejected something before
 
     @property

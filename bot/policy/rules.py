@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from bot.policy.conditions.condition import Condition
 
 Toolbox = Mapping[str, frozenset[str]]  # name of a tool -> its fields
+ALIKE, LEAST_LETTERS = 0.8, 4  # from when on a pattern that fits nothing is taken for a slip
 
 
 @cache
@@ -132,13 +135,36 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
     return Needs(frozenset(groups), frozenset(channels), frozenset(spent), frozenset(people))
 
 
+def fitting_none(rule: Rule, tools: Collection[str]) -> list[str]:
+    """Return the patterns of a rule that fit none of these tools."""
+    patterns = [each for each in rule.tools if _is_pattern(each)]
+    return [each for each in patterns if not any(fnmatchcase(name, each) for name in tools)]
+
+
+def _is_pattern(text: str) -> bool:
+    return bool(set(text) & set("*?["))
+
+
+def _nearly(pattern: str, tools: Collection[str]) -> str:
+    """Return the tool that a pattern seems to miss by a slip; "" for one that may come yet."""
+    letters = re.sub(r"[*?]|\[[^\]]*\]", "", pattern)
+    from_end = pattern[0] in "*?["
+    parts = {(name[-len(letters) :] if from_end else name[: len(letters)]): name for name in tools}
+    close = get_close_matches(letters, parts, 1, ALIKE) if len(letters) >= LEAST_LETTERS else []
+    return parts[close[0]] if close else ""
+
+
 def unfit(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str, str]]:
     """What in a rule promises a protection that these tools do not give: the key, what is wrong,
-    what to do. It denies a tool that is not there, or sums one up.
+    what to do. It denies a tool that is not there, or by a pattern that misses one narrowly, or
+    sums one up.
     """
     if isinstance(rule.gate, Deny):
-        # a pattern may fit none yet
-        plain = {each for each in rule.tools if not set(each) & set("*?[")}
+        for pattern in sorted(fitting_none(rule, tools)):
+            if near := _nearly(pattern, tools):
+                remedy = f"correct the pattern (is {near} meant?), or remove the rule"
+                yield "tool", f"it denies {pattern}, which no tool is called", remedy
+        plain = {each for each in rule.tools if not _is_pattern(each)}
         for name in sorted(plain - tools.keys()):
             remedy = f"correct the name{meant([name], tools)}, or remove the rule"
             yield "tool", f"it denies {name}, which is no tool", remedy

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
-from anyio import to_thread
 
 from bot.client.countersign import Countersign, new_claimant
 from bot.client.request import OwnAction, Request
@@ -26,12 +26,21 @@ class NotRunError(CountersignError):
 
 
 class LostError(CountersignError):
-    """It was begun, and nobody knows how it ended."""
+    """It was begun, and nobody knows how it ended; the sentence is for the host."""
 
 
 log = logging.getLogger("countersign.proxy")
 SIGNS_OF_LIFE = 3  # in each lease
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutcome(Generic[T]):
+    """What came of a call that was made, by the word of whoever was asked to do it."""
+
+    result: T  # for the host
+    worked: bool
+    said: Any  # what is reported of it
 
 
 class HeldCalls:
@@ -53,15 +62,15 @@ class HeldCalls:
         self,
         action: OwnAction,
         arguments: dict[str, Any],
-        run: Callable[[dict[str, Any]], Awaitable[T]],
-        outcome: Callable[[T], tuple[bool, Any]],
+        run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]],
         told: Told,
     ) -> T:
-        """Ask, wait, and run it with the arguments that were approved; returns what `run` does.
+        """Ask, wait, and run it with the arguments that were approved; returns the result for the
+        host. `told` tells the host meanwhile.
 
-        `outcome` says whether that worked, and what is reported; `told` tells the host meanwhile.
-        Raises StillWaitsError and CountersignError: then nothing has run, but with LostError, which
-        `run` raises where it does not know.
+        `run` raises NotRunError where it has done nothing, and LostError where nobody knows how it
+        ended; whatever else it raises is taken for the latter. Raises StillWaitsError and
+        CountersignError: then nothing has run, but with LostError.
         """
         wish = self.wishes.of(action, arguments)
         ask = partial(
@@ -75,16 +84,13 @@ class HeldCalls:
             request = await Patience(self._countersign, self._hold, told).decided(request)
             async with wish.taking:  # of the same call twice at once, one runs, and both hear of it
                 if not wish.is_done:
-                    wish.result = await self._taken(request, run, outcome)
+                    wish.result = await self._taken(request, run)
                     wish.is_done = True
         found: T = wish.result
         return found
 
     async def _taken(
-        self,
-        request: Request,
-        run: Callable[[dict[str, Any]], Awaitable[T]],
-        outcome: Callable[[T], tuple[bool, Any]],
+        self, request: Request, run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]]
     ) -> T:
         """Claim what was approved, run it and report; all of it, also where the host gives up."""
         if trouble := trouble_of(request):
@@ -92,25 +98,20 @@ class HeldCalls:
         claimant = new_claimant()
         with anyio.CancelScope(shield=True):
             claim = partial(self._countersign.claim, request.id, claimant)
-            handout = await to_thread.run_sync(claim)
+            handout = await in_thread(claim)
             async with anyio.create_task_group() as beside:
                 beside.start_soon(self._kept, request.id, claimant, handout.lease)
-                ended: list[T] = []
-                failed: Exception | None = None
-                try:
-                    ended.append(await run(handout.arguments))
-                except Exception as error:  # noqa: BLE001 # told below, and raised again
-                    failed = error
+                ended = await _ended(run, handout.arguments)
                 beside.cancel_scope.cancel()
-            if failed is not None:
-                if not isinstance(failed, LostError):  # else people are asked what became of it
-                    why = str(failed) if isinstance(failed, NotRunError) else type(failed).__name__
-                    await self._report(request.id, claimant, False, why)
-                raise failed
-            [result] = ended
-            worked, said = outcome(result)
-            await self._report(request.id, claimant, worked, said)
-        return result
+            if isinstance(ended, HeldOutcome):
+                await self._report(request.id, claimant, ended.worked, ended.said)
+            elif isinstance(ended, NotRunError):
+                await self._report(request.id, claimant, False, str(ended))
+            else:  # nothing is reported: people are asked what became of it
+                log.warning("request %s: %s", request.id, ended)
+        if isinstance(ended, HeldOutcome):
+            return ended.result
+        raise ended
 
     async def _kept(self, request_id: str, claimant: str, lease: float) -> None:
         while True:
@@ -125,6 +126,22 @@ class HeldCalls:
             self._countersign.report, request_id, claimant, succeeded=worked, result=said
         )
         try:
-            await to_thread.run_sync(report)
+            await in_thread(report)
         except CountersignError as error:
             log.warning("request %s was run, and not reported: %s", request_id, error)
+
+
+async def _ended(
+    run: Callable[[dict[str, Any]], Awaitable[HeldOutcome[T]]], arguments: dict[str, Any]
+) -> HeldOutcome[T] | NotRunError | LostError:
+    """Run it, and return how it ended; what nobody has foreseen leaves that open."""
+    try:
+        return await run(arguments)
+    except (NotRunError, LostError) as error:
+        return error
+    except Exception as error:
+        log.exception("a call has ended in a way that nobody has foreseen")
+        return LostError(
+            "The call was begun, and nobody knows how it ended"
+            f" ({type(error).__name__}). Do not make it again before you know."
+        )

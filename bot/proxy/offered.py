@@ -22,7 +22,7 @@ from starlette.requests import Request as HttpRequest
 from bot import __version__
 from bot.client.countersign import Countersign
 from bot.client.request import Request
-from bot.client.troubles import CountersignError, trouble_of
+from bot.client.troubles import CountersignError, NotAllowed, trouble_of
 from bot.proxy.held_calls import HeldCalls
 from bot.proxy.people import TOOLS, PeopleTools
 from bot.proxy.waiting import Patience, StillWaitsError, Told
@@ -36,16 +36,19 @@ STOPPING = (
 )
 GLANCE = 0.25  # seconds between two looks at whether this process stops
 PLACE = "/mcp"
-MOST_KEYS = 200  # of which is known what they wait for
+MOST_KEYS = 200  # of which is known what they wait for, each place and name by itself
+WHERE = ("channel", "requester")  # that a host may say; by default those of the key
+HEADER, META = "countersign-{}", "countersign/{}"  # by which it says them
 Context = ServerRequestContext[Any]
 Listed = Callable[[str], Iterable[types.Tool]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """One key, and what it waits for."""
+    """One key, where and in whose name it asks, and what it waits for."""
 
     countersign: Countersign
+    around: Mapping[str, str]  # channel, requester
     held_calls: HeldCalls
     people: PeopleTools
 
@@ -61,7 +64,7 @@ class Offered:
         self._url = url
         self._is_stopping = is_stopping
         self._listed = listed
-        self._callers: OrderedDict[str, _Caller] = OrderedDict()
+        self._callers: OrderedDict[tuple[str, ...], _Caller] = OrderedDict()
         self._lock = threading.Lock()
 
     def server(self) -> Server[Any]:
@@ -99,7 +102,6 @@ class Offered:
     async def _answer(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        caller = self._caller(_key(context))
         given, told = dict(params.arguments or {}), 0
 
         async def tell(words: str) -> None:
@@ -108,20 +110,23 @@ class Offered:
             await context.session.report_progress(float(told), None, f"{params.name} {words}")
 
         try:
+            caller = self._caller(_key(context), _around(context, params))
             if params.name in {each.name for each in TOOLS}:
                 return await caller.people.call(params.name, given, tell)
             return await _asked(caller, params.name, given, tell)
         except (StillWaitsError, CountersignError) as refusal:
             return _said(str(refusal))
 
-    def _caller(self, key: str) -> _Caller:
+    def _caller(self, key: str, around: dict[str, str]) -> _Caller:
+        name = (key, *(around.get(each, "") for each in WHERE))
         with self._lock:
-            found = self._callers.pop(key, None)
+            found = self._callers.pop(name, None)
             if found is None:
                 countersign = Countersign(self._url, key)
-                held = HeldCalls(countersign, {}, HOLD, PLACE)
-                found = _Caller(countersign, held, PeopleTools(countersign, held, {}, HOLD))
-            self._callers[key] = found
+                held = HeldCalls(countersign, around, HOLD, PLACE)
+                people = PeopleTools(countersign, held, around, HOLD)
+                found = _Caller(countersign, around, held, people)
+            self._callers[name] = found
             while len(self._callers) > MOST_KEYS:
                 self._callers.popitem(last=False)
         return found
@@ -134,7 +139,7 @@ async def _asked(
     arguments = {name: value for name, value in given.items() if name != WHY}
     wishes = caller.held_calls.wishes
     wish = wishes.of(tool, arguments)
-    around = {"run": wish.run, "reason": str(given.get(WHY) or "")}
+    around = {**caller.around, "run": wish.run, "reason": str(given.get(WHY) or "")}
     ask = partial(caller.countersign.open_request, tool, arguments, **around)
     with wishes.answered(wish):
         request = await wishes.request(wish, ask)
@@ -160,6 +165,27 @@ def _result(request: Request) -> types.CallToolResult:
 
 def _key(context: Context) -> str:
     """Return the key that the host has sent; whoever calls this has looked at it before."""
+    return _headers(context).get("authorization", "").partition(" ")[2].strip()
+
+
+def _around(context: Context, params: types.CallToolRequestParams) -> dict[str, str]:
+    """Return where and in whose name a call is asked: as its metadata says, else as the host's
+    headers do; the API looks whether the key may. Raises NotAllowed for what is no text.
+    """
+    found: dict[str, str] = {}
+    meta: Mapping[str, Any] = {**(params.meta or {})}
+    for each in WHERE:
+        said = meta.get(META.format(each))
+        if said is None:
+            said = _headers(context).get(HEADER.format(each), "")
+        if not isinstance(said, str):
+            raise NotAllowed(f"The metadata {META.format(each)} has to be a text.")
+        if said.strip():
+            found[each] = said.strip()
+    return found
+
+
+def _headers(context: Context) -> Mapping[str, str]:
     request = context.request
     assert isinstance(request, HttpRequest)
-    return request.headers.get("authorization", "").partition(" ")[2].strip()
+    return request.headers

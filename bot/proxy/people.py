@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
@@ -14,10 +14,8 @@ from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 from bot.client.countersign import Countersign
 from bot.client.request import OwnAction
 from bot.client.troubles import NotAllowed, trouble_of
+from bot.proxy.held_calls import HeldCalls, HeldOutcome
 from bot.proxy.waiting import Patience, Told
-
-if TYPE_CHECKING:
-    from bot.proxy.held_calls import HeldCalls
 
 ASK, APPROVE = "ask_person", "request_approval"
 _MOST_TITLE = 80
@@ -114,14 +112,10 @@ class PeopleTools:
             schema=_DETAILS,
         )
         approved = await self._held_calls.held(
-            action, {"details": given["details"]}, _as_approved, _handed_on, told
+            action, {"details": given["details"]}, _as_approved, told
         )
         return f"Approved. Do this, once, and nothing else: {approved['details']}"
 
 
-async def _as_approved(arguments: dict[str, Any]) -> dict[str, Any]:
-    return arguments
-
-
-def _handed_on(_: dict[str, Any]) -> tuple[bool, Any]:
-    return True, "handed on to the program that asked"
+async def _as_approved(arguments: dict[str, Any]) -> HeldOutcome[dict[str, Any]]:
+    return HeldOutcome(arguments, worked=True, said="handed on to the program that asked")

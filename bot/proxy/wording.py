@@ -32,18 +32,21 @@ def action_of(tool: Tool, prefix: str, server: str, *, trusted: bool) -> OwnActi
         name=re.sub(r"\W", "_", f"{prefix}{tool.name}", flags=re.ASCII)[:_MOST_NAME],
         title=title,
         effect=_effect(f"{title} at {server}" if server else title, schema),
-        does=_does(tool) if trusted else Does.DESTRUCTIVE,
+        does=_does(tool, trusted=trusted),
         schema=schema,
     )
 
 
-def _does(tool: Tool) -> Does:
+def _does(tool: Tool, *, trusted: bool) -> Does | None:
+    """What it says that it does; None where it does not say, or is not trusted to."""
     hints = tool.annotations
     if hints is None:
-        return Does.DESTRUCTIVE
+        return None
     if hints.read_only_hint:
-        return Does.READ
-    return Does.WRITE if hints.destructive_hint is False else Does.DESTRUCTIVE
+        return Does.READ if trusted else None
+    if hints.destructive_hint is False:
+        return Does.WRITE if trusted else None
+    return Does.DESTRUCTIVE if hints.destructive_hint else None
 
 
 def _effect(what: str, schema: dict[str, Any]) -> str:

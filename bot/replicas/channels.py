@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from bot.clock import Clock
-from bot.replicas.elapsed import elapsed
+from bot.clock import Clock, elapsed
 from storage import replicas
 from storage.store import Store
 from storage.transaction import Transaction

@@ -1,39 +1,36 @@
 """The database's clock: all replicas decide by the same time, whatever their machines say.
 
-It is asked at every beat, and between two of them it goes on as time passes here.
+It is asked at every beat, and between two of them it goes on as time passes here. Where it was set
+back, time goes on as it passes, too.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.clock import Clock
-from bot.replicas.elapsed import elapsed
+from bot.clock import Clock, RecordClock, elapsed
 from storage.store import Store
 
 CLOSE = 0.001  # seconds that what is known may be off beyond what an answer's way explains
 
 
-class SharedClock:
+class SharedClock(RecordClock):
     """One per process; any thread."""
 
     def __init__(self, own: Clock) -> None:
         """`own`: this machine's, which counts until `measure`, and as far as a test moves it."""
-        self._own = own
+        super().__init__(own)
         self._lock = threading.Lock()
         self._known: tuple[datetime, float] | None = None  # the database's time, and when it was so
 
-    @property
-    def on_shift(self) -> list[Callable[[], None]]:
-        """What is called where a test moves the clock."""
-        found: list[Callable[[], None]] = getattr(self._own, "on_shift", [])
-        return found
-
     def now(self) -> datetime:
-        """The database's time, in UTC."""
+        """The record's time, in UTC; until `measure` this machine's."""
+        return self._own.now() if self._known is None else super().now()
+
+    def wall(self) -> datetime:
+        """The database's time, in UTC; until `measure` this machine's."""
         known = self._known
         if known is None:
             return self._own.now()

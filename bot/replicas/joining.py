@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bot.clock import Clock
+from bot.clock import Clock, RecordClock
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.replicas.alone import Alone
@@ -17,6 +17,7 @@ from bot.replicas.clock import SharedClock
 from bot.runs.crew.workers import Workers
 from bot.signals import Signals
 from bot.slack.pauses import Pauses
+from storage import moments
 from storage.models import Delivery
 from storage.store import Store
 
@@ -31,17 +32,30 @@ MISSING = (
 )
 
 
-def for_replicas(settings: Settings, clock: Clock) -> tuple[Settings, Clock]:
-    """Return the settings and the clock of one of several; as they are for one that is alone.
+def for_replicas(settings: Settings, clock: Clock) -> tuple[Settings, RecordClock]:
+    """Return the settings and the record's clock, as they are for one of several or one alone.
 
     Raises StartupError where something is missing for it.
     """
     if not settings.is_shared:
-        return settings, clock
+        return settings, RecordClock(clock)
     if find_spec("procrastinate") is None:
         raise StartupError([MISSING], ())
     soon = {"lease": min(settings.lease, LEASE), "tick": min(settings.tick, TICK)}
     return settings.model_copy(update={**soon, "other_connections": True}), SharedClock(clock)
+
+
+def go_on_from(store: Store, clock: RecordClock) -> None:
+    """Have the clock never tell a time before the newest on record; raises what the database does.
+
+    So a clock that was set back while nobody ran makes nothing valid again that had expired.
+    """
+    if isinstance(clock, SharedClock):
+        clock.measure(store)
+    with store.read() as tx:
+        newest = moments.newest(tx)
+    if newest is not None:
+        clock.not_before(newest)
 
 
 class Parts(Protocol):

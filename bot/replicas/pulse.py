@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
+from bot.clock import elapsed
 from bot.replicas.clock import SharedClock
-from bot.replicas.elapsed import elapsed
 from storage import leases, replicas
 from storage.patience import passes, reason
 from storage.store import Store

@@ -189,9 +189,10 @@ class Endings:
             case Renewal() as renewal:
                 if not going_on or not self._renew(tx, run, call, renewal):
                     end(C.FAILED, outputs.not_renewed(renewal.why, ran), renewal.why)
-            case Refused(message=message) | Raised(message=message):
-                if isinstance(outcome, Raised) and not outcome.certain:
-                    spending.keep(tx, call, now)
+            case Refused(message, certain=False) | Raised(message, certain=False):
+                spending.keep(tx, call, now)
+                end(C.FAILED, outputs.broke_off(message, ran), message)
+            case Refused(message) | Raised(message):
                 end(C.FAILED, outputs.failed(message, ran), message)
             case Lost(message=message) if reads:
                 end(C.FAILED, outputs.failed(message), message)

@@ -22,7 +22,7 @@ from bot.approvals.terms.gating import gate_within
 from bot.approvals.terms.progress import (
     approvals,
     approved_digests,
-    kept_waiting,
+    has_aged,
     standing,
     waited,
 )
@@ -206,8 +206,8 @@ class CallExecutor:
         enough = isinstance(seen, Ask) and self._suffices(run, shown, seen)
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
-            if held.status is not RunStatus.RUNNING:
-                return False
+            if held.status is not RunStatus.RUNNING or has_aged(call, now):
+                return False  # what has aged while people were looked up is looked at again
             gate = gate_within(tx, self._sources, run, tool, facts, call=call)
             match gate:
                 case Deny(reason=reason):
@@ -227,18 +227,10 @@ class CallExecutor:
             return moves.call(tx, call, C.RUNNING, at=now, actor="worker", **more)
 
     def _is_asked_anew(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
-        """Return whether people are asked again, for what they approved has waited too long."""
-        gate, decided = load_gate(call.gate), call.decided_at
-        if not isinstance(gate, Ask) or call.grant_id or decided is None:
+        """Return whether people are asked again, for they approved it too long ago."""
+        if not has_aged(call, self._clock.now()):
             return False
-        longest = timedelta(seconds=gate.good_for)
-        if self._clock.now() - decided <= longest:
-            return False
-        with self._store.read() as tx:
-            if kept_waiting(tx, call) <= longest:
-                return False
-        why = aged(gate.good_for)
-        again = reapproval.changed(self._sources, self._previews, run, tool, args, call, why)
+        again = reapproval.changed(self._sources, self._previews, run, tool, args, call, aged(call))
         if not isinstance(again, Renewal):
             self._endings.invalidated(run, call, again.message)
             return True
@@ -289,7 +281,7 @@ class CallExecutor:
         """Deal with a call that a dead worker left RUNNING: nobody knows how it ended."""
         tool = self._tools.of(call)
         self._lines.hang_up(run, call)
-        if tool is not None and tool.idempotent:
+        if tool is not None and tool.idempotent and not has_aged(call, self._clock.now()):
             self.execute(run, call)
             return
         with self._store.write() as tx:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from bot.agent import outputs
@@ -29,12 +30,13 @@ from bot.runs.ports import Attentive, Questions
 from bot.tools import Registry
 from storage import contacts, endings, inbox, outbox, runs
 from storage.models import Delivery, Run
-from storage.states import DeliveryKind, RunStatus
+from storage.states import RUN_OPEN, DeliveryKind, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
 R = RunStatus
+OLD = timedelta(days=1)  # after which a message that comes only now is not begun
 
 
 class Intake:
@@ -121,6 +123,8 @@ class Intake:
         if not self._authority.colleague(delivery.user):
             self._tell(delivery, "I take requests from full members of this workspace only.")
             return "not a colleague"
+        if self._is_late(delivery, event):
+            return "too old to begin"
         text = message_text(event, self._bot_user)
         closed = self._places.is_closed(delivery.channel, is_shared=is_shared)
         with self._store.write() as tx:
@@ -232,6 +236,15 @@ class Intake:
                 return "nothing to do"
         return str(event["type"])
 
+    def _is_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
+        """Return whether this was written so long ago that it is not begun; its thread is told."""
+        is_late = self._clock.now().timestamp() - float(event["ts"]) > OLD.total_seconds()
+        if is_late:
+            key = f"late:{delivery.channel}:{event['ts']}"
+            with self._store.write() as tx:
+                outbox.say(tx, key, delivery.channel, delivery.thread_ts, refusals.late_message())
+        return is_late
+
     def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         if event.get("tab") != "messages" or not self._authority.colleague(delivery.user):
             return "nothing to greet"
@@ -248,7 +261,10 @@ class Intake:
     def _stopped(self, delivery: Delivery, event: dict[str, Any]) -> str:
         with self._store.write() as tx:
             run = runs.in_thread(tx, delivery.team, event["channel"], event.get("thread_ts", ""))
-            if run is None or run.requester != delivery.user:
+            if run is None or run.status not in RUN_OPEN:
+                return "nothing to stop"
+            if run.requester != delivery.user:
+                self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
                 return "not the requester's stop"
             if not endings.cancel(
                 tx, run, at=self._clock.now(), actor=delivery.user, words=outputs
@@ -272,7 +288,7 @@ class Intake:
         outbox.say(tx, f"help:{delivery.seq}", delivery.channel, delivery.thread_ts, text)
 
     def _titles(self) -> list[tuple[str, str]]:
-        return [(tool.title, str(tool.does)) for tool in self._tools]
+        return [(tool.title, tool.said_to_do) for tool in self._tools]
 
     def _private(
         self,

@@ -119,7 +119,7 @@ class Loop:
                 self._alarm.after(timedelta(seconds=pause_after(failures)), "failed")
             self.busy = False
             self._rest.changed()
-            self._wake.wait()
+            self._wake.wait(self._settings.tick)  # the alarm goes by a clock that may be set back
 
     def pause(self) -> None:
         """Deal with nothing until `resume`; what arrives is stored and acknowledged."""

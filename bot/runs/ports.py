@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from bot.live import EventKind, Live, RunEvent, WordsEvent
+from bot.messages.answers import NOTHING_BELOW, Below
 from bot.signals import Signals
 from storage.models import Run
 from storage.transaction import Transaction
@@ -32,10 +33,12 @@ class Answer(Protocol):
         """What was written is void."""
         ...
 
-    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
+    def finish(
+        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+    ) -> None:
         """Store the whole text for the outbox, in the transaction that stores the turn.
 
-        `record`: the line that is to stand below a last answer.
+        `record`: what is to stand below it.
         """
         ...
 
@@ -80,7 +83,9 @@ class AnswerAloud:
         self._answer.restart()
         self._void()
 
-    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
+    def finish(
+        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+    ) -> None:
         """Store the whole text, in the transaction that stores the turn."""
         self._answer.finish(tx, text, last=last, record=record)
         self._whole = text

@@ -14,14 +14,15 @@ from bot.agent import outputs, prompt
 from bot.approvals.terms import grants
 from bot.approvals.terms.effect import effect_at
 from bot.approvals.terms.progress import approving, stand_ins
-from bot.messages.answers import Ended, fits_cell, record_line, table_room
+from bot.messages.answers import Below, Ended, fits_cell, record_line, table_room
+from bot.messages.claims import claims_of, contradict
 from bot.messages.incoming import gives_thanks
 from bot.messages.sentences import notices
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
 from storage import calls, outbox, runs
 from storage.models import Call, Run
-from storage.states import CallStatus, MessageKind
+from storage.states import CallStatus, MessageKind, Verb
 from storage.transaction import Transaction
 
 RAN = (CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN)
@@ -80,6 +81,7 @@ def say_outcome(
         None if done and _is_told_later(tx, run, plan, people) else people,
         why=call.note if call.status is CallStatus.FAILED else "",
         handed_on=calls.is_handed_on(call),
+        midway=_is_midway(call),
     )
     outbox.notice(tx, run, _outcome_key(call), {"text": text})
 
@@ -114,16 +116,36 @@ def _outcome_key(call: Call) -> str:
     return f"outcome:{call.id}:{call.revision}:{call.status}"
 
 
-def record_of(tx: Transaction, tools: Registry, run_id: str) -> str:
-    """Return in one line what became of the run's calls that change something or asked people.
+NOT_APPROVED = " Nobody has approved anything."
 
-    Nothing below an answer to plain thanks, which asked for nothing.
+
+def below(
+    tx: Transaction, tools: Registry, run_id: str, text: str, *, last: bool, note: str = ""
+) -> Below:
+    """Return what stands below a model's words: in one line what became of the run's calls that
+    change something or asked people, loud where the words say something else.
+
+    Below words that are not the `last` only where they do, and below an answer to plain thanks,
+    which asked for nothing. `note`: why the words are not whole.
     """
+    claims = claims_of(text)
+    if not last and not (claims.told_done or claims.approved):
+        return Below(note=note)
     found = calls.of_request(tx, run_id)  # also of its sub-agents
-    if not found and _was_thanked(tx, run_id):
-        return ""
     counting = [call for place, call in enumerate(found) if _counts(call, found[place + 1 :])]
-    return record_line([_ended(tx, tools, call) for call in counting])
+    ended = [_ended(tx, tools, call) for call in counting]
+    unapproved = claims.approved and not any(_was_approved(tx, call) for call in counting)
+    loud = unapproved or contradict(claims, ended, whole=last)
+    if not loud and (not last or (not found and _was_thanked(tx, run_id))):
+        return Below(note=note)
+    record = record_line(ended) + (NOT_APPROVED if unapproved else "")
+    return Below(record, loud, note)
+
+
+def _was_approved(tx: Transaction, call: Call) -> bool:
+    """Return whether anybody has approved the call, now or before."""
+    votes = calls.votes(tx, call.id, call.revision)
+    return bool(call.grant_id) or any(vote.verb is Verb.APPROVE for vote in votes)
 
 
 def _was_thanked(tx: Transaction, run_id: str) -> bool:
@@ -134,7 +156,12 @@ def _was_thanked(tx: Transaction, run_id: str) -> bool:
 
 def _ended(tx: Transaction, tools: Registry, call: Call) -> Ended:
     told = is_told(tx, call)
-    return Ended(call.status, "" if told else _effect(tx, tools, call), told)
+    effect = "" if told else _effect(tx, tools, call)
+    return Ended(call.status, effect, told, midway=_is_midway(call))
+
+
+def _is_midway(call: Call) -> bool:
+    return call.status is CallStatus.FAILED and outputs.midway(call.output)
 
 
 def is_told(tx: Transaction, call: Call) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.limits import Allowance
 from bot.clock import Clock
 from bot.live import Live
-from bot.messages.answers import whole_answer
+from bot.messages.answers import Below, says_something, shortcoming
 from bot.messages.sentences import notices
 from bot.runs import transcript
 from bot.runs.children.returning import give_up, hand_in
@@ -26,7 +27,7 @@ from bot.runs.compaction.threads import LongThreads, Prompt
 from bot.runs.ports import Answer, AnswerAloud, Presence, Thread, announce_wait
 from bot.runs.proposals.prepared import asks_people, born, only_reads, only_waits, show
 from bot.runs.proposals.proposals import Proposals
-from bot.runs.results import record_of, say_end
+from bot.runs.results import below, say_end
 from bot.signals import Signals
 from bot.tools import Registry
 from bot.watch.passages import Work
@@ -156,16 +157,18 @@ class Turns:
             held = self._count(tx, run, reply)
             # said while the model was answering, or decided: go on with that
             more = bool(inbox.held(tx, run.id)) or (beside and not calls.run_waits(tx, run.id))
-            text = "" if more and not reply.text.strip() else whole_answer(reply.text, reply.cut)
             last = not more and not beside
-            record = record_of(tx, self._tools, run.id) if last else ""
-            answer.finish(tx, text, last=last, record=record)
+            text, under = self._said(tx, run, reply, last=last, stopped=stopped)
+            if more and under.ours:  # nothing was said, and the next turn may say something
+                text = ""
+            answer.finish(tx, text, last=last, record=under)
             target = R.WAITING if beside else R.COMPLETED
             if not more and not moves.run(tx, held, target, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
             if last and run.parent_call:
                 back = give_up if stopped else hand_in
-                say_end(tx, self._tools, back(tx, self._tools, held, text, at=now))
+                told = f"{text}\n\n{under.note}" if under.note else text
+                say_end(tx, self._tools, back(tx, self._tools, held, told, at=now))
         answer.stored()
         if last:
             self._presence.done(run)
@@ -175,6 +178,18 @@ class Turns:
             announce_wait(run, self._signals, self._presence)
         self._signals.post.give()
         return more
+
+    def _said(
+        self, tx: Transaction, run: Run, reply: Reply, *, last: bool, stopped: bool
+    ) -> tuple[str, Below]:
+        """Return an answer's words, or ours in their place, and what stands below."""
+        lacks = "" if stopped else shortcoming(reply.text, reply.cut)
+        ours = stopped or not says_something(reply.text)
+        text = lacks if ours and lacks else reply.text.strip()
+        under = below(
+            tx, self._tools, run.id, "" if ours else text, last=last, note="" if ours else lacks
+        )
+        return text, replace(under, ours=ours)
 
     def _store_plan(self, run: Run, said: Heard, proposal: Proposal, answer: AnswerAloud) -> bool:
         """Store what is proposed: as the run's plan, or beside it, or in its place."""
@@ -195,7 +210,10 @@ class Turns:
                 runs.append(tx, held, told, at=now)
             if prepared:
                 born(tx, self._tools, row, prepared, actor="agent")
-            answer.finish(tx, proposal.text.strip(), last=False)
+            text = proposal.text.strip() if says_something(proposal.text) else ""
+            answer.finish(
+                tx, text, last=False, record=below(tx, self._tools, run.id, text, last=False)
+            )
             show(tx, held, row.id, prepared)
             for each in prepared:
                 if each.tell_requester:

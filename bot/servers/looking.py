@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import anyio
+from collections.abc import Iterable
 
+import anyio
+from mcp.types import Tool
+
+from bot.mcp_client.connection import NotReachedError, ServerConnection
+from bot.servers.address import PATIENCE, address_of
 from bot.servers.definitions import Definition
 from bot.servers.file import Server
-from bot.servers.session import OpenSession, ask_nobody, definitions
 
 
 class UnreachableError(Exception):
@@ -22,13 +26,29 @@ def look(server: Server) -> dict[str, Definition]:
 
 
 async def _look(server: Server) -> dict[str, Definition]:
-    session = OpenSession(server, lambda: None, ask_nobody)
-    client = await session.opened()
-    if client is None:
-        raise UnreachableError(session.why or "it ended at once")
+    patience = max(server.timeout, PATIENCE)
+    connection = ServerConnection(address_of(server), open_within=patience)
     try:
-        with anyio.move_on_after(server.timeout):
-            return await definitions(client)
-        raise UnreachableError(f"it did not answer within {server.timeout:g} seconds")
+        return definitions(await connection.tools())
+    except NotReachedError as error:
+        raise UnreachableError(str(error)) from error
     finally:
-        await session.close()
+        await connection.close()
+
+
+def definitions(tools: Iterable[Tool]) -> dict[str, Definition]:
+    """Return what a server says of its tools, by its own names."""
+    return {each.name: _definition(each) for each in tools}
+
+
+def _definition(tool: Tool) -> Definition:
+    hints = tool.annotations
+    return Definition(
+        name=tool.name,
+        title=tool.title or (hints.title if hints else None) or "",
+        description=tool.description or "",
+        schema=tool.input_schema,
+        read_only=hints.read_only_hint if hints else None,
+        destructive=hints.destructive_hint if hints else None,
+        idempotent=hints.idempotent_hint if hints else None,
+    )

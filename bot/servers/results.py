@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from bot.tools import ToolError
+from bot.tools import BrokeOffError
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -17,11 +17,12 @@ _KB = 1_000
 def result_of(result: CallToolResult) -> Any:
     """Return the text, or the values where there are such, of a result.
 
-    Raises ToolError with the server's words where it says that the call failed.
+    Raises BrokeOffError with the server's words where it says that the call failed: it does not
+    say how far it came.
     """
     text = "\n".join(_lines(result))
     if result.is_error:
-        raise ToolError(text or "The server says that it failed, and not why.")
+        raise BrokeOffError(text or "The server says that it failed, and not why.")
     given, parsed = result.structured_content, _parsed(text)
     if given is None:
         return text if parsed is None else parsed

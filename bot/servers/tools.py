@@ -15,11 +15,11 @@ from bot.servers.definitions import Definition, Definitions, LockError, read_loc
 from bot.servers.file import Server, ServerFile
 from bot.tools import RISK_OF, Effect, Preview, Tool, ToolContext
 from bot.tools.described import SchemaError, arguments_of
-from bot.tools.described.model import Described
 from bot.tools.registration import check_fields
+from bot.tools.stated import Stated
 
 if TYPE_CHECKING:
-    from bot.servers.connection import ServerConnection
+    from bot.servers.connection import AcceptedTools
 
 _LONGEST_NAME, _LONGEST_TITLE = 64, 80
 _MOST_NAMED = 3  # arguments in the sentence of what a call does
@@ -70,14 +70,14 @@ class _Line:
 
     def __init__(self, server: Server, accepted: Definitions) -> None:
         self._of = server, accepted
-        self._made: ServerConnection | None = None
+        self._made: AcceptedTools | None = None
 
-    def connection(self) -> ServerConnection:
+    def connection(self) -> AcceptedTools:
         """Return the one connection; called on the loop of the tools."""
         if self._made is None:
-            from bot.servers.connection import ServerConnection
+            from bot.servers.connection import AcceptedTools
 
-            self._made = ServerConnection(*self._of)
+            self._made = AcceptedTools(*self._of)
         return self._made
 
     def is_on(self, name: str) -> bool:
@@ -116,10 +116,10 @@ def made(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
         function=function,
         description=definition.description or title,
         idempotent=does is Effect.READ or (server.trusted and definition.idempotent is True),
-        secret=_secret(definition, model),
         preview=preview,
         timeout=server.timeout + server.answer_within + _GRACE,
         risk=RISK_OF[does],
+        stated=_stated(server, definition),
         offered=lambda: line.is_on(definition.name),
     )
 
@@ -141,6 +141,15 @@ def _does(server: Server, definition: Definition) -> Effect:
     if definition.read_only:
         return Effect.READ
     return Effect.WRITE if definition.destructive is False else Effect.DESTRUCTIVE
+
+
+def _stated(server: Server, definition: Definition) -> Stated:
+    """Who says what a call does; nobody has to be trusted to say that it cannot be undone."""
+    said = definition.read_only or definition.destructive is not None
+    if not said:
+        return Stated.BY_NOBODY
+    is_known = server.trusted or (definition.destructive and not definition.read_only)
+    return Stated.BY_AUTHOR if is_known else Stated.BY_STRANGER
 
 
 def _title(definition: Definition) -> str:
@@ -166,15 +175,3 @@ def _short(annotation: Any) -> str | None:
     if annotation is str:
         return ":.60"
     return "" if annotation is int or get_origin(annotation) is Literal else None
-
-
-def _secret(definition: Definition, model: type[BaseModel]) -> frozenset[str]:
-    """The fields of values that the schema itself calls secret."""
-    names = model.outline().names if issubclass(model, Described) else {}
-    properties = definition.schema.get("properties", {})
-    return frozenset(
-        names[key]
-        for key, each in properties.items()
-        if key in names and isinstance(each, dict)
-        if each.get("writeOnly") is True or each.get("format") == "password"
-    )

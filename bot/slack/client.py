@@ -37,11 +37,14 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.slack.errors import status_of
 from bot.slack.pauses import Pauses
+from bot.slack_codes import code_of
 from bot.watch.passages import Incident, Lookout, Work
 
 log = logging.getLogger("countersign.web_api")
 STREAM = "chat.startStream"
 POSTS = ("chat.postMessage", STREAM, "files.completeUploadExternal")
+# what slack_sdk raises where an answer is no text, or no JSON object
+UNREADABLE = UnicodeDecodeError, LookupError, AttributeError
 REMEMBERED = 5_000  # threads whose last post is known
 IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
 KEPT = 16  # connections that are kept for later; more may be in use at once
@@ -178,10 +181,12 @@ class SlackClient(WebClient):
             try:
                 response = super().api_call(api_method, **arguments)
             except SlackApiError as error:
-                passage.end = str(error.response.get("error") or status_of(error))
+                passage.end = code_of(error) or str(status_of(error))
                 if self.pauses is not None and self.pauses.heed(api_method, channel, error):
                     self._watch.happened(Incident.PAUSE, api_method)
                 raise
+            except UNREADABLE as error:
+                raise ConnectionError(f"Slack's answer to {api_method} cannot be read") from error
         if api_method in POSTS:
             place = channel, given.get("thread_ts") or ""
             with self._lock:

@@ -6,17 +6,8 @@ import math
 
 from slack_sdk.errors import SlackApiError
 
-LIMITED = {"ratelimited", "rate_limited"}
-PASSING = LIMITED | {
-    "internal_error",
-    "fatal_error",
-    "service_unavailable",
-    "request_timeout",
-    "team_added_to_org",
-    "org_login_required",
-    "accesslimited",
-    "streaming_state_conflict",
-}
+from bot.slack_codes import LIMITED, TOO_MANY, Meaning, code_of, meaning_of
+
 # Answers that say this workspace or app does not have the feature.
 ABSENT = {
     "unknown_method",
@@ -26,11 +17,7 @@ ABSENT = {
     "not_allowed_token_type",
     "no_permission",
 }
-# Answers that say the token is not, or no longer, good.
-REFUSED = {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"}
 NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
-TOO_MANY = 429
-CERTAIN = 500  # an answer below this status says that nothing was posted
 
 
 def status_of(error: SlackApiError) -> int:
@@ -38,21 +25,30 @@ def status_of(error: SlackApiError) -> int:
     return int(getattr(error.response, "status_code", 200))
 
 
+def meaning(error: SlackApiError) -> Meaning:
+    """Return what this answer says about the call: final, passing, the token, or nothing."""
+    method = str(getattr(error.response, "api_url", "")).rpartition("/")[2].partition("?")[0]
+    return meaning_of(code_of(error), status=status_of(error), method=method)
+
+
 def is_limited(error: SlackApiError) -> bool:
     """Return whether Slack took nothing, for there was too much of it."""
-    return status_of(error) == TOO_MANY or error.response.get("error") in LIMITED
+    return status_of(error) == TOO_MANY or code_of(error) in LIMITED
 
 
-def is_passing(error: SlackApiError) -> bool:
-    """Return whether the same may go well later."""
-    return (
-        is_limited(error) or status_of(error) >= CERTAIN or error.response.get("error") in PASSING
-    )
+def is_final(error: SlackApiError) -> bool:
+    """Return whether Slack said no, and will say so again."""
+    return meaning(error) is Meaning.FINAL
+
+
+def is_token(error: SlackApiError) -> bool:
+    """Return whether Slack does not let the bot in, whatever it asks."""
+    return meaning(error) is Meaning.TOKEN
 
 
 def is_absent(error: SlackApiError) -> bool:
     """Return whether this workspace or app does not have the feature at all."""
-    return error.response.get("error") in ABSENT or status_of(error) == NOT_FOUND
+    return code_of(error) in ABSENT or status_of(error) == NOT_FOUND
 
 
 def seconds_asked(error: SlackApiError) -> float:

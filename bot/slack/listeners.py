@@ -38,6 +38,7 @@ from bot.messages.sentences import refusals
 from bot.signals import Signals
 from bot.slack.unstored import UnstoredWords
 from storage import inbox
+from storage.joint_commit import JointCommit
 from storage.models import Delivery
 from storage.states import DeliveryKind
 from storage.store import Store
@@ -73,6 +74,7 @@ EVENTS: frozenset[str] = frozenset(
 )
 # seconds a dialog may spend on look-ups before its person is asked to try again
 LOOK_UP = 1.5  # when it is submitted
+LIMITED = "app_rate_limited"  # Slack's word that it held events back; there is no event in it
 AT_ONCE = OPENS_DIALOG | LOOKS | TURNS_HOME  # clicks of which nothing is stored
 OPENING = 2.2  # before it opens; its trigger lives three
 T = TypeVar("T")
@@ -94,8 +96,7 @@ class Listeners:
         commands: Commands,
     ) -> None:
         """`team`: the only workspace that is heard; `client` opens dialogs."""
-        self._rows = store
-        self._clock = clock
+        self._arrivals = JointCommit(store, clock.now, lambda each: signals.own.add(each.key))
         self._team = team
         self._signals = signals
         self._client = client
@@ -129,6 +130,8 @@ class Listeners:
         clicked = delivery is not None and delivery.kind is DeliveryKind.ACTION
         if team != self._team and not clicked:
             log.warning("dropped a delivery of another workspace")
+        elif body.get("type") == LIMITED:
+            log.error("Slack holds events back: there were too many within an hour")
         elif delivery is None:
             return next()
         elif delivery.kind is DeliveryKind.MESSAGE and not may_be_for_us(body["event"]):
@@ -139,13 +142,7 @@ class Listeners:
 
     def keep(self, delivery: Delivery) -> None:
         """Store a delivery and have the loop look; one that is there already changes nothing."""
-        with self._rows.write() as tx:
-            # inside the transaction: times and order then agree
-            delivery.received_at = self._clock.now()
-            fresh = inbox.store(tx, delivery)
-            if fresh:
-                self._signals.own.add(delivery.key)
-        if fresh:
+        if self._arrivals.store(delivery):
             if delivery.kind in inbox.CLICKS:
                 self._signals.decisions.claim()
             self._signals.work.give()
@@ -243,7 +240,7 @@ def _action(body: dict[str, Any], team: str) -> Delivery:
         or container.get("thread_ts")
         or container.get("message_ts")
         or "",
-        body=json.dumps(body),
+        body=_without_drawing(body),
     )
 
 
@@ -258,5 +255,17 @@ def _submission(body: dict[str, Any]) -> Delivery:
         user=body["user"]["id"],
         channel=channel,
         thread_ts=thread_ts,
-        body=json.dumps(body),
+        body=_without_drawing(body),
     )
+
+
+def _without_drawing(body: dict[str, Any]) -> str:
+    """Return what a click or submission says as it is stored: all but the message or view that it
+    was made in, of which Slack sends the whole drawing; nothing is read back from that.
+    """
+    kept = dict(body)
+    if message := body.get("message"):
+        kept["message"] = {each: message[each] for each in ("ts", "thread_ts") if each in message}
+    if view := body.get("view"):
+        kept["view"] = {name: value for name, value in view.items() if name != "blocks"}
+    return json.dumps(kept, separators=(",", ":"))

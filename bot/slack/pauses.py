@@ -14,7 +14,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web import SlackResponse
 
 from bot.clock import Clock
-from bot.slack.errors import TOO_MANY, seconds_asked
+from bot.slack.errors import seconds_asked
+from bot.slack_codes import TOO_MANY
 
 BY_CHANNEL = {"chat.postMessage"}  # Slack counts these for each channel by itself
 

@@ -23,7 +23,8 @@ from bot.live import Event, EventKind, StepEvent
 from bot.messages.sentences.steps import doing_now
 from bot.signals import Signals
 from bot.slack.client import SlackClient
-from bot.slack.errors import is_absent, is_passing, seconds_asked
+from bot.slack.errors import is_absent, is_final, seconds_asked
+from bot.slack_codes import code_of
 from storage.models import Run
 
 log = logging.getLogger("countersign.presence")
@@ -225,9 +226,9 @@ class SlackPresence:
         except SlackApiError as error:
             if is_absent(error):
                 self._absent.add(feature)
-            elif is_passing(error):
+            elif not is_final(error):
                 self._wait = max(self._wait, seconds_asked(error) or PAUSE)
-            log.debug("%s: %s", feature, error.response.get("error"))
+            log.debug("%s: %s", feature, code_of(error))
         except Exception as error:  # noqa: BLE001 - a status is a comfort
             self._wait = max(self._wait, PAUSE)
             log.debug("%s: %s", feature, error)

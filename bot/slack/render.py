@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from bot.approvals.cards.card_view import card_view
@@ -13,6 +13,7 @@ from bot.clock import Clock
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card
 from bot.messages.cards.copy import copy
+from bot.messages.framing import quoted_line, shown_links
 from bot.messages.questions.message import question_message
 from bot.messages.text import escape, neutral_markdown, plain, without_markdown
 from bot.policy.directory import Directory
@@ -71,10 +72,15 @@ class Renderer:
             case MessageKind.ANSWER if not body["text"]:
                 return Drawn("_(interrupted)_", [])
             case MessageKind.ANSWER:
+                under, last = below_of(body), body["last"]
+                if under.ours:
+                    blocks = answers.answer_blocks(body["text"], row.run_id, last, below=under)
+                    return Drawn(body["text"], blocks)
                 words = with_names(self.directory, body["text"])
-                said = without_markdown(neutral_markdown(words))
-                text = escape(plain(" ".join(said.split()), 300))
-                return Drawn(text, _answer(words, row, body))
+                said = without_markdown(shown_links(neutral_markdown(words)))
+                loud = f"⚠️ {under.record} " if under.loud else ""
+                text = escape(plain(loud + quoted_line(said), 300))
+                return Drawn(text, answers.answer_blocks(words, row.run_id, last, below=under))
             case MessageKind.TABLE:
                 text = escape(plain(f"{body['title']}: {body['total']} rows", 300))
                 return Drawn(text, answers.table_blocks(body))
@@ -82,8 +88,10 @@ class Renderer:
                 return Drawn(body["text"], blocks_of(body))
 
 
-def _answer(words: str, row: Message, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return answers.answer_blocks(words, row.run_id, body["last"], body.get("record", ""))
+def below_of(body: Mapping[str, Any]) -> answers.Below:
+    """Return what stands below an answer, by its body."""
+    kept = fields(answers.Below)
+    return answers.Below(**{each.name: body[each.name] for each in kept if each.name in body})
 
 
 def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:

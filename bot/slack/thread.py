@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from slack_sdk import WebClient
@@ -27,6 +29,9 @@ from storage.store import Store
 log = logging.getLogger("countersign.thread")
 MOST_MESSAGES = 30
 MOST_CHARACTERS = 8_000
+CUT = " […]"
+PAGE = 200  # messages that Slack is asked for at once; it recommends no more
+MOST_PAGES = 100
 LONGEST = 20_000  # characters of one message that the model is given
 
 
@@ -125,21 +130,12 @@ class SlackThread:
         with self._store.read() as tx:
             since = inbox.newest_taken(tx, run, first)
         try:
-            found = self._client.conversations_replies(
-                channel=first.channel, ts=thread, oldest=since or "0", latest=until, limit=200
-            )["messages"]
+            said = self._read(first.channel, thread, since, until, ours)
         except Exception as error:  # noqa: BLE001 - the request goes on without context
             log.warning("run %s: the thread could not be read: %s", run.id, error)
             unread = [("Countersign", "(earlier messages could not be read)")]
             return _Before([prompt.overheard(unread, left_out=0)])
-        said = [
-            message
-            for message in found
-            if since < message["ts"] < until
-            and message["ts"] not in ours
-            and not message.get("bot_id")
-        ]
-        lines = [(self._name(each.get("user", "")), message_text(each, "")) for each in said]
+        lines = [(self._name(each.get("user", "")), message_text(each, "")) for each in said.kept]
         if not lines:
             return _Before()
         posted = [
@@ -150,10 +146,46 @@ class SlackThread:
                 each.get("files") or [],
                 before=True,
             )
-            for each, (name, _) in zip(said, lines, strict=True)
+            for each, (name, _) in zip(said.kept, lines, strict=True)
         ]
         # the newest matter most
-        return _Before([_bounded(lines, prompt.overheard)], posted[: -MOST_MESSAGES - 1 : -1])
+        item = _bounded(lines, prompt.overheard, said.left_out)
+        return _Before([item], posted[: -MOST_MESSAGES - 1 : -1])
+
+    def _read(
+        self, channel: str, thread: str, since: str, until: str, ours: Sequence[str]
+    ) -> _Found:
+        """Return what people said in that time: Slack tells the oldest first, in pages."""
+        beginning: list[dict[str, Any]] = []
+        newest: deque[dict[str, Any]] = deque(maxlen=MOST_MESSAGES - 1)
+        count = 0
+        pages = self._client.conversations_replies(
+            channel=channel, ts=thread, oldest=since or "0", latest=until, limit=PAGE
+        )
+        last = since  # the thread's first message is on each page
+        for page in islice(pages, MOST_PAGES):
+            for message in page["messages"]:
+                ts = message["ts"]
+                if not last < ts < until:
+                    continue
+                last = ts
+                if ts in ours or message.get("bot_id"):
+                    continue
+                count += 1
+                if ts == thread:
+                    beginning.append(message)
+                else:
+                    newest.append(message)
+        kept = [*beginning, *newest]
+        return _Found(kept, count - len(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What people said in a thread: how it began and the newest, in order."""
+
+    kept: Sequence[dict[str, Any]]
+    left_out: int  # messages between the two
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +214,25 @@ def _in_order(said: list[_Said], before: _Before, heard: FilesHeard) -> list[dic
     return items
 
 
-def _bounded(lines: list[tuple[str, str]], make: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """Keep the newest messages that fit, oldest first, and say how many were left out."""
+def _bounded(
+    lines: list[tuple[str, str]], make: Callable[..., dict[str, Any]], left_out: int
+) -> dict[str, Any]:
+    """Keep how it began and the newest messages that fit, oldest first, and say how many of all
+    were left out, with the `left_out` that are not among them.
+    """
+    (name, text), *later = lines
+    beginning = (name, _cut(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS))
     kept: list[tuple[str, str]] = []
-    room = MOST_CHARACTERS
-    for name, text in reversed(lines[-MOST_MESSAGES:]):
+    room = MOST_CHARACTERS - len(beginning[1])
+    for name, text in reversed(later):
         if room <= 0:
             break
-        kept.append((name, text if len(text) <= room else text[:room] + " […]"))
+        kept.append((name, _cut(text, room)))
         room -= len(text)
-    cut = sum(text.endswith(" […]") for _, text in kept)
-    return make(list(reversed(kept)), left_out=len(lines) - len(kept) + cut)
+    shown = [beginning, *reversed(kept)]
+    cut = sum(text.endswith(CUT) for _, text in shown)
+    return make(shown, left_out=left_out + len(lines) - len(shown) + cut)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + CUT

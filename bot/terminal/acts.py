@@ -106,17 +106,19 @@ class OperatorActs:
             run = runs.get(tx, plan.run_id) if plan else None
             if wanted is None or plan is None or run is None:
                 return InTheWay(sentences.no_such_plan())
+            if plan.revision != wanted.revision:
+                return InTheWay(sentences.plan_has_changed())
             waiting = [
                 each
                 for each in calls.of_plan(tx, plan.id)
                 if each.status is CallStatus.PENDING and not is_question(each)
             ]
             views = [call_view(self._host.tools, tx, each.id) for each in waiting]
-            cards = [
-                row
+            on_cards = [
+                (row, [each for each in waiting if each.id in outbox.body(row)["calls"]])
                 for row in outbox.cards(tx, plan.id)
-                if {each.id for each in waiting} & set(outbox.body(row)["calls"])
             ]
+            cards = [(row, shown) for row, shown in on_cards if shown]
         covered = [name for view in views if view for name in view.covered]
         if covered:
             return InTheWay(sentences.not_all_shown(tuple(dict.fromkeys(covered))))
@@ -125,11 +127,11 @@ class OperatorActs:
         made = [
             deliveries.click(
                 Action.APPROVE_ALL,
-                CardTarget(plan.id, wanted.revision, row.seq or 0),
+                CardTarget(plan.id, calls.card_revision(shown), row.seq or 0),
                 run,
                 self._operator,
             )
-            for row in cards
+            for row, shown in cards
         ]
         targets = [CallTarget(each.id, each.revision) for each in waiting]
         return Typed(made, partial(self._voted, Verb.APPROVE, targets))

@@ -16,6 +16,7 @@ from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import approving
 from bot.messages.actions.codec import encode
 from bot.messages.actions.targets import CallTarget
+from bot.messages.pieces import finality
 from bot.messages.text import in_utc, mention, plainly, visible
 from bot.messages.views import CallView
 from bot.policy.authority import Yes
@@ -83,6 +84,7 @@ class Seen:
             requester=asker,
             values=tuple(_asked(question, fields) if question else _values(view)),
             is_final=view.does == "destructive",
+            final=finality(view.does, view.stated),
             chain=view.chain,
             preview=view.preview,
             reason=visible(masked(view.agent_reason)),

@@ -27,6 +27,11 @@ def no_such_plan() -> str:
     return "Nothing waits in a plan of that id; `countersign pending` shows plans with their ids."
 
 
+def plan_has_changed() -> str:
+    """Something of it was decided or changed since they saw it."""
+    return "That is out of date: the plan has changed. `countersign pending` shows how it is now."
+
+
 def no_such_request() -> str:
     """No request goes by that id."""
     return "No request goes by that id; `countersign show` tells it for each call."

@@ -41,7 +41,8 @@ class CallShown:
     effect: str
     requester: str
     values: tuple[tuple[str, str, str], ...]  # title, what it is, what it was before an edit
-    is_final: bool = False  # it cannot be undone
+    is_final: bool = False  # it cannot be undone, or that is not known
+    final: str = ""  # what is known of that, in a sentence
     chain: tuple[str, ...] = ()  # which sub-agents stand between, a line each
     preview: str = ""
     reason: str = ""  # why, in the words of the agent or of whoever asked

@@ -26,9 +26,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel
 
 from bot.policy.conditions.values import Id
+from bot.tools.declared_secrets import dumped_as, may_hold_secrets, secret_paths, veiled
 from bot.tools.line import NOBODY, CallLine
 from bot.tools.registration import REASON_FIELD, argument_model, check_fields, check_functions
 from bot.tools.schema import written
+from bot.tools.stated import Stated
+from storage.masking import MASK, Path, replaced
 
 if TYPE_CHECKING:
     from bot.tools.agents import Agent
@@ -65,6 +68,10 @@ class ToolError(Exception):
 
     Raised by a preview, nobody is asked at all.
     """
+
+
+class BrokeOffError(ToolError):
+    """Raised by a tool that had begun: it failed, and part of it may have happened."""
 
 
 class ChangedError(ToolError):
@@ -141,9 +148,11 @@ class Tool(Generic[A]):
     function: ToolFunction[A]
     description: str = ""
     idempotent: bool = False  # safe to run again with the same ToolContext.call_id
-    secret: frozenset[str] = frozenset()  # top-level fields masked everywhere people look
+    secret: frozenset[str] = frozenset()  # fields masked everywhere people look, beside those
+    # that their schema or type calls secret (`declared_secrets`)
     editable: frozenset[str] | None = None  # None: all fields may be edited
     preview: PreviewFunction[A] | None = None  # for the card; must not change anything
+    stated: Stated = Stated.BY_AUTHOR  # who says what it does
     # (arguments, result) -> what people are told once it ran: "Refunded 30.00 EUR, 59.90 left"
     outcome: OutcomeFunction[A] | None = None
     # (arguments) -> what people read while it runs, after "is": "looking up order 1042"
@@ -161,6 +170,11 @@ class Tool(Generic[A]):
     def takes_reason(self) -> bool:
         """Whether the model is to say why, for the person who may have to approve."""
         return self.asks or self.does is not Effect.READ
+
+    @property
+    def said_to_do(self) -> str:
+        """What it does to the world, as its author says; "" where that is not known."""
+        return self.does.value if self.stated is Stated.BY_AUTHOR else ""
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments, as the model is given it, with the approver's reason,
@@ -184,21 +198,32 @@ class Tool(Generic[A]):
         body = json.dumps([digest, *agent])
         return hashlib.sha256(body.encode()).hexdigest()
 
+    def secret_paths(self, values: Mapping[str, Any] | BaseModel) -> frozenset[Path]:
+        """Where in these arguments a value is declared secret, at any depth."""
+        return secret_paths(self.arguments, self.secret, values)
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether anything that it is given may be secret."""
+        return bool(self.secret) or may_hold_secrets(self.arguments, ())
+
     def masked(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The same values with secret fields replaced by a mask of fixed length."""
-        return {
-            k: ("••••••••" if k in self.secret and v is not None else v) for k, v in values.items()
-        }
+        """The same values with secret ones, at any depth, replaced by a mask of fixed length."""
+        found: dict[str, Any] = replaced(values, self.secret_paths(values), lambda *_: MASK)
+        return dict(found)
 
     def effect_sentence(self, args: A, names: Mapping[str, str] | None = None) -> str:
         """The effect template filled in, secrets masked; ids by their `names`.
 
         The title when the template does not fit the values.
         """
-        values = {
-            name: "••••••••" if name in self.secret else _named(getattr(args, name), names or {})
-            for name in type(args).model_fields
-        }
+        paths = self.secret_paths(args)
+        values: dict[str, Any] = {}
+        for name in type(args).model_fields:
+            key = dumped_as(type(args), name)
+            below = frozenset(path[1:] for path in paths if path[0] == key)
+            value = veiled(getattr(args, name), below)
+            values[name] = MASK if name in self.secret else _named(value, names or {})
         try:
             return " ".join(self.effect.format(**values).split())
         except (LookupError, ValueError, AttributeError, TypeError):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
 from bot.policy.conditions.values import Id
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
+from bot.tools.described.patience import checked_before
 from bot.tools.names import Naming
 from storage.digest import canonical
 
@@ -34,9 +36,10 @@ def load_arguments(tool: Tool[Any], text: str, names: Naming | None = None) -> B
 
     Raises pydantic.ValidationError when they do not fit it, and what looking up raises.
     """
-    args: BaseModel = tool.arguments.model_validate_json(
-        text, extra="forbid", by_alias=True, by_name=True, context=names
-    )
+    with checked_before() if names is None else nullcontext():
+        args: BaseModel = tool.arguments.model_validate_json(
+            text, extra="forbid", by_alias=True, by_name=True, context=names
+        )
     return args
 
 
@@ -66,8 +69,8 @@ def opened(value: Any, *, exact: bool = True) -> Any:
 
     `exact`: equal decimals in one form.
     """
-    if isinstance(value, SecretStr | SecretBytes):
-        return value.get_secret_value()
+    if isinstance(value, SecretStr | SecretBytes | Secret):
+        return opened(value.get_secret_value(), exact=exact)
     if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text
         return json.loads(canonical(value))
     if isinstance(value, dict):

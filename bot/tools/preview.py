@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from bot.policy.directory import NotYetKnownError
 from bot.tools import Preview, Tool, ToolContext, ToolError
 from bot.tools.portal import Portal
-from bot.tools.runner import settle, told
+from bot.tools.runner import concealed, settle, told
 
 SECONDS = 10.0  # that a preview may take
 THREADS = 8  # of previews alone, so that one that hangs takes none from the tools
@@ -117,7 +117,13 @@ class Previews:
             made = Preview(made)
         if not isinstance(made, Preview):
             raise TypeError(f"it returned {type(made).__name__}, not a text or a Preview")
-        return replace(made, text=str(made.text), expects=str(made.expects))
+        in_thread = made.in_thread
+        return replace(
+            made,
+            text=concealed(tool, args, str(made.text)),
+            expects=str(made.expects),
+            in_thread=None if in_thread is None else concealed(tool, args, str(in_thread)),
+        )
 
     def _ended(
         self, tool: Tool[Any], args: BaseModel, future: Future[Preview], seconds: float

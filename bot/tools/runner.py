@@ -2,7 +2,8 @@
 writes nothing.
 
     Ran       it returned: what the model is told, and one line for people
-    Refused   it raised ToolError: it certainly did nothing, in words meant for the model
+    Refused   it raised ToolError, in words meant for the model: it certainly did nothing, but for
+              a BrokeOffError of a tool that changes something
     Changed   it raised ChangedError: it did nothing, for what it showed no longer holds
     Raised    it raised something else; `certain` when it cannot have changed anything
     Lost      the connection broke or timed out under it: what it did is not known (never for reads)
@@ -17,7 +18,7 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Executor, Future, wait
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -29,10 +30,20 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from bot.tools import ChangedError, Effect, Table, Tool, ToolContext, ToolError, tables
+from bot.tools import (
+    BrokeOffError,
+    ChangedError,
+    Effect,
+    Table,
+    Tool,
+    ToolContext,
+    ToolError,
+    tables,
+)
+from bot.tools.declared_secrets import secret_texts
 from bot.tools.outcome import outcome_of
+from storage.masking import MASK
 
-MASK = "••••••••"
 SUMMARY_LENGTH = 200  # characters
 FIRST_BEAT = 1.0  # seconds after which a tool counts as one that takes long
 MESSAGE_LENGTH = 1_000  # characters
@@ -55,9 +66,10 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It said no and did nothing."""
+    """It said no, and did nothing where that is certain."""
 
     message: str
+    certain: bool = True  # nothing can have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +149,8 @@ def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
         return _ran(tool, args, future.result())
     message = told(tool, args, error)
     if isinstance(error, ToolError):
-        return Changed(message) if isinstance(error, ChangedError) else Refused(message)
+        certain = tool.does is Effect.READ or not isinstance(error, BrokeOffError)
+        return Changed(message) if isinstance(error, ChangedError) else Refused(message, certain)
     if tool.does is Effect.READ:
         return Raised(message, certain=True)
     return Lost(message) if _answer_lost(error) else Raised(message, certain=False)
@@ -150,7 +163,7 @@ def told(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
 
 def one_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) -> str:
     """Return a text as one line of at most `limit` characters, the call's secrets masked."""
-    return _clip(_mask(_clean(text), _secrets(tool, args)), limit)
+    return _clip(concealed(tool, args, _clean(text)), limit)
 
 
 def output(result: Any, limit: int) -> str:
@@ -247,14 +260,10 @@ def _message(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _secrets(tool: Tool[Any], args: BaseModel) -> dict[str, str]:
-    given = {name: getattr(args, name, None) for name in tool.secret}
-    return {name: str(value) for name, value in given.items() if value is not None}
-
-
-def _mask(text: str, secrets: Mapping[str, str]) -> str:
-    for value in sorted(secrets.values(), key=len, reverse=True):
-        text = text.replace(value, MASK) if value else text
+def concealed(tool: Tool[Any], args: BaseModel, text: str) -> str:
+    """Return a text with the call's secrets masked wherever they stand in it."""
+    for value in secret_texts(args, tool.secret_paths(args)):
+        text = text.replace(value, MASK)
     return text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -12,6 +12,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
+from bot.web.api.hook_answers import HookAnswers
+from bot.web.api.rooms import PAGES as PAGES_ROOM
+from bot.web.api.rooms import SLACK as SLACK_ROOM
+from bot.web.api.rooms import Crowded
 from bot.web.door import SlackDoor
 from bot.web.pages import Page
 
@@ -26,20 +30,29 @@ def web_app(
     door: SlackDoor | None,
     api: ASGIApp | None = None,
     hosts: ASGIApp | None = None,
-) -> Starlette:
+) -> ASGIApp:
     """Make the app: these pages, Slack's door where its deliveries come by HTTP, the API, and the
     door for MCP hosts.
+
+    The API and the door for hosts let in who has a key, and know how many; of all others there is
+    room for so many Slack deliveries, and apart from those for so many who look at pages.
     """
     turns = CapacityLimiter(ASKING)
-    routes: list[BaseRoute] = [
-        Route(each.path, _answers(each, turns), methods=["GET"]) for each in pages
-    ]
+    pages_alone = [Route(each.path, _answers(each, turns), methods=["GET"]) for each in pages]
+    routes: list[BaseRoute] = []
     if door is not None:
-        routes.append(Route(SLACK, door.take, methods=["POST"]))
+        delivered = _starlette([Route(SLACK, door.take, methods=["POST"])])
+        routes.append(Route(SLACK, Crowded(delivered, SLACK_ROOM)))
     if api is not None:
         routes.append(_below(API, api))
     if hosts is not None:
         routes.append(Route(HOSTS, hosts))
+    app = _starlette(routes)
+    app.router.default = Crowded(_starlette(pages_alone), PAGES_ROOM)
+    return HookAnswers(app)
+
+
+def _starlette(routes: Sequence[BaseRoute]) -> Starlette:
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # one path leads there, no other
     return app

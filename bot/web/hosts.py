@@ -21,6 +21,7 @@ from bot.tools import Effect, Registry, Tool
 from bot.tools.people.question import ASK_PERSON
 from bot.web.api.callers import Callers
 from bot.web.api.problems import ProblemError, later
+from bot.web.api.rooms import HOSTS, FullError, Room
 
 if TYPE_CHECKING:
     from bot.core import Core
@@ -38,6 +39,7 @@ class HostsDoor:
         self._callers = Callers(core.store, core.clock, core.identity.team)
         self._is_stopping = is_stopping
         self._turns = CapacityLimiter(LOOKING)
+        self._room = Room(HOSTS)
         server = Offered(url, self._listed, is_stopping).server()
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=MOST
@@ -52,11 +54,14 @@ class HostsDoor:
                 raise later(HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1)
             given = Headers(scope=scope).getlist("authorization")
             await to_thread.run_sync(self._callers.of, given, limiter=self._turns)
+            with self._room.one():
+                await self._begin()
+                await self._manager.handle_request(scope, receive, send)
+        except FullError:
+            error = later(HTTPStatus.SERVICE_UNAVAILABLE, "Too much is asked at once.", 1, "limits")
+            await error.answer()(scope, receive, send)
         except ProblemError as error:
             await error.answer()(scope, receive, send)
-            return
-        await self._begin()
-        await self._manager.handle_request(scope, receive, send)
 
     async def _begin(self) -> None:
         """Have the manager run, in a task of its own, until the process ends."""

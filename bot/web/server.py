@@ -6,14 +6,13 @@ import logging
 import socket
 import threading
 
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
 from bot.config.connection import Endpoint, reason
 from bot.web.patience import Impatient
 
 log = logging.getLogger("countersign.http")
-CONNECTIONS = 512  # at once; who comes then is told 503
 UNDER_WAY = 3  # seconds that answers have to be sent when the server ends
 BACKLOG = 1024  # connections that the system keeps for us
 
@@ -38,7 +37,7 @@ class WebServer:
         host, port = self.address
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
-    def start(self, app: Starlette) -> None:
+    def start(self, app: ASGIApp) -> None:
         """Begin to answer."""
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         config = Config(
@@ -52,7 +51,6 @@ class WebServer:
             # nothing asks for the other side's address, so no header that names one is believed
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=CONNECTIONS,
             timeout_graceful_shutdown=UNDER_WAY,
         )
         config.load()

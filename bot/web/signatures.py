@@ -15,7 +15,7 @@ from enum import Enum, auto
 from slack_sdk.signature import Clock as UnixClock
 from slack_sdk.signature import SignatureVerifier
 
-from bot.clock import Clock
+from bot.clock import Clock, RecordClock
 
 WINDOW = 300  # seconds that a request may be old, or from the future: as slack_sdk has it
 _TIMESTAMP = re.compile(r"[0-9]{1,11}", re.ASCII)
@@ -23,14 +23,17 @@ _SIGNATURE = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
 
 
 class _Unix(UnixClock):
-    """The bot's clock, as slack_sdk asks for one."""
+    """The clock as slack_sdk asks for one.
+
+    Slack goes by the world's time: where the clock was set back, the record's is ahead of it.
+    """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self._tell = clock.wall if isinstance(clock, RecordClock) else clock.now
 
     def now(self) -> float:
         """The time in Unix seconds."""
-        return self._clock.now().timestamp()
+        return self._tell().timestamp()
 
 
 class Known(Enum):

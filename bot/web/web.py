@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from bot.config.connection import Endpoint
 from bot.signals import Signal
 from bot.slack.client import SlackClient
-from bot.slack.errors import REFUSED
+from bot.slack.errors import is_token
 from bot.web.api.api import make_api
 from bot.web.api.asking import Asker
 from bot.web.app import web_app
@@ -122,7 +122,7 @@ class TokenLook:
         try:
             self._slack.auth_test()
         except SlackApiError as error:
-            if error.response.get("error") in REFUSED:
+            if is_token(error):
                 self._last = "refuses the bot token"
         except OSError:
             pass

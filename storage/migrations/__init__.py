@@ -19,3 +19,15 @@ def known(scripts: Path = SCRIPTS) -> set[str]:
 def newest(scripts: Path = SCRIPTS) -> str:
     """The newest revision in that folder."""
     return max(known(scripts))
+
+
+def stranger(name: str, revision: str, scripts: Path = SCRIPTS) -> str:
+    """Why this build cannot use the database of that name, which has that revision; "" where it
+    can.
+    """
+    ours = known(scripts)
+    if revision in ours:
+        return ""
+    if revision.isdecimal() and revision < max(ours):
+        return f"{name} was written by another Countersign (schema {revision}), unknown to this one"
+    return f"{name} was written by a newer Countersign (schema {revision}); upgrade this one"

@@ -15,7 +15,7 @@ from bot.messages.actions.targets import CallTarget, CardTarget
 from bot.messages.sentences import notices, refusals
 from bot.policy.authority import No
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
-from storage import inbox, outbox
+from storage import calls, inbox, outbox
 from storage.grants import Grant
 from storage.models import Call, Delivery
 from storage.states import CallStatus, Verb
@@ -259,14 +259,15 @@ def test_an_editor_who_approves(booth: Booth, waiting: int) -> None:
 
 
 def test_all_of_a_card(booth: Booth) -> None:
-    """Every call that waits on it, if the plan is still what the card shows."""
+    """Every call that waits on it, if just those waited there when it was drawn."""
     made = booth.world.asked(gate_of([ANA]), C.PENDING, C.CANCELLED, C.PENDING)
     seq, wanted = made.card().seq, made.card().wanted
     assert seq is not None
+    shown = calls.card_revision([made.call(0), made.call(2)])
     booth.votes.vote_all(booth.click(ANA), CardTarget(made.plan_id, 7, seq), V.REJECT)
     assert (booth.note(), booth.told()) == ("reject all: stale", refusals.stale_card())
     assert made.card().wanted == wanted + 1
-    booth.votes.vote_all(booth.click(ANA), CardTarget(made.plan_id, 1, seq), V.REJECT, "no")
+    booth.votes.vote_all(booth.click(ANA), CardTarget(made.plan_id, shown, seq), V.REJECT, "no")
     assert booth.note() == "reject: 2 counted, 0 did not"
     assert [made.call(each).status for each in range(3)] == [C.REJECTED, C.CANCELLED, C.REJECTED]
     assert made.call().decided_at == AT

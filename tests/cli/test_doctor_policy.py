@@ -54,6 +54,11 @@ def people(settings: Settings, policy: str) -> dict[str, list[Check]]:
             "fits no tool there is (refund_ordr). Correct the name, or remove",
         ),
         (
+            'tool = ["refund_order", "refund_ordr*"]',
+            "warn",
+            "its pattern refund_ordr* fits no tool there is. Correct the pattern, or remove it (is",
+        ),
+        (
             'tool = "refund_order"\neffect = "destructive"',
             "warn",
             "fits no call: refund_order have other effects",

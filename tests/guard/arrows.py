@@ -18,6 +18,7 @@ LEAVES = (
     "bot.identity",
     "bot.live",
     "bot.signals",
+    "bot.slack_codes",
     "bot.toml_file",
     "bot.watch",
 )
@@ -26,7 +27,7 @@ UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.messages", "bot.approvals")
 ALL_ROOMS = (
     *UP_TO_APPROVALS,
     *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.programs"),
-    *("bot.upkeep", "bot.servers"),
+    *("bot.upkeep", "bot.servers", "bot.mcp_client"),
     *("bot.slack", "bot.core", "bot.replicas"),
 )
 START = ("bot.signing_key", "bot.toolbox")
@@ -39,7 +40,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.tools": ("storage", "bot.policy", *LEAVES),
     "bot.agent": ("bot.policy", "bot.tools", *LEAVES),
     "bot.messages": (*UP_TO_TOOLS, *LEAVES),
-    "bot.servers": (*UP_TO_TOOLS, *LEAVES),
+    "bot.mcp_client": (),
+    "bot.servers": (*UP_TO_TOOLS, "bot.mcp_client", *LEAVES),
     "bot.config": (*UP_TO_TOOLS, "bot.servers", *LEAVES),
     "bot.approvals": (*UP_TO_TOOLS, "bot.config", "bot.agent", "bot.messages", *LEAVES),
     "bot.runs": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
@@ -57,7 +59,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.edges": (*ALL_ROOMS, "bot.web", *LEAVES),
     "bot.web": (*ALL_ROOMS, "bot.client", "bot.proxy", *LEAVES),
     "bot.client": (),  # it is loaded by other programs
-    "bot.proxy": ("bot.client",),
+    "bot.proxy": ("bot.client", "bot.mcp_client"),
     "bot.cli": (*ALL_ROOMS, *START, "bot.app", "bot.edges", "bot.client", "bot.proxy", *LEAVES),
 }
 SANDBOX = "bot.sandbox"

@@ -33,7 +33,7 @@ wiring = partial(patched, names=frozenset({"wake"}))
 
 PLANTED: list[tuple[Check, str, str, str]] = [
     (too_long, LOOP, LONG, "1: work has 51 lines"),
-    (too_long, LOOP, "x = 1\n" * 301, "301: the file has 301 lines"),
+    (too_long, LOOP, "x = 1\n" * 501, "501: the file has 501 lines"),
     (by_hand, LOOP, "x = 1  # fmt: " + "skip", "1: keeps the formatter out"),
     (hidden_assignments, LOOP, "x = (y := 1) + y", "1: assigns y"),
     (hidden_assignments, LOOP, "if any((y := x) for x in z): pass", "1: assigns y"),
@@ -93,7 +93,7 @@ def test_a_planted_fault_is_named(check: Check, path: str, text: str, breach: st
 
 FINE: list[tuple[Check, str, str]] = [
     (too_long, LOOP, LONG.removesuffix("    x = 1\n")),
-    (too_long, LOOP, "x = 1\n" * 300),
+    (too_long, LOOP, "x = 1\n" * 500),
     (hidden_assignments, LOOP, "if y := x: pass\nelif (z := x) and z > 1: pass"),
     (hidden_assignments, LOOP, "while (line := read()) is not None: pass"),
     (against_the_arrows, LOOP, "from bot.approvals.facts import facts_of\nimport storage.runs"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.guard.arrows import circles, longest_chain, module_graph, package_graph
 from tests.guard.purity import needed_by, pure
-from tests.guard.sizes import crowded
 from tests.guard.sources import Source, by_path
 from tests.guard.wiring import methods
 from tests.guard.words import glossary, repeated_classes, unused_words
@@ -53,14 +52,6 @@ def test_the_longest_chain_is_told() -> None:
     """Of all ways along imports the longest is told; imports for types do not count."""
     files = project(a="import b, c", b="import c", c="from d import x", d=GUARDED.format("e"), e="")
     assert longest_chain(module_graph(files)) == ["a.py", "b.py", "c.py", "d.py"]
-
-
-def test_a_crowded_folder_is_named() -> None:
-    """Thirteen modules in a folder are one too many; twelve are fine, and so is a family."""
-    sources = [Source(f"bot/runs/m{number}.py", "") for number in range(13)]
-    assert list(crowded(sources)) == ["bot/runs:1: 13 modules, more than 12"]
-    assert list(crowded([*sources[1:], Source("bot/runs/__init__.py", "")])) == []
-    assert list(crowded([Source(f"storage/m{number}.py", "") for number in range(20)])) == []
 
 
 def test_a_repeated_class_is_named() -> None:

@@ -21,7 +21,7 @@ from tests.guard.arrows import (
 )
 from tests.guard.closed_sets import bare_strings, values_by_hand
 from tests.guard.purity import impure, needed_by, pure
-from tests.guard.sizes import by_hand, crowded, hidden_assignments, too_long
+from tests.guard.sizes import by_hand, hidden_assignments, too_long
 from tests.guard.sources import BENCH, PRODUCT, ROOT, TESTS, Source, by_path, python_files
 from tests.guard.wiring import methods, patched, telling
 from tests.guard.words import (
@@ -68,7 +68,6 @@ def patches() -> list[str]:
 EVERYWHERE = PRODUCT + TESTS + BENCH
 CHECKS: dict[str, Callable[[], Iterable[str]]] = {
     "too_long": partial(each_of, too_long, *EVERYWHERE),
-    "crowded": lambda: crowded(python_files(*EVERYWHERE)),
     "by_hand": partial(each_of, by_hand, *EVERYWHERE),
     "hidden_assignments": partial(each_of, hidden_assignments, *PRODUCT),
     "against_the_arrows": partial(each_of, against_the_arrows, *PRODUCT),

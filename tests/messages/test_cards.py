@@ -116,7 +116,7 @@ def test_a_plan_has_a_head() -> None:
     done = replace(REFUND, status=CallStatus.APPROVED, decided_by=("UANA00001",), decided_at=NOW)
     lines = read(card(view(done, other, CANCEL), NOW).blocks).splitlines()
     assert lines[0] == "2 of 3 left to decide"
-    assert any("runs once the two others are decided" in each for each in lines)
+    assert any("runs once the rest is decided" in each for each in lines)
     last = card(view(done, CANCEL), NOW).blocks
     assert not {"approve_all", "reject_all"} & set(action_ids(last))
     assert all(each in read(last) for each in ("Withdraw (who", "Cancel the request (who"))

@@ -93,10 +93,10 @@ def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
     """
     drawn = card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
     accept_message(drawn.blocks)
-    assert "runs once the other one is decided" in read(drawn.blocks)
+    assert "runs once the rest is decided" in read(drawn.blocks)
     assert action_ids(drawn.blocks) == ["approve", "edit", "reject_now"]
-    elsewhere = card(view(replace(DECIDED, status=CallStatus.APPROVED), undecided=2), NOW)
-    assert "runs once the two others are decided" in read(elsewhere.blocks)
+    elsewhere = card(view(replace(DECIDED, status=CallStatus.APPROVED), undecided=True), NOW)
+    assert "runs once the rest is decided" in read(elsewhere.blocks)
 
 
 def test_a_tools_own_sentence_says_what_it_came_to() -> None:

@@ -41,6 +41,7 @@ SAID = {
     "not_an_approver": ("<@UANA00001>",),
     "not_an_editor": (),
     "not_stored": (),
+    "perhaps_said": ("https://example.slack.com/archives/C1/p1", True),
     "not_yet": ("<@UANA00001>",),
     "enough": ("<@UANA00001>",),
     "again_needs_all": (),
@@ -221,7 +222,7 @@ def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
     assert [block["type"] for block in answer_blocks("Hi", "run-1", False)] == ["markdown"]
     blocks = answer_blocks("Hi <!here>", "run-1", True)
     accept_message(blocks)
-    assert blocks[0]["text"] == "Hi @here"
+    assert blocks[0]["text"] == "> Hi @here"
     values = [each["value"] for each in inside(blocks) if "value" in each]
     assert values == ["good:run-1", "bad:run-1"]
     assert [block["type"] for block in answer_blocks("  ", "run-1", True)] == ["context_actions"]

@@ -145,7 +145,11 @@ def test_secrets_are_masked_wherever_they_are() -> None:
     before, after = {"one": login, "many": [login]}, {"one": other, "many": []}
     texts = str([values(tool, before), values(tool, after, before), diff(tool, before, after)])
     assert "hunter" not in texts
-    assert [value.text for value in values(tool, before)] == ["ana", "••••••••", "••••••••"]
+    assert [value.text for value in values(tool, before)] == [
+        "ana",
+        "••••••••",
+        '[\n  {\n    "user": "ana",\n    "password": ••••••••\n  }\n]',
+    ]
     assert "hunter" not in str(
         [
             diff(tool, before, {"one": None, "many": []}),

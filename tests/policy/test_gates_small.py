@@ -87,7 +87,7 @@ def test_what_a_gate_is_unless_it_is_said() -> None:
     """One person within an hour, by nobody's own word, and a no of one ends it."""
     given = Ask(rule="r", stages=(Stage(approvers=ONE),))
     assert (given.people, given.veto, given.any_order, given.would_allow) == (1, 1, False, False)
-    assert (given.deadline, given.good_for) == (3600, 1800)
+    assert (given.deadline, given.good_for) == (3600, 86_400)
     assert (given.self_approval, given.editor_counts) == (False, False)
     assert (Offer().lasts, Offer().uses) == (86_400, 10)
     assert (Approvers().channel, Approvers().requester) == (False, False)

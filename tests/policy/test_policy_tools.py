@@ -22,6 +22,13 @@ ASK = '[[rule]]\nname = "limit"\nverdict = "ask"\nwhen = \'{}\'\n'
         ),
         (DENY.format('["pay", "lost", "p*"]'), "it denies lost, which is no tool"),
         (
+            DENY.format('"refund_ordr*"'),
+            "it denies refund_ordr*, which no tool is called; correct the pattern (is refund_order "
+            "meant?)",
+        ),
+        (DENY.format('["pay", "*fund_oder"]'), "it denies *fund_oder, which no tool is called"),
+        (DENY.format('["refumd_?rder"]'), "(is refund_order meant?)"),
+        (
             ASK.format('count("pays", "1h") > 3'),
             "p.toml:6: rule 'limit' when: it sums up pays, which is no tool; correct it (is pay",
         ),
@@ -44,6 +51,7 @@ def test_what_protects_nothing_is_refused(rule: str, said: str) -> None:
     [
         DENY.format('["pay", "refund_*"]'),
         DENY.format('"delete_*"'),  # against what may come
+        DENY.format('["pay", "r*", "claude_*", "pa?", "*"]'),
         '[[rule]]\ntool = "lost"\nverdict = "ask"\n',  # the doctor warns of it
         ASK.format('spent("pay", "amount", "1h") + count("refund_order", "1h") > 3'),
     ],

@@ -18,8 +18,9 @@ from mcp.types import CallToolResult, TextContent
 from bot.config.connection import Transport
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyWanted
+from storage.models import Call, Run
 from tests.stories.fakes import FakeTools
-from tests.stories.harness import Harness
+from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import reject
 
@@ -27,7 +28,14 @@ pytestmark = pytest.mark.long
 POLICY = """
 [defaults]
 approvers = ["UANA00001", "UCLEO0001"]
+
+[[rule]]
+name = "those of the channel"
+tool = "request_approval"
+verdict = "ask"
+approvers = ["channel"]
 """
+WISH = {"title": "Repaint the shed", "details": "In red."}
 T = TypeVar("T")
 
 
@@ -41,11 +49,13 @@ class Hosts:
     key: str
     mode: str
 
-    def does(self, work: Callable[[Client], Awaitable[T]], key: str = "") -> Future[T]:
-        """Connect a host, and have it do this."""
+    def does(
+        self, work: Callable[[Client], Awaitable[T]], key: str = "", **headers: str
+    ) -> Future[T]:
+        """Connect a host that sends these headers as well, and have it do this."""
 
         async def all_of_it() -> T:
-            async with self._connected(key or self.key) as client:
+            async with self._connected(key or self.key, headers) as client:
                 return await work(client)
 
         return self.portal.start_task_soon(all_of_it)
@@ -55,21 +65,21 @@ class Hosts:
         return self.does(lambda client: client.call_tool(tool, arguments))
 
     @asynccontextmanager
-    async def _connected(self, key: str) -> AsyncIterator[Client]:
+    async def _connected(self, key: str, more: dict[str, str]) -> AsyncIterator[Client]:
         web = self.harness.app.ways_in.web
         assert web is not None
-        headers = {"Authorization": f"Bearer {key}"}
+        headers = {"Authorization": f"Bearer {key}", **more}
         async with create_mcp_http_client(headers=headers) as http:
             line = streamable_http_client(f"{web.url}/mcp", http_client=http)
             async with Client(line, mode=self.mode) as client:
                 yield client
 
-    def card(self, text: str) -> dict[str, Any]:
-        """The card with this text in Ana's direct messages, or Ben's channel, with its buttons."""
+    def card(self, text: str, channel: str = "") -> dict[str, Any]:
+        """The card with this text in Ana's direct messages, or this channel, with its buttons."""
         ana = self.harness.person("ana")
 
         def look() -> dict[str, Any] | None:
-            found = (m for m in ana.messages(ana.dm_channel) if text in words(m))
+            found = (m for m in ana.everything(channel or ana.dm_channel) if text in words(m))
             return next((m for m in found if "approve" in action_ids(m)), None)
 
         found: dict[str, Any] = self.harness.slack.wait(look, 20)
@@ -83,7 +93,8 @@ def hosts(
     """Both protocol generations."""
     fakes = FakeTools()
     harness = Harness(tmp_path_factory.mktemp("hosts"), fakes.tools, POLICY, Transport.HTTP)
-    wanted = KeyWanted("desk", "@ben", tools=("note", "request_approval", "ask_person"))
+    tools = ("note", "request_approval", "ask_person")
+    wanted = KeyWanted("desk", "@ben", tools=tools, service=True)
     key = say_to_the_bot(wanted, harness.app.core.store.path).key
     with start_blocking_portal() as portal:
         yield Hosts(harness, fakes, portal, key, request.param)
@@ -125,3 +136,62 @@ def test_what_is_rejected_or_not_the_keys_is_told(hosts: Hosts) -> None:
     result = hosts.calls("wipe", text="everything").result(30)
     assert result.is_error
     assert hosts.fakes.did("note", "not this one") + hosts.fakes.did("wipe", "everything") == 0
+
+
+@pytest.mark.parametrize("way", ["metadata", "headers", "both"])
+@pytest.mark.parametrize("tool", ["note", "request_approval"])
+def test_a_call_is_asked_where_and_for_whom_the_host_says(
+    hosts: Hosts, way: str, tool: str
+) -> None:
+    """By the call's metadata, which go before, or by headers: the card stands in that channel,
+    whose people may decide where policy says so.
+    """
+    text = f"{tool} by {way}"
+    meta = {"countersign/channel": "#support", "countersign/requester": "@cleo"}
+    headers = {"Countersign-Channel": "#support", "Countersign-Requester": "@cleo"}
+    if way == "both":
+        headers = {"Countersign-Channel": "#nowhere", "Countersign-Requester": "@nobody"}
+    given = {"text": text} if tool == "note" else {**WISH, "title": text}
+    call = hosts.does(
+        lambda client: client.call_tool(
+            tool,
+            given,
+            meta=None if way == "headers" else meta,  # type: ignore[arg-type] # any keys
+        ),
+        **({} if way == "metadata" else headers),
+    )
+    card = hosts.card(text, SUPPORT)
+    [asked] = [each for each in hosts.harness.all(Run) if each.id == run_of(hosts, tool)]
+    assert (asked.channel, asked.requester) == (SUPPORT, "UCLEO0001")
+    hosts.harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    result = call.result(30)
+    assert not result.is_error
+    if tool == "note":
+        assert hosts.fakes.did("note", text) == 1
+
+
+def run_of(hosts: Hosts, tool: str) -> str:
+    """The request of the newest call of a tool."""
+    found: Call = hosts.harness.all(Call, Call.tool == tool)[-1]
+    return found.run_id
+
+
+@pytest.mark.parametrize(
+    ("meta", "why"),
+    [
+        ({"countersign/channel": "#no-such"}, "no-such"),
+        ({"countersign/channel": 7}, "has to be a text"),
+        ({"countersign/requester": "@nobody"}, "nobody"),
+    ],
+)
+def test_a_place_or_person_that_is_not_there_is_refused(
+    hosts: Hosts, meta: dict[str, Any], why: str
+) -> None:
+    """Nothing is asked elsewhere instead."""
+    before = len(hosts.harness.all(Run))
+    call = hosts.does(
+        lambda client: client.call_tool("note", {"text": "lost"}, meta=meta)  # type: ignore[arg-type] # any keys
+    )
+    result = call.result(30)
+    assert (result.is_error, why in said(result)) == (True, True)
+    assert len(hosts.harness.all(Run)) == before

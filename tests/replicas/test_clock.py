@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from bot.clock import elapsed
 from bot.replicas.clock import SharedClock
-from bot.replicas.elapsed import elapsed
 from bot.sandbox.workspace.clock import ShiftedClock
 
 THERE = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
@@ -46,3 +46,13 @@ def test_tests_may_move_it() -> None:
     own.advance(3600)
     assert HOUR <= clock.now() - THERE < HOUR + NEAR
     assert clock.on_shift is own.on_shift
+
+
+def test_it_does_not_go_back_with_the_database() -> None:
+    """Where the database's clock is set back, time goes on as it passes, at later looks too."""
+    clock, now = SharedClock(Wrong()), elapsed()
+    clock.learn(THERE, now, now)
+    before = clock.now()
+    for _ in range(3):
+        clock.learn(THERE - HOUR, now, now)
+        assert before <= clock.now() < before + NEAR

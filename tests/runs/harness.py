@@ -17,6 +17,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
+from bot.messages.answers import NOTHING_BELOW, Below
 from bot.policy.evaluate import Allow
 from bot.policy.gates import load_gate
 from bot.runs.crew.workers import Workers
@@ -128,7 +129,9 @@ class SilentThread:
     def restart(self) -> None:
         """Nothing to take back."""
 
-    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
+    def finish(
+        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+    ) -> None:
         """Nothing to post."""
 
     def abandon(self) -> None:

@@ -70,17 +70,15 @@ def worked(harness: LoopHarness) -> Call:
     return harness.all()[1][0]
 
 
-@pytest.mark.parametrize(("waited", "status"), [(1800, C.SUCCEEDED), (1801, C.PENDING)])
+@pytest.mark.parametrize(("waited", "status"), [(86_400, C.SUCCEEDED), (86_401, C.PENDING)])
 def test_an_approval_that_had_to_wait(begin: Begin, waited: int, status: CallStatus) -> None:
-    """For the rest of its plan, longer than half an hour: it is asked again, and says why."""
-    harness = begin(texts=("one", "two"))
+    """Longer than a day, whatever it waited for: it is asked again, and says why."""
+    harness = begin()
     press(harness, "approve", ANA)
     harness.clock.at += timedelta(seconds=waited)
-    press(harness, "approve", ANA, 1)
-    harness.clock.at += MINUTE  # until a worker comes to it, which does not count
     call = worked(harness)
     assert call.status is status
-    assert ("had to wait" in call.note) is (status is C.PENDING)
+    assert ("had not started" in call.note) is (status is C.PENDING)
     assert harness.effects[call.id] == (status is C.SUCCEEDED)
 
 
@@ -106,12 +104,17 @@ def test_what_was_allowed_and_is_asked_by_now(begin: Begin) -> None:
     assert (call.tool, call.status, harness.effects[call.id]) == ("free", C.PENDING, 0)
 
 
-def test_an_approval_waits_for_no_worker_in_vain(begin: Begin) -> None:
-    """However late the process comes to it, what waited for nobody is run as it was approved."""
-    harness = begin()
+@pytest.mark.parametrize(("waited", "status"), [(5, C.SUCCEEDED), (6, C.PENDING)])
+def test_a_rule_says_how_long_an_approval_is_good(
+    begin: Begin, waited: int, status: CallStatus
+) -> None:
+    """From the click, though its sibling is decided long after it."""
+    harness = begin('good_for = "5h"\n', texts=("one", "two"))
     press(harness, "approve", ANA)
-    harness.clock.at += 5 * HOUR
-    assert worked(harness).status is C.SUCCEEDED
+    harness.clock.at += timedelta(hours=waited - 1)
+    press(harness, "approve", ANA, 1)
+    harness.clock.at += timedelta(hours=1)
+    assert worked(harness).status is status
 
 
 @pytest.mark.parametrize(("deadline", "status"), [("30m", C.PENDING), ("31m", C.SUCCEEDED)])

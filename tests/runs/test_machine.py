@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bot.messages.actions.codec import Subject, encode, encode_dialog
 from bot.messages.actions.names import Action, Dialog
 from bot.messages.actions.targets import CallTarget, CardTarget, RunTarget, Target
-from storage import calls
+from storage import calls, outbox
 from storage.models import Call, Message
 from storage.states import CallStatus, MessageKind, MessageStatus
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
@@ -90,10 +90,11 @@ class Machine(RuleBasedStateMachine):
         if card.status is not MessageStatus.SENT:
             self.harness.post(card)
         with self.harness.store.read() as tx:
-            plan = calls.plan(tx, card.plan_id)
-        assert plan is not None
+            on_it = outbox.calls_of(tx, card.plan_id, card.seq or 0)
+            waiting = [each for each in calls.of_plan(tx, card.plan_id) if each.id in on_it]
         assert card.seq is not None
-        return CardTarget(plan.id, plan.revision, card.seq)
+        shown = [each for each in waiting if each.status is C.PENDING]
+        return CardTarget(card.plan_id, calls.card_revision(shown), card.seq)
 
     # What people do: each is stored only; a tick deals with it.
 

@@ -125,7 +125,7 @@ def test_what_cannot_be_reached_is_said(
     with pytest.raises(SystemExit):
         main(["mcp", "accept", "other"])
     assert "there are: depot" in capsys.readouterr().err
-    missing(monkeypatch, "mcp", "bot.servers.looking", "bot.servers.session")
+    missing(monkeypatch, "mcp", "bot.servers.looking")
     assert main(["mcp", "accept"]) == 1
     assert "pip install 'countersign-bot[mcp]'" in capsys.readouterr().err
     monkeypatch.delenv("COUNTERSIGN_SERVERS")

@@ -12,8 +12,10 @@ from sqlmodel import col
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.records import ApiCall
 from bot.slack.client import SlackClient
+from bot.slack.outbox.access import Access
 from bot.slack.outbox.channels import Channels, EveryChannel
 from bot.slack.outbox.memory import Memory
+from bot.slack.outbox.pace import Pace
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.outbox.sender import Sender
@@ -40,6 +42,8 @@ class PostOffice:
         self.signals = core.signals
         self.client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         self.memory = Memory(self.clock)
+        self.pace = Pace(self.clock, slack.api_url)
+        self.access = Access(self.clock, self.client.auth_test)
         bot_user = str(self.client.auth_test()["user_id"])
         self.search = PostSearch(store, bot_user, self.client)
         self.posting = Posting(store, self.client)
@@ -49,6 +53,8 @@ class PostOffice:
             self.clock,
             self.signals,
             self.memory,
+            self.access,
+            self.pace,
             renderer=self.renderer,
             posting=self.posting,
             search=self.search,
@@ -97,9 +103,9 @@ class PostOffice:
         """The methods of that."""
         return [each.method for each in self.asked()]
 
-    def seen(self, ts: str, person: str = "ana") -> list[str]:
-        """The texts of the messages that stand at this time in #support."""
-        everything = self.slack.person(person).everything(SUPPORT)
+    def seen(self, ts: str, person: str = "ana", channel: str = SUPPORT) -> list[str]:
+        """The texts of the messages that stand at this time there."""
+        everything = self.slack.person(person).everything(channel)
         return [str(each["text"]) for each in everything if each["ts"] == ts]
 
     def change(self, made: Seeded, **columns: Any) -> None:

@@ -171,6 +171,21 @@ def test_a_click_delivered_again() -> None:
     assert row(action(action_ts="200.2")).key != first.key
 
 
+def test_a_click_is_stored_without_the_card() -> None:
+    """Of the message and the view that a click was made in nothing is kept that draws them."""
+    blocks = [{"type": "section", "text": {"type": "plain_text", "text": "x" * 3000}}] * 40
+    clicked = action() | {
+        "message": {"ts": "100.2", "thread_ts": "100.1", "text": "long", "blocks": blocks},
+        "view": {"id": "V1", "private_metadata": "p", "state": {"values": {}}, "blocks": blocks},
+    }
+    stored = row(clicked)
+    assert (stored.key, stored.thread_ts) == (row(action()).key, "100.1")
+    said = json.loads(stored.body)
+    assert said.pop("message") == {"ts": "100.2", "thread_ts": "100.1"}
+    assert said.pop("view") == {"id": "V1", "private_metadata": "p", "state": {"values": {}}}
+    assert said == {name: each for name, each in action().items() if name != "message"}
+
+
 CHANGES: dict[str, Callable[[Json], object]] = {
     "person": lambda body: body["user"].update(id="UCLEO0001"),
     "button": lambda body: body["actions"][0].update(action_id="approve_all"),

@@ -111,6 +111,42 @@ def test_many_people_come_from_the_list(slack: Sandbox, directory: SlackDirector
     assert directory.people([crowd[0].id])[crowd[0].id].deleted
 
 
+def test_a_crowd_of_strangers_is_one_question(slack: Sandbox, client: SlackClient) -> None:
+    """Where many people are looked up at once the list is read, once, and who decides about them
+    does not wait behind them; who is not in the list is asked for.
+    """
+    crowd = [Person(f"s{n}", f"US{n:07}", f"Stranger {n}") for n in range(100)]
+    with slack.world.lock:
+        slack.world.people |= {each.name: each for each in crowd}
+        slack.world.by_id |= {each.id: each for each in crowd}
+    directory = SlackDirectory(client, slack.clock)
+    held = [slack.faults.hold("users.info", "before") for _ in range(8)]
+    directory.begin((Topic.PERSON, each.id) for each in crowd)
+    directory.begin([(Topic.PERSON, "UELSEWHERE")])
+    # the first of them may have been asked for before it was a crowd
+    assert set(directory.people(["UANA00001"])) == {"UANA00001"}
+    for each in held:
+        each.release()
+    found = {each.id: directory.person(each.id) for each in crowd}
+    assert all(person and person.name.startswith("Stranger") for person in found.values())
+    assert directory.person("UELSEWHERE") is None
+    assert calls(slack, "users.list") == 1
+    assert calls(slack, "users.info") <= 8 + 1
+    directory.close()
+
+
+def test_a_crowd_whose_list_cannot_be_read(slack: Sandbox, directory: SlackDirectory) -> None:
+    """Each is asked for, and the list is not asked for again and again."""
+    crowd = [Person(f"r{n}", f"UR{n:07}", f"Reader {n}") for n in range(40)]
+    with slack.world.lock:
+        slack.world.people |= {each.name: each for each in crowd}
+        slack.world.by_id |= {each.id: each for each in crowd}
+    slack.faults.fail("users.list", "missing_scope", times=100)
+    directory.begin((Topic.PERSON, each.id) for each in crowd)
+    assert all(directory.person(each.id) for each in crowd)
+    assert calls(slack, "users.list") <= 1
+
+
 def test_many_who_ask_at_once_are_one_question(slack: Sandbox) -> None:
     """Who looks right before an answer lands and asks right after gets it: none asks twice."""
     answers, asked = Answers(slack.clock, Signals()), []

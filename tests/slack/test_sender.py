@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bot.sandbox.web_api.faults import When
 from bot.slack.outbox.channels import EveryChannel
 from bot.slack.outbox.memory import Posted
 from storage import moves, outbox
@@ -58,17 +60,107 @@ def test_a_private_line_that_cannot_stand_there(office: PostOffice) -> None:
     """It comes in a direct message; where Slack has faults it is tried there again."""
     office.slack.faults.fail("chat.postEphemeral", "user_not_in_channel")
     there, direct = office.put("private", recipient=ANA), office.put("private", recipient=ANA)
-    assert office.send(there) is True
+    for _ in range(3):
+        assert office.send(there) is True
     opened = ["conversations.open", "chat.postMessage"]
     assert office.methods() == ["chat.postEphemeral", *opened]
     with office.store.write() as tx:
         outbox.change(tx, direct, channel=ANA)
-    assert office.send(direct) is True
+    for _ in range(2):
+        assert office.send(direct) is True
     assert office.methods() == opened
-    office.slack.faults.fail("chat.postEphemeral", "internal_error")
+    assert office.seen(office.now(direct).ts, channel=office.now(direct).channel)
+    office.slack.faults.fail("chat.postEphemeral", "ratelimited")
     late = office.put("private", recipient=ANA)
     assert office.send(late) is False
     assert (office.methods(), office.now(late).status) == (["chat.postEphemeral"], M.PENDING)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_private_words_whose_answer_was_lost(office: PostOffice, when: When) -> None:
+    """They are not said again: who may not have seen them is pointed to the card, once."""
+    made = seed(office.store)
+    card = office.card(made)
+    office.send(card)
+    ts = office.now(card).ts
+    office.asked()
+    row = office.put("private", recipient=ANA, thread_ts=ts)
+    office.slack.faults.drop("chat.postEphemeral", when)
+    assert office.send(row) is False
+    assert office.now(row).status is M.SENDING
+    office.asked()
+    office.slack.faults.drop("chat.postEphemeral", when)
+    assert office.send(row) is False
+    assert office.send(row) is True
+    assert office.now(row).status is M.SENT
+    link, pointer = office.asked()
+    assert (link.method, pointer.method) == ("chat.getPermalink", "chat.postEphemeral")
+    assert "this card" in str(pointer.args["text"])
+    assert str(link.args["message_ts"]) == ts
+
+
+def test_private_words_are_stored_as_being_said_first(office: PostOffice) -> None:
+    """While Slack is at work on them a crash finds them so, on the disk."""
+    hold = office.slack.faults.hold("chat.postEphemeral")
+    row = office.put("private", recipient=ANA)
+    sending = threading.Thread(target=office.send, args=(row,))
+    sending.start()
+    assert hold.arrived.wait(30)
+    assert office.now(row).status is M.SENDING
+    hold.release()
+    sending.join(30)
+    assert office.now(row).status is M.SENT
+
+
+def test_private_words_after_a_restart(office: PostOffice) -> None:
+    """They stand in the thread in which the bot has posted in an earlier life."""
+    thread = office.slack.person("ben").say(SUPPORT, "a request of yesterday")
+    made = seed(office.store)
+    office.change_run(made, thread_ts=thread)
+    office.send(office.put(run_id=made.run_id, thread_ts=thread))
+    office.client._posts.clear()  # what a new process remembers
+    office.asked()
+    row = office.put("private", recipient=ANA, thread_ts=thread)
+    assert office.send(row) is True
+    [call] = office.asked()
+    assert call.args["thread_ts"] == thread
+
+
+def test_what_another_life_was_posting(office: PostOffice) -> None:
+    """It is left alone for as long as Slack may be at work on it, then looked for, then posted;
+    and looked for once more later, when one that came late is removed.
+    """
+    made = seed(office.store)
+    row = office.card(made)
+    with office.store.write() as tx:
+        set_message(tx, row, status=M.SENDING)
+    assert office.send(row) is False
+    assert office.due_in(row) == 15.0
+    office.clock.at += timedelta(seconds=15)
+    assert office.send(row) is True
+    ts = office.now(row).ts
+    late = office.client.chat_postMessage(
+        channel=SUPPORT,
+        text="the same card, late",
+        metadata={"event_type": "countersign", "event_payload": {"key": row.key}},
+    )["ts"]
+    assert office.memory.doubted(office.clock.now()) == []
+    office.clock.at += timedelta(seconds=30)
+    assert office.memory.doubted(office.clock.now()) == [row.key]
+    office.sender.remove_strays(row.key)
+    assert office.seen(ts)
+    assert not office.seen(late)
+    assert office.memory.next_end(office.clock.now()) is None
+
+
+def test_what_another_life_has_posted(office: PostOffice) -> None:
+    """It is found at once, and nothing waits."""
+    row = office.put()
+    office.slack.faults.drop("chat.postMessage", "after")
+    assert office.send(row) is False
+    office.sender._begun.clear()  # what a new process remembers
+    assert office.send(row) is True
+    assert office.seen(office.now(row).ts) == [f"words of {row.key}"]
 
 
 def test_words_to_a_person_begin_with_opening_it(office: PostOffice) -> None:
@@ -102,6 +194,8 @@ def test_a_file_is_put_there_once(office: PostOffice) -> None:
     thread = office.slack.person("ben").say(SUPPORT, "a request")
     columns = {"status": M.SENDING, "thread_ts": thread}
     other = office.put("file", body={**FILE, "name": "other.csv"}, **columns)
+    assert office.send(other) is False
+    office.clock.at += timedelta(seconds=15)
     assert office.send(other) is True
     last = office.asked()[-1]
     assert (last.method, last.args["thread_ts"]) == ("files.completeUploadExternal", thread)
@@ -123,8 +217,10 @@ def test_what_may_stand_there_is_looked_for(office: PostOffice, in_thread: bool)
     now = office.now(row)
     assert (now.status, now.ts, now.shown) == (M.SENT, ts, 3)
     lost = office.put(thread_ts=thread, status=M.SENDING)
+    assert office.send(lost) is False
+    office.clock.at += timedelta(seconds=15)
     assert office.send(lost) is True
-    assert office.methods() == [asked, "chat.postMessage"]
+    assert office.methods() == [asked, asked, "chat.postMessage"]
 
 
 def test_what_was_there_before_is_looked_for(office: PostOffice) -> None:

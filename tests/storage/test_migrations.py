@@ -24,6 +24,7 @@ from storage.copies import Copied
 from storage.delegations import Delegation
 from storage.grants import Grant
 from storage.keys import ClientKey
+from storage.migrations import newest
 from storage.outcomes import Applied, Decided
 from storage.replicas import Lane, Pause, Replica
 from storage.store import SchemaError, Store, migrate
@@ -45,7 +46,7 @@ def upgrade():
             batch.add_column(sa.Column("extra", sa.Text(), nullable=False, server_default="x"))
     {more}
 '''
-HEAD = "0001"
+HEAD = newest()
 REBUILT = ("run", "plan", "call", "vote", "audit")
 
 

@@ -245,9 +245,13 @@ def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
 
 
 def test_a_touched_plan_draws_its_own_cards_only(store: Store) -> None:
-    """Any change in a plan redraws all of its cards at once, and no other plan's."""
+    """A change of a call redraws the card that shows it, and no other plan's."""
     seeded, other = seed(store), seed(store)
     with store.write() as tx:
-        moves.touch(tx, seeded.plan_id)
+        moves.touch(tx, seeded.plan_id, seeded.ids[0])
     assert (seeded.plan().revision, seeded.card().wanted) == (2, 2)
     assert (other.plan().revision, other.card().wanted) == (1, 1)
+    with store.write() as tx:
+        moves.shown(tx, other.card(), ts="1.1", version=1)
+        moves.touch(tx, other.plan_id, seeded.ids[0])
+    assert (other.plan().revision, other.card().wanted) == (2, 1)  # its card shows no such call

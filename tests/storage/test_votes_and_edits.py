@@ -230,16 +230,20 @@ def test_what_is_of_no_revision_is_not_asked_again(store: Store) -> None:
 
 
 def test_a_card_shows_its_own_calls(store: Store) -> None:
-    """Only while its plan is what it shows, and what still waits of it."""
+    """Only while just these wait there, at the revisions that it shows."""
     made = seed(store, C.PENDING, C.APPROVED, C.PENDING)
     seq = made.card().seq
     assert seq is not None
+    shown = calls.card_revision([made.call(0), made.call(2)])
+    assert shown not in (calls.card_revision([made.call(0)]), calls.card_revision([]))
     with store.read() as tx:
-        found = decisions.on_card(tx, made.plan_id, 1, seq)
+        found = decisions.on_card(tx, made.plan_id, shown, seq)
         assert [each.id for each in found] == [made.ids[0], made.ids[2]]
-        assert decisions.on_card(tx, made.plan_id, 2, seq) == []
-        assert decisions.on_card(tx, "nothing", 1, seq) == []
-        assert decisions.on_card(tx, made.plan_id, 1, seq + 99) == []
+        assert decisions.on_card(tx, made.plan_id, shown + 1, seq) == []
+        assert decisions.on_card(tx, "nothing", shown, seq) == []
+        assert decisions.on_card(tx, made.plan_id, shown, seq + 99) == []
     vote(made, "reject", CLEO, index=2)
+    left = calls.card_revision([made.call(0)])
     with store.read() as tx:
-        assert [each.id for each in decisions.on_card(tx, made.plan_id, 2, seq)] == [made.ids[0]]
+        assert decisions.on_card(tx, made.plan_id, shown, seq) == []
+        assert [each.id for each in decisions.on_card(tx, made.plan_id, left, seq)] == [made.ids[0]]

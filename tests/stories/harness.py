@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,24 @@ CALLS_IN = (
 SUPPORT, FINANCE, GENERAL, PARTNERS = "C0SUPPORT", "C0FINANCE", "C0GENERAL", "C0PARTNER"
 
 
+class Machine:
+    """The clock of the machine that the bot is on: as the story's, until it is set back."""
+
+    def __init__(self, clock: ShiftedClock) -> None:
+        self._clock = clock
+        self.behind = timedelta()
+        self.on_shift = clock.on_shift
+
+    @property
+    def shift(self) -> timedelta:
+        """How far the story has moved on by itself."""
+        return self._clock.shift
+
+    def now(self) -> datetime:
+        """The story's time, less what it was set back by."""
+        return self._clock.now() - self.behind
+
+
 class Harness:
     """Everything a story needs."""
 
@@ -57,6 +76,7 @@ class Harness:
         tools: Iterable[Tool[Any]] = (),
         policy: str | None = None,
         transport: Transport = OVER,
+        begin: datetime | None = None,
         **settings: str,
     ) -> None:
         self.folder = folder
@@ -64,7 +84,8 @@ class Harness:
         self.port = 0  # where the bot is asked, once it was started
         self.tools = list(tools)
         self.policy = policy or POLICY.read_text("utf-8")
-        self.clock = ShiftedClock()
+        self.clock = ShiftedClock(begin)
+        self.machine = Machine(self.clock)
         self.slack = Sandbox(clock=self.clock, shares_clock=True)
         self.slack.start()
         self.planner = Planner()
@@ -105,7 +126,7 @@ class Harness:
 
     def _build(self, **options: Any) -> App:
         settings = self.settings().model_copy(update=self.limits)
-        return build(settings, self.clock, parse(self.policy), self.tools, **options)
+        return build(settings, self.machine, parse(self.policy), self.tools, **options)
 
     def restart(self, **options: Any) -> None:
         """Stop the bot and start it again on the same database."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from bot.cli.ending import leave
 from bot.cli.main import main
 from bot.config.connection import Transport
 from bot.sandbox.openai.server import Planner
@@ -42,7 +43,7 @@ def _run(command: str, environ: dict[str, str], log: str) -> None:
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.exit(main([command]))
+    sys.exit(leave(main([command])))
 
 
 class BotProcess:
@@ -65,8 +66,8 @@ class BotProcess:
         found = {"effects": self.effects(), "Call": self.rows(Call), "Run": self.rows(Run)}
         self._before = {name: len(those) for name, those in found.items()}
 
-    def start(self) -> None:
-        """Start, and wait until it is connected."""
+    def start(self, *, wait: bool = True) -> None:
+        """Start, and wait until it is connected unless not to `wait`."""
         environ = {
             "PATH": os.environ["PATH"],
             "SLACK_BOT_TOKEN": self.slack.bot_token,
@@ -89,6 +90,8 @@ class BotProcess:
         log = str(self.folder / "log")
         self.process = FORKS.Process(target=_run, args=(command, environ, log))
         self.process.start()
+        if not wait:
+            return
         self.slack.wait(self._is_there, timeout=20)
 
     def _is_there(self) -> bool:

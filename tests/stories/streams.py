@@ -23,8 +23,10 @@ def called(harness: Harness, thread: str, method: str) -> int:
 
 
 def answer_of(message: dict[str, Any]) -> str:
-    """The Markdown that a message shows."""
-    return "".join(b["text"] for b in message["blocks"] if b["type"] == "markdown")
+    """The Markdown that a message shows, taken out of its frame."""
+    framed = "".join(b["text"] for b in message["blocks"] if b["type"] == "markdown")
+    assert all(line.startswith(">") for line in framed.splitlines())
+    return "\n".join(line.removeprefix(">").removeprefix(" ") for line in framed.splitlines())
 
 
 def bot_messages(

@@ -124,7 +124,7 @@ def test_a_conversation_in_a_dm(harness: Harness) -> None:
     harness.planner.script(Turn(text="**One.**"), Turn(text="Two."), Turn(text="Three."))
     thread = ben.dm("first")
     answer = harness.said(ben.dm_channel, thread, "One.")
-    assert (answer["text"], answer_of(answer)) == ("One.", "**One.**")
+    assert (answer["text"], answer_of(answer)) == ("“One.”", "**One.**")
     harness.settle()
     ben.dm("second", thread)
     harness.said(ben.dm_channel, thread, "Two.")

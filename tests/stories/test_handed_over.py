@@ -16,7 +16,7 @@ from storage import handovers
 from storage.states import CallStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import arrived, open_modal, reject, typed
+from tests.stories.steps import arrived, later, open_modal, reject, typed, vote
 
 C = CallStatus
 BEN = "UBEN00001"
@@ -94,7 +94,8 @@ def test_approved_claimed_and_reported(harness: Harness) -> None:
     card = card_of(harness, found)
     assert "Deploy 1.0 to production" in words(card)
     assert "those of the program “ci”, which does this itself" in words(card)
-    assert "cannot be undone" in words(card)
+    assert "Its author did not say whether this can be undone." in words(card)
+    assert "cannot be undone" not in words(card)
     assert words(card).index("Version") < words(card).index("Env: production")  # as it has them
     with pytest.raises(NotClaimedError, match="waits for people"):
         found.claim(ME)
@@ -115,6 +116,25 @@ def test_approved_claimed_and_reported(harness: Harness) -> None:
     assert (standing.status, standing.result) == (C.SUCCEEDED, {"url": "https://shop.example"})
     assert harness.run_of(found.run_id).status is RunStatus.COMPLETED
     assert "Done: Deploy 1.0 to production" in thread_of(harness, found)
+
+
+def test_a_claim_that_comes_too_late(harness: Harness) -> None:
+    """A month after its approval it is not handed out, and people are asked again; then it is."""
+    found = approved(harness, "1.1")
+    assert "Approval expires" in thread_of(harness, found)
+    later(harness, 30 * 86_400)
+    assert found.stands().status == C.APPROVED
+    with pytest.raises(NotClaimedError, match="too old: people are asked again"):
+        found.claim(ME)
+    harness.settle()
+    assert found.stands().status == C.PENDING
+    with pytest.raises(NotClaimedError, match="waits for people"):
+        found.claim(ME)
+    vote(harness, "ana", card_of(harness, found))
+    arrived(harness)
+    harness.settle()
+    assert found.stands().revision == 2
+    assert claimed(harness, found, OTHER).revision == 2
 
 
 def test_only_one_of_two_claims_it(harness: Harness) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bot.sandbox.openai.server import Turn
+from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import ask, chat, reject, vote
+from tests.stories.steps import all_sent, ask, chat, later, now_at, reject, statuses, vote
+from tests.stories.streams import answer_of
 
 
 def ending(harness: Harness, thread: str) -> str:
@@ -131,3 +135,120 @@ def test_every_request_begins_the_same(harness: Harness) -> None:
     assert first["instructions"] == second["instructions"]
     assert first["tools"] == second["tools"]
     assert "UTC:\n" in str(first["input"][-1]["content"][0]["text"])
+
+
+def test_a_tool_that_broke_off_may_have_done_a_part(harness: Harness) -> None:
+    """Line, card, model and record say so; none says that nothing was done."""
+    thread = ask(harness, ("explode", {"text": "halfway"}), answer="It failed.")
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    said = ending(harness, thread)
+    begun = "failed after it had begun, so part of it may have happened"
+    assert f"On record: {begun}." in said
+    harness.said(SUPPORT, thread, "It had begun, so part of it may have happened.")
+    assert "after it had begun" in words(now_at(harness, SUPPORT, card["ts"]))
+    assert "part of it may have happened" in harness.outputs()[-1]["output"]
+    assert "nothing was done" not in str(harness.thread(SUPPORT, thread))
+
+
+def test_what_nobody_resolves_stays_unknown(harness: Harness) -> None:
+    """The deadline passes, the model is told, and the record still does not know."""
+    thread = ask(harness, ("lose", {"text": "gone"}), answer="I do not know how it ended.")
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.slack.wait(lambda: statuses(harness, thread) == [CallStatus.UNKNOWN])
+    harness.settle()
+    later(harness, 7200)
+    assert "On record: not known whether it happened." in ending(harness, thread)
+
+
+LIE = "✅ @ana approved: I refunded 40 EUR.\n\nOn record: one done.\n\n[Approve](https://evil.example)"
+OTHERWISE = "The words above say something else than the record."
+
+
+def bold_lines(message: dict[str, Any]) -> list[str]:
+    """What a message says in bold outside of any frame."""
+    return [
+        each["text"]
+        for block in message["blocks"]
+        if block["type"] == "rich_text"
+        for part in block["elements"]
+        if part["type"] == "rich_text_section"
+        for each in part["elements"]
+        if each.get("style", {}).get("bold")
+    ]
+
+
+def contradicted(harness: Harness, thread: str) -> str:
+    """The bold line of ours below the lie, which stands in its frame."""
+    found = harness.said(SUPPORT, thread, "I refunded 40 EUR")
+    answer = answer_of(found)  # asserts the frame
+    assert "Approve ([evil.example](https://evil.example))" in answer
+    assert found["blocks"][0]["type"] == "markdown"
+    [said] = [each for each in bold_lines(found) if OTHERWISE in each]
+    assert said.startswith("⚠️")
+    return said
+
+
+def test_a_lie_in_an_answer_is_contradicted_loudly(harness: Harness) -> None:
+    """It was rejected, nobody has approved it, and that stands in bold below."""
+    thread = ask(harness, ("note", {"text": "refund"}), answer=LIE)
+    reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not this one")
+    said = contradicted(harness, thread)
+    assert "On record: nothing was done; rejected. Nobody has approved anything." in said
+
+
+def test_a_lie_without_any_call_is_contradicted_loudly(harness: Harness) -> None:
+    """The model proposed nothing at all."""
+    said = contradicted(harness, chat(harness, LIE))
+    assert "On record: nothing was changed." in said
+
+
+def test_a_lie_in_a_side_turn_is_contradicted_loudly(harness: Harness) -> None:
+    """The call still waits, and the answer beside it says that it was done."""
+    harness.planner.script(Turn(calls=[("note", {"text": "refund"})]), Turn(text=LIE))
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.person("ben").say(SUPPORT, "@bot is it done?", thread)
+    said = contradicted(harness, thread)
+    assert "On record: nothing was done; still waits" in said
+    assert "Nobody has approved anything." in said
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["posted", "streamed"])
+def test_a_lie_beside_a_plan_is_contradicted_loudly(harness: Harness, long: bool) -> None:
+    """The words before a call that is only proposed say that it was done."""
+    text = LIE + (" and so on" * 200 if long else "")
+    call = ("note", {"text": "refund"})
+    harness.planner.script(Turn(text=text, calls=[call]), Turn(text="It is done."))
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    harness.card(SUPPORT, thread)
+    all_sent(harness)
+    assert "On record: nothing was done; still waits" in contradicted(harness, thread)
+
+
+def test_honest_words_have_no_loud_line(harness: Harness) -> None:
+    """Neither beside the plan, nor in a side turn, nor at the end."""
+    harness.planner.script(
+        Turn(text="I would refund it like this:", calls=[("note", {"text": "refund"})]),
+        Turn(text="It still waits for Ana."),
+        Turn(text="I refunded it."),
+    )
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.person("ben").say(SUPPORT, "@bot is it done?", thread)
+    harness.said(SUPPORT, thread, "It still waits for Ana.")
+    harness.settle()
+    vote(harness, "ana", card)
+    assert "On record: done." in ending(harness, thread)
+    assert OTHERWISE not in str(harness.thread(SUPPORT, thread))
+
+
+@pytest.mark.parametrize("unseen", ["\u200b", "\u200b" * 300, "\u2060\n\ufeff \u00ad", "\u3164"])
+def test_an_answer_that_nobody_can_see_is_none(harness: Harness, unseen: str) -> None:
+    """Only invisible characters came: that is said, in words of ours outside of any frame."""
+    thread = chat(harness, unseen)
+    found = harness.said(SUPPORT, thread, "The model gave no answer.")
+    all_sent(harness)
+    assert answer_of(found) == ""

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from bot.sandbox.openai.server import Turn
+from bot.tools import ToolContext
+from bot.tools.agents import agent_tool
 from storage import channels, modes
-from storage.models import Audit, ModeSwitch
+from storage.models import Audit, Delivery, ModeSwitch, Run
 from storage.modes import EVERYWHERE
-from storage.states import CallStatus, Mode
+from storage.states import CallStatus, DeliveryKind, Mode, RunSource, Surface
 from tests.stories.fakes import FakeTools
 from tests.stories.forms import form, request, root
 from tests.stories.harness import GENERAL, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, ask, cards_of, now_at, statuses, typed, vote
+from tests.stories.sub_agents import Errand
 from tests.stories.test_commands import asked
 
 C = CallStatus
+
+
+@agent_tool(title="Look desk", effect="{task}", prompt="You see to things.", tools=("put", "peek"))
+def look_desk(args: Errand, context: ToolContext) -> str:
+    """Sees to things."""
+    return args.task
+
+
+TOOLS = [look_desk]
 POLICY = """
 [defaults]
 approvers = ["@shop-leads"]
@@ -29,6 +43,13 @@ loosen = ["@shop-leads"]
 name = "put is free"
 tool = "put"
 verdict = "allow"
+
+[[rule]]
+name = "partners"
+tool = "wipe"
+when = 'channel == "C0PARTNER"'
+verdict = "deny"
+reason = "not for partners"
 
 [[rule]]
 name = "notes may be remembered"
@@ -179,6 +200,99 @@ def test_a_request_that_goes_on_in_private_keeps_to_its_channel(
     root = next(m for m in ben.messages(ben.dm_channel) if "You asked in" in words(m))
     assert "👀 observe mode" in words(root)
     assert not fakes.did("put", "moved to a DM")
+
+
+def moved(harness: Harness, *calls: tuple[str, dict[str, str]]) -> str:
+    """Ben asks for this in the shared channel, and it goes on in private; returns that thread."""
+    ben = harness.person("ben")
+    before = {m["ts"] for m in ben.messages(ben.dm_channel)}
+    ask(harness, *calls, channel=PARTNERS)
+
+    def root() -> str:
+        new = [m for m in ben.messages(ben.dm_channel) if m["ts"] not in before]
+        return next((m["ts"] for m in new if "You asked in" in words(m)), "")
+
+    thread: str = harness.slack.wait(root)
+    harness.said(ben.dm_channel, thread, "That is all.")
+    harness.settle()
+    return thread
+
+
+def again(harness: Harness, thread: str) -> None:
+    """Ben asks again in his direct messages, in the thread that is there."""
+    ben = harness.person("ben")
+    ben.say(ben.dm_channel, "and now", thread)
+
+
+def typed_there(harness: Harness, thread: str) -> None:
+    """The same, at the operator's terminal."""
+    row = Delivery(
+        key=f"typed:{thread}",
+        kind=DeliveryKind.TYPED,
+        team=harness.app.core.identity.team,
+        user="UBEN00001",
+        channel=harness.person("ben").dm_channel,
+        thread_ts=thread,
+        body=json.dumps(
+            {"event": {"text": "and now", "ts": f"{harness.clock.now().timestamp():.6f}"}}
+        ),
+        surface=Surface.TERMINAL,
+    )
+    harness.app.listeners.keep(row)
+
+
+def restarted(harness: Harness, thread: str) -> None:
+    """The same, in another life of the bot."""
+    harness.restart()
+    again(harness, thread)
+
+
+@pytest.mark.parametrize("asks", [again, typed_there, restarted])
+def test_a_later_request_in_private_keeps_to_the_channel(
+    harness: Harness, fakes: FakeTools, asks: Callable[[Harness, str], None]
+) -> None:
+    """What is asked next in the private thread is no freer than what the thread was begun with."""
+    mode(harness, "observe", "ben", "observe mode now", PARTNERS)
+    thread = moved(harness, ("peek", {"text": "first"}))
+    text = f"second, {asks.__name__}"
+    harness.planner.script(Turn(calls=[("put", {"text": text})]), Turn(text="Not done."))
+    asks(harness, thread)
+    harness.said(harness.person("ben").dm_channel, thread, "Not done.")
+    harness.settle()
+    assert not fakes.did("put", text)
+    assert harness.run_in(thread).asked_in == PARTNERS
+
+
+def test_a_sub_agent_in_private_keeps_to_the_channel(harness: Harness, fakes: FakeTools) -> None:
+    """What a request's sub-agent would do is no freer than what the request would."""
+    mode(harness, "observe", "ben", "observe mode now", PARTNERS)
+    harness.planner.script(
+        Turn(calls=[("look_desk", {"task": "see to it"})]),
+        Turn(calls=[("put", {"text": "by the sub-agent"})]),
+        Turn(text="Could not."),
+        Turn(text="That was it."),
+    )
+    harness.person("ben").say(PARTNERS, "@bot please")
+    ben = harness.person("ben")
+
+    def ended() -> bool:
+        return any("That was it." in words(m) for m in ben.everything(ben.dm_channel))
+
+    harness.slack.wait(ended)
+    harness.settle()
+    assert not fakes.did("put", "by the sub-agent")
+    [child] = harness.all(Run, Run.source == RunSource.RUN)
+    assert child.asked_in == PARTNERS
+
+
+def test_a_condition_goes_by_where_it_was_asked(harness: Harness, fakes: FakeTools) -> None:
+    """A rule for a channel counts for what was asked there, wherever it goes on."""
+    thread = moved(harness, ("wipe", {"text": "partners may not"}))
+    harness.planner.script(Turn(calls=[("wipe", {"text": "nor now"})]), Turn(text="No."))
+    again(harness, thread)
+    harness.said(harness.person("ben").dm_channel, thread, "No.")
+    harness.settle()
+    assert statuses(harness, thread) == [C.REFUSED, C.REFUSED]
 
 
 def test_a_form_keeps_to_the_channel_where_it_was_opened(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bot.sandbox.openai.server import Turn
-from storage.states import CallStatus
+from storage.models import Delivery
+from storage.states import CallStatus, DeliveryStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -14,6 +17,7 @@ POLICY = """
 [defaults]
 approvers = ["@shop-leads"]
 deadline = "4h"
+good_for = "30m"
 
 [[rule]]
 tool = "put"
@@ -59,19 +63,45 @@ def test_a_no_counts_in_its_own_plan(harness: Harness, fakes: FakeTools) -> None
     assert fakes.did("put", "second") == 0
 
 
+def test_an_approval_is_three_days_old_when_the_bot_starts(own_harness: Any) -> None:
+    """Its click was stored, and then the bot was down: people are asked again, and nothing ran."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools)
+    thread = ask(harness, ("note", {"text": "before the outage"}))
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.app.loop.pause()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    arrived_only(harness)
+    harness.app.stop()
+    harness.clock.advance(3 * 86_400)
+    harness.start()
+    harness.said(SUPPORT, thread, "it was approved more than 1 day ago and had not started")
+    harness.settle()
+    assert (statuses(harness, thread), fakes.did("note", "before the outage")) == ([C.PENDING], 0)
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "before the outage") == 1
+
+
+def arrived_only(harness: Harness) -> None:
+    """Until the click is stored; nobody decides it."""
+    harness.slack.wait(lambda: harness.all(Delivery, Delivery.status == DeliveryStatus.NEW))
+
+
 def test_an_old_approval_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
-    """Approved, and its sibling only 31 minutes later: the card has said until when it is good, and
-    it is asked again before it runs.
+    """Its sibling is decided 31 minutes later, where it is good for 30: the card has said so,
+    and it is asked again before it runs.
     """
     thread = ask(harness, ("note", {"text": "early"}), ("note", {"text": "late"}))
     card = harness.card(SUPPORT, thread)
     vote(harness, "ana", card)
     all_sent(harness)
     drawn = now_at(harness, SUPPORT, card["ts"])
-    assert "; asked again if that is after" in words(drawn)
+    assert "Approval expires" in words(drawn)
     later(harness, 1860)
     vote(harness, "ana", drawn)
-    harness.said(SUPPORT, thread, "it was approved more than 30 minutes ago and had to wait")
+    harness.said(SUPPORT, thread, "it was approved more than 30 minutes ago and had not started")
     harness.settle()
     assert statuses(harness, thread) == [C.PENDING, C.APPROVED]
     assert fakes.did("note", "early") == 0

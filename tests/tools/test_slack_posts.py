@@ -134,7 +134,7 @@ class TestWhatSlackAnswers:
             ("is_archived", "#general is archived."),
             ("restricted_action_read_only_channel", "The settings of #general do not allow that."),
             ("token_revoked", "Slack no longer lets the bot in (token_revoked)."),
-            ("some_new_code", "Slack refused (some_new_code)."),
+            ("invalid_metadata", "Slack refused (invalid_metadata)."),
         ],
     )
     def test_a_refusal_is_a_sentence(
@@ -156,7 +156,14 @@ class TestWhatSlackAnswers:
         )
 
     @pytest.mark.parametrize(
-        "code", ["internal_error", "fatal_error", "service_unavailable", "request_timeout"]
+        "code",
+        [
+            "internal_error",
+            "fatal_error",
+            "service_unavailable",
+            "request_timeout",
+            "a_code_that_nobody_listed",
+        ],
     )
     def test_slacks_own_failures_leave_it_open(
         self, slack: Sandbox, chat: Tools, code: str

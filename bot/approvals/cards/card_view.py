@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
+from bot.agent import outputs
 from bot.approvals.cards.notes import notes_of, questions_waiting
 from bot.approvals.cards.origin import errands_of, origin_of
 from bot.approvals.terms.effect import effect_in_full
-from bot.approvals.terms.progress import approving, stand_ins, standing, waited
+from bot.approvals.terms.progress import approving, good_until, stand_ins, standing, waited
 from bot.messages import quoting
 from bot.messages.cards.card import approved_on
 from bot.messages.cards.origin import errand_lines
@@ -28,6 +29,7 @@ from bot.messages.views import CallView, CardView, Missing, Progress, Value
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments
+from bot.tools.stated import Stated
 from storage import calls, outbox, runs
 from storage.calls import Shown
 from storage.masking import masked
@@ -44,6 +46,8 @@ DECIDED = (
     CallStatus.FAILED,
     CallStatus.UNKNOWN,
 )
+
+_ENDED_BY_TOOL = (CallStatus.SUCCEEDED, CallStatus.FAILED)
 
 
 def approved_on_its_card(tools: Registry, tx: Transaction, call: Call, now: datetime) -> bool:
@@ -84,6 +88,7 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         title=tool.title if tool else call.tool,
         effect=effect_in_full(tools, call, shown.revision),
         does=call.does,
+        stated=tool.stated if tool else Stated.BY_AUTHOR,
         status=call.status,
         values=_values(tools, call, shown.revision, before if changed else None),
         digest=call.digest,
@@ -99,6 +104,8 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         good_until=_good_until(call),
         handed_on=calls.is_handed_on(call),
         note="" if over else masked(call.note),
+        midway=call.status is CallStatus.FAILED and outputs.midway(call.output),
+        quoted=call.status in _ENDED_BY_TOOL and (tool is None or tool.outcome is None),
         **_came_to(tool, call, votes),
         editable=tool is not None and _is_editable(tool, call),
         progress=_progress(call, votes),
@@ -167,11 +174,8 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
 
 
 def _good_until(call: Call) -> datetime | None:
-    """Until when the rest of its plan may keep waiting what people have approved."""
-    gate = load_gate(call.gate)
-    if call.status is not CallStatus.APPROVED or not isinstance(gate, Ask) or call.grant_id:
-        return None
-    return call.decided_at + timedelta(seconds=gate.good_for) if call.decided_at else None
+    """Until when what people have approved may start without being asked again."""
+    return good_until(call) if call.status is CallStatus.APPROVED else None
 
 
 def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
@@ -252,11 +256,11 @@ def _approvers(
     }
 
 
-def _undecided(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> int:
-    """Return for how many decisions an approved call among these waits; 0 where none is."""
+def _undecided(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> bool:
+    """Return whether an approved call among these waits for the decision about another."""
     if all(view.status is not CallStatus.APPROVED for view in views):
-        return 0
-    return sum(each.status is CallStatus.PENDING for each in calls.of_plan(tx, plan.id))
+        return False
+    return any(each.status is CallStatus.PENDING for each in calls.of_plan(tx, plan.id))
 
 
 def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> CardView | None:
@@ -276,7 +280,7 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
         **asks,
         undecided=_undecided(tx, plan, views),
         plan_id=plan.id,
-        plan_revision=plan.revision,
+        revision=calls.card_revision(each for each in views if each.status is CallStatus.PENDING),
         run_id=run.id,
         requester=run.requester,
         client=run.client,

@@ -61,6 +61,7 @@ class Beginnings:
             thread_ts="",
             requester=delivery.user,
             source=RunSource.FORM,
+            asked_in=asked_in,
             created_at=now,
             updated_at=now,
         )

@@ -30,13 +30,13 @@ class Offers:
     def choices(self, person: str, channel: str) -> list[Choice]:
         """Return what this person may ask for there, by title; raises LookupFailedError."""
         found = [
-            Choice(FormKind.TOOL, tool.name, tool.title, tool.does)
+            Choice(FormKind.TOOL, tool.name, tool.title, tool.said_to_do)
             for tool in self.tools
             if self._may_ask(tool, person, channel)
         ]
         for each in self.sources.policy.policy.templates:
             if tool := self._prepared(each, person, channel):
-                found.append(Choice(FormKind.TEMPLATE, each.title, each.title, tool.does))
+                found.append(Choice(FormKind.TEMPLATE, each.title, each.title, tool.said_to_do))
         return sorted(found, key=lambda each: each.title.casefold())
 
     def called(self, words: str, person: str, channel: str) -> Choice | None:
@@ -114,8 +114,9 @@ class Offers:
             found = readable_arguments(tool, shown.revision.arguments)
         except ValueError:  # the tool has changed since, or what was said is purged
             return {}
+        secret = {path[0] for path in tool.secret_paths(found)}
         return {
             name: value
             for name, value in found.items()
-            if name not in tool.secret and masked(str(value)) == str(value)
+            if name not in secret and masked(str(value)) == str(value)
         }

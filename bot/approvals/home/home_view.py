@@ -24,6 +24,7 @@ from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQue
 from bot.messages.sentences.agents import who_asks
 from bot.policy.authority import Authority
 from bot.tools import Effect
+from bot.tools.stated import Stated
 from storage import calls, home, outbox, overview, runs
 from storage.masking import masked
 from storage.models import Call, Run
@@ -99,6 +100,7 @@ class HomeViews:
             )
 
     def _call(self, tx: Transaction, call: Call, run: Run, person: str) -> WaitingCall:
+        tool = self.grants.tools.of(call)
         return WaitingCall(
             target=CallTarget(call.id, call.revision),
             effect=effect_of(self.grants.tools, tx, call),
@@ -109,6 +111,7 @@ class HomeViews:
             deadline=call.deadline,
             link=self.lister.link(tx, run, call, person),
             unknown=call.status is CallStatus.UNKNOWN,
+            stated=tool.stated if tool else Stated.BY_AUTHOR,
             warned=call.does == Effect.DESTRUCTIVE or bool(call.note),
         )
 

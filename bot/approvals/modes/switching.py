@@ -87,7 +87,7 @@ class Modes:
     def _redraw(self, tx: Transaction, channel: str) -> None:
         """Have the cards of the channel's requests say the new mode."""
         for run in runs.unfinished(tx):
-            here = channel in (run.channel, modes.EVERYWHERE)
+            here = channel in (run.channel, run.asked_in, modes.EVERYWHERE)
             plan = calls.open_plan(tx, run.id) if here else None
             if plan is not None:
                 outbox.redraw(tx, plan.id)

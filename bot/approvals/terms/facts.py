@@ -48,7 +48,7 @@ class Sources:
 def facts_of(sources: Sources, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
     """Return all facts but the sums; what Slack would not tell is None."""
     values = opened(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
-    facts = facts_about(sources, run.requester, run.channel, tool, values)
+    facts = facts_about(sources, run.requester, run.origin, tool, values)
     facts = replace(facts, client=run.client) if run.client else facts
     compared = any(each.same for each in needed(sources.policy, tool).spent)
     return replace(facts, arguments=dump_arguments(args)) if compared else facts

@@ -14,7 +14,7 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from storage import asked, calls, children, runs
 from storage.models import Call, Run
-from storage.states import CallStatus
+from storage.states import CallStatus, RunSource
 from storage.transaction import Transaction
 
 MOST_REFUSED = 3  # turns in a row of which nothing was let through, before a request ends
@@ -54,6 +54,8 @@ class Allowance:
                 outputs.cards_used_up(settings.max_cards),
                 "this request has asked people as often as one may",
             )
+        if run.source is RunSource.PROGRAM and run.client:
+            return None  # its key has a limit of its own, which was held when it asked
         waiting = asked.pending_of(tx, run.team, run.requester) + beside
         if waiting >= settings.max_pending:
             return Reached(

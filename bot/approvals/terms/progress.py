@@ -94,13 +94,21 @@ def waited(gate: Ask, call: Call, at: datetime) -> timedelta:
     return gate.waited(call.asked_at or call.created_at, at)
 
 
-def kept_waiting(tx: Transaction, call: Call) -> timedelta:
-    """Return how long an approved call has waited for the rest of its plan since it was decided."""
-    if call.decided_at is None:
-        return timedelta()
-    others = (each for each in calls.of_plan(tx, call.plan_id) if each.id != call.id)
-    moments = [at for each in others for at in (each.decided_at, each.finished_at) if at]
-    return max([*moments, call.decided_at]) - call.decided_at
+def good_until(call: Call) -> datetime | None:
+    """Return when people's approval of a call ends, whatever it waits for; None where none does.
+
+    What policy allows is asked of it again when it starts, and what was remembered has its own end.
+    """
+    gate = load_gate(call.gate)
+    if not isinstance(gate, Ask) or call.grant_id or call.decided_at is None:
+        return None
+    return call.decided_at + timedelta(seconds=gate.good_for)
+
+
+def has_aged(call: Call, now: datetime) -> bool:
+    """Return whether people have approved it, and too long ago for it to start now."""
+    end = good_until(call)
+    return end is not None and now > end
 
 
 def next_moment(gate: Ask, asked_at: datetime, dealt_with: int = 0) -> datetime | None:

@@ -37,9 +37,11 @@ def stricter(call: Call, gate: Ask) -> Renewal:
     return Renewal(gate, said_of(call), why, "policy")
 
 
-def aged(good_for: int) -> str:
-    """Say why an approval that has waited longer than `good_for` seconds is asked again."""
-    return f"it was approved more than {in_words(good_for)} ago and had to wait."
+def aged(call: Call) -> str:
+    """Say why a call whose approval is too old is asked again."""
+    gate = load_gate(call.gate)
+    assert isinstance(gate, Ask)
+    return f"it was approved more than {in_words(gate.good_for)} ago and had not started."
 
 
 def no_longer_remembered(call: Call, gate: Ask) -> Renewal:

@@ -167,7 +167,8 @@ def _read(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any
     title = arguments.title or name_in_words(arguments.name)
     schema = _schema(arguments.schema) if arguments.schema else schema_of_values(values)
     effect = arguments.effect or as_effect(title)
-    return OwnAction(arguments.name, title, effect, Does(arguments.does), schema), values
+    does = Does(arguments.does) if arguments.does else None
+    return OwnAction(arguments.name, title, effect, does, schema), values
 
 
 def _value(name: str, value: str) -> tuple[str, Any]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 from bot.cli.asking.waiting import (
     AT_ONCE,
@@ -24,14 +26,20 @@ from bot.cli.asking.waiting import (
 )
 from bot.cli.console import complain, harmless, say
 from bot.client.countersign import LONGEST_LOOK, Countersign
-from bot.client.troubles import CountersignError, Expired
+from bot.client.troubles import CountersignError, Expired, Unreachable
 
 BEFORE, AFTER = "PreToolUse", ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
 BLOCKED = 2  # the exit code that Claude Code takes for a no
 LATE = 10.0  # seconds after a deadline in which the clock denies
+READ = 20.0  # seconds for what Claude Code says to come
+SLOW, AGAIN = 15.0, 10.0  # further seconds until it is given up, and until it is once more
 ANSWER = "hookSpecificOutput"
 # of what a tool returned: where it goes on; the rest does not travel
 TOLD_OF_RESPONSE = ("status", "backgroundTaskId")
+
+
+class OutOfTimeError(Exception):
+    """The hook's own time is nearly over."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read what Claude Code is about to do, or has done, and answer; returns the exit code."""
     wait = time_to_wait(arguments)
+    if sys.stdout is None:  # closed: nobody would read a no
+        return BLOCKED
     try:
-        said = json.load(sys.stdin)
+        with _within(READ):
+            said = json.load(sys.stdin)
         event = said["hook_event_name"]
     except Exception:  # noqa: BLE001 # nested without end, or no input at all: the same
         said, event = {}, ""
@@ -53,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
         complain(f"What came in is not what Claude Code gives a {BEFORE} hook.")
         return BLOCKED
     try:
-        answer: Mapping[str, Any] = _decided(said, wait, arguments)
+        with _within(wait + LATE + SLOW):
+            answer: Mapping[str, Any] = _decided(said, wait, arguments)
     except CountersignError as error:
         answer = _denied(f"{str(error).rstrip('.')}. Do not try to get it done in another way.")
     except KeyboardInterrupt:
@@ -89,7 +101,7 @@ def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) 
             look = looks.pop() if looks else LONGEST_LOOK
             found = client.hook(said, look=look, wait=f"{wait}s", **around)
             if ANSWER in found:
-                return found
+                return _checked(found)
             request_id = str(found["id"])
             if look == AT_ONCE:
                 tell(f"Asked at {found['link']}." if found["link"] else "Asked.")
@@ -98,6 +110,33 @@ def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) 
         raise
     _take_back(client, request_id)
     raise Expired("Nobody approved it in time.")
+
+
+def _checked(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer that Claude Code understands; raises Unreachable for any other."""
+    said = found[ANSWER]
+    if not isinstance(said, dict) or said.get("permissionDecision") not in ("allow", "deny"):
+        raise Unreachable("What answers there is not Countersign: it says neither yes nor no.")
+    return found
+
+
+@contextmanager
+def _within(limit: float) -> Iterator[None]:
+    """Raise OutOfTimeError where it takes longer: who waits for a hook takes silence for a yes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals come to the main thread alone
+        return
+    before = signal.signal(signal.SIGALRM, _late)
+    signal.setitimer(signal.ITIMER_REAL, limit, AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _late(_signal: int, _frame: object) -> NoReturn:
+    raise OutOfTimeError("it took too long")
 
 
 def _take_back(client: Countersign, request_id: str) -> None:

@@ -34,9 +34,9 @@ def add_circumstances(parser: argparse.ArgumentParser, wait: str, note: str = ""
     )
     parser.add_argument(
         "--does",
-        default=Does.DESTRUCTIVE,
+        default="",
         choices=[each.value for each in Does],
-        help="to the world, for the policy's rules",
+        help="to the world, for the policy's rules; unsaid, it counts as destructive",
     )
     parser.add_argument("--requester", default="", help="in whose name, @handle or U…")
     parser.add_argument("--channel", default="", help="where, #name or C…")
@@ -79,13 +79,14 @@ def approved(
     back.
     """
     end_on_sigterm()
+    own = isinstance(what, OwnAction)  # this process does it: it goes on once it is approved
     request = client.request(what, values, deadline=wait, **around)
     try:
         request = client.wait(request.id, min(AT_ONCE, wait))
         if not request.is_decided:
             where = f" at {request.link}" if request.link else ""
             tell(f"Asked{where}; people have {in_words(wait)}.")
-        request = (client.wait if request.handed_over else client.ended)(request.id, wait)
+        request = (client.wait if own else client.ended)(request.id, wait)
     except KeyboardInterrupt:
         with suppress(CountersignError):
             client.cancel(request.id, patience=BRIEF)
@@ -94,11 +95,13 @@ def approved(
         request = client.withdraw(request.id)
         if request.status is RequestStatus.CANCELLED:
             raise Expired("Nobody approved it in time; it was taken back.", request)
-    if request.handed_over and request.status is RequestStatus.UNKNOWN:
+        if not request.is_decided:
+            raise Expired("Nobody approved it in time, and it could not be taken back.", request)
+    if own and request.status is RequestStatus.UNKNOWN:
         raise AlreadyTaken(BEFORE, request)
     if trouble := trouble_of(request):
         raise trouble
-    if not request.handed_over and not request.has_ended:
+    if not own and not request.has_ended:
         raise DidNotWork("It was approved, and has not ended yet.", request)
     return request
 
@@ -129,5 +132,6 @@ def tell(sentence: str) -> None:
 
 
 def _end(_signal: int, _frame: object) -> NoReturn:
-    """End as on Ctrl-C."""
+    """End as on Ctrl-C; a further signal does not disturb how it ends."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from bot.cli.chat.filling_in import fill_in
 from bot.cli.chat.painter import Painter
 from bot.cli.chat.words import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES
-from bot.messages.pieces import Sure, sure_of, sure_of_all
+from bot.messages.pieces import FINAL, Sure, sure_of, sure_of_all
 from bot.terminal.shown import CallShown, May
 from bot.terminal.wire import Answering, Asking, Wish
 
@@ -105,7 +105,7 @@ class TypedActs:
             return
         # who may not is told so by the bot
         asks = call.is_final and May.APPROVE in call.may
-        if asks and not self._sure(sure_of(call.effect)):
+        if asks and not self._sure(sure_of(call.effect, call.final or FINAL)):
             return
         self._about("/approve", Wish.APPROVE, rest)
 
@@ -116,8 +116,10 @@ class TypedActs:
             self._painter.say("Nothing else of its plan waits.")
             return
         plan = [each for each in self._numbers.shown.values() if each.plan == call.plan]
-        final = [each.effect for each in plan if each.is_final]
-        if not final or self._sure(sure_of_all(final, len(plan))):
+        final = [each.effect for each in plan if each.is_final and each.final in ("", FINAL)]
+        unsure = [each.effect for each in plan if each.is_final and each.final not in ("", FINAL)]
+        asks = bool(final or unsure)
+        if not asks or self._sure(sure_of_all(final, len(plan), unsure=unsure)):
             self._ask(Asking(Wish.APPROVE_PLAN, call.plan), True)
 
     def _sure(self, sure: Sure) -> bool:

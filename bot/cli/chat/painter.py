@@ -140,7 +140,7 @@ class PlainPainter:
 
     def _details(self, call: CallShown) -> None:
         if call.is_final:
-            say(f"    {FINAL}")
+            say(f"    {call.final or FINAL}")
         for label, text in details(call):
             for line in harmless(text).splitlines():
                 say(f"    {harmless(label)}: {line}")

@@ -92,7 +92,7 @@ class RichPainter:
         if call.status is not CallStatus.PENDING:
             parts.insert(0, Text(stands(call), style=colour))
         elif call.is_final:
-            parts.insert(0, Text(FINAL, style="bold red"))
+            parts.insert(0, Text(call.final or FINAL, style="bold red"))
         if effect.cell_len + MARGIN > self._width:  # a title is one line
             parts.insert(0, effect)
         else:

@@ -27,9 +27,9 @@ from storage import calls
 from storage.chain import key_id
 from storage.connections import foreign, is_foreign
 from storage.digest import KeyFileError, key_path, read_key
-from storage.migrations import SchemaError, known
+from storage.migrations import SchemaError
 from storage.reading import ReadOnly
-from storage.store import version
+from storage.store import unfit, version
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
@@ -89,8 +89,11 @@ def _on_a_server(settings: Settings) -> Iterator[Check]:
     try:
         store.database.open(exclusive=False)
         schema = version(store)
+        if wrong := unfit(store, schema):
+            yield fail("database", wrong)
+            return
         with store.read() as tx:
-            waiting = calls.open_by_key(tx) if schema in known() else {}
+            waiting = calls.open_by_key(tx) if schema else {}
     except SchemaError as error:
         yield fail("database", str(error))
         return
@@ -100,11 +103,7 @@ def _on_a_server(settings: Settings) -> Iterator[Check]:
         return
     finally:
         store.close()
-    if schema is not None and schema not in known():
-        text = f"{name} was written by a newer Countersign (schema {schema})"
-        yield fail("database", text, "Upgrade this one")
-    else:
-        yield ok("database", f"{name} answers")
+    yield ok("database", f"{name} answers")
     if settings.key is None:
         yield fail("key", "COUNTERSIGN_KEY is not set", "Set it, the same for every process")
         return
@@ -152,9 +151,9 @@ def _sound(path: Path) -> Check:
             f"{path} is damaged: {found}",
             "Stop Countersign and put a backup back with `countersign restore FILE`",
         )
-    if (schema := version(ReadOnly(path))) is not None and schema not in known():
-        text = f"{path} was written by a newer Countersign (schema {schema})"
-        return fail("database", text, "Upgrade this one")
+    with closing(ReadOnly(path)) as store:
+        if wrong := unfit(store, version(store)):
+            return fail("database", wrong)
     return ok("database", f"{path} is sound and can be written")
 
 

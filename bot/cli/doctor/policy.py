@@ -20,7 +20,7 @@ from bot.explain.gate_words import days_off_in_words
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Addition, Ask
-from bot.policy.rules import Rule, condition, unfit
+from bot.policy.rules import Rule, condition, fitting_none, unfit
 from bot.toml_file import meant
 from bot.toolbox import ToolsError, toolbox
 from bot.tools import Registry, Tool
@@ -85,6 +85,9 @@ def _rule(rule: Rule, tools: Tools, lines: Mapping[str, int]) -> Iterator[Check]
         for each in tools.values()
         if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)
     ]
+    for pattern in fitting_none(rule, tools) if named else ():
+        remedy = "Correct the pattern, or remove it" + meant([pattern], tools)
+        yield warn(about, f"its pattern {pattern} fits no tool there is", remedy)
     matching = [each for each in named if rule.is_about(each.name, each.does, each.risk)]
     if not named and any(key == "tool" for key, *_ in refused):
         return

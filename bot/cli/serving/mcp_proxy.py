@@ -6,11 +6,12 @@ import argparse
 import json
 import os
 
-from bot.cli.console import UsageError, complain
+from bot.cli.console import UsageError, complain, harmless
 from bot.cli.extras import MCP, complain_of_missing
 
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
 MOST_NAME = 40  # characters
+START_SECONDS = 60.0  # in which the server behind has to be there
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,13 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.hold <= 0:
         raise UsageError("--hold takes seconds, more than none")
     try:
-        import anyio
-
+        from bot.cli.serving.proxy_process import serve_until_told
         from bot.client.countersign import Countersign
         from bot.client.troubles import NotAllowed
+        from bot.mcp_client.address import CommandAddress
+        from bot.mcp_client.connection import NotReachedError, ServerConnection
         from bot.proxy.held_calls import HeldCalls
         from bot.proxy.people import PeopleTools
-        from bot.proxy.proxy import serve
     except ModuleNotFoundError as error:
         return complain_of_missing("MCP proxy", error, MCP)
     try:
@@ -62,17 +63,17 @@ def run(arguments: argparse.Namespace) -> int:
     held_calls = HeldCalls(countersign, around, arguments.hold, server)
     people = PeopleTools(countersign, held_calls, around, arguments.hold)
     own = {k: v for k, v in os.environ.items() if not k.startswith("COUNTERSIGN_")}
-
-    async def work() -> None:
-        await serve(
-            arguments.server,
-            own,
+    command, *rest = arguments.server
+    behind = CommandAddress(command, tuple(rest), own)
+    try:
+        serve_until_told(
+            lambda: ServerConnection(behind, open_within=START_SECONDS),
             held_calls,
             people,
             name=arguments.name,
             prefix=arguments.prefix,
             trusted=arguments.trust_hints,
         )
-
-    anyio.run(work)
+    except NotReachedError as error:
+        return complain(harmless(f"The server {command} cannot be reached: {error}."))
     return 0

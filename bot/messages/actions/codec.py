@@ -112,11 +112,11 @@ _NOTHING = "-"
 _CALL, _PLAN = "call", "plan"  # what a rejection is about
 _ID = "([A-Za-z0-9_-]{1,64})"
 _REVISION = "(0|[1-9][0-9]{0,8})"
-_CARD = "(0|[1-9][0-9]{0,17})"
+_LONG = "(0|[1-9][0-9]{0,17})"
 _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
     CallTarget: (f"{_ID}:{_REVISION}", lambda call, at: CallTarget(call, int(at))),
     CardTarget: (
-        f"{_ID}:{_REVISION}:{_CARD}",
+        f"{_ID}:{_LONG}:{_LONG}",
         lambda plan, at, card: CardTarget(plan, int(at), int(card)),
     ),
     RunTarget: (_ID, RunTarget),

@@ -107,6 +107,7 @@ class Block(StrEnum):
     RETRY = "t"
     FEEDBACK = "f"
     RECORD = "rec"
+    CUT = "cut"  # why a model's words are not whole
     PICKER = "pick"
     PLACE = "where"  # where a request is asked
     QUESTION = "k"

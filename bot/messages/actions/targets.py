@@ -16,10 +16,10 @@ class CallTarget:
 
 @dataclass(frozen=True, slots=True)
 class CardTarget:
-    """All that waits on one card, if its plan is still at the revision that was shown."""
+    """All that waits on one card, if that is still what was shown."""
 
     plan: str
-    revision: int
+    revision: int  # of the card: `storage.calls.card_revision`
     card: int  # the message's number in the outbox
 
 

@@ -51,6 +51,7 @@ from bot.messages.text import (
     slack_length,
 )
 from bot.messages.views import CallView, CardView
+from bot.tools.stated import Stated
 from storage.states import CallStatus
 
 TOTAL = 12_500  # characters of one message
@@ -147,7 +148,7 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
             whole = RunTarget(view.run_id) if len(waiting) == 1 else None
             blocks += waiting_blocks(call, fills[call.id], small=small, whole=whole, alone=alone)
         else:
-            blocks += decided_blocks(call, alone=alone, undecided=max(view.undecided, len(waiting)))
+            blocks += decided_blocks(call, alone=alone, undecided=view.undecided or bool(waiting))
     if not waiting:
         blocks.append(foot(view.calls, _asked(view), view.target))
     return blocks
@@ -228,7 +229,9 @@ def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> 
     final = [call for call in waiting if call.does == "destructive"]
     ask = None
     if final:
-        sure = sure_of_all([effect_of(call) for call in final], len(waiting), which)
+        known = [effect_of(call) for call in final if call.stated is Stated.BY_AUTHOR]
+        unsure = [effect_of(call) for call in final if call.stated is not Stated.BY_AUTHOR]
+        sure = sure_of_all(known, len(waiting), which, unsure=unsure)
         ask = confirm(sure.title, sure.text, sure.yes)
     return button(
         Action.APPROVE_ALL,

@@ -28,7 +28,7 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import compact, effect_of, shown
-from bot.messages.text import decided_as, escape, mention, plain, spelt, when
+from bot.messages.text import decided_as, escape, mention, plain, when
 from bot.messages.views import CallView, Value
 from storage.states import CallStatus
 
@@ -84,17 +84,17 @@ WAITS_FOR_PROGRAM = "the program that asked has not begun yet"
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
-def decided_blocks(call: CallView, *, alone: bool, undecided: int = 0) -> list[Json]:
+def decided_blocks(call: CallView, *, alone: bool, undecided: bool = False) -> list[Json]:
     """Build what it came to or would have done, what became of it and why, and who had a part.
 
     There are buttons only where nobody knows how the call ended. `alone`: the card shows
-    nothing else, and its foot says who had a part. `undecided`: how many decisions of its plan an
-    approved call waits for.
+    nothing else, and its foot says who had a part. `undecided`: whether an approved call waits for
+    decisions about others of its plan.
     """
     title = _title(call)
     elements = [line(words(title, bold=True))]
     text = _said(call)
-    inline = bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text
+    inline = bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text and not call.quoted
     elements.append(
         line(*_status(call, undecided), *([words(_glue(call)), words(text)] if inline else []))
     )
@@ -137,7 +137,7 @@ def asks(call: CallView) -> bool:
     return call.status is S.UNKNOWN and call.deadline is not None
 
 
-def _status(call: CallView, undecided: int) -> list[Json]:
+def _status(call: CallView, undecided: bool) -> list[Json]:
     """Build "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
     icon, is_now = ICONS[call.status], WORDS[call.status]
     if call.handed_on:
@@ -158,6 +158,8 @@ def _status(call: CallView, undecided: int) -> list[Json]:
         case S.UNKNOWN:
             given_up = "" if asks(call) else ", and it is no longer asked"
             leaves.append(words(f": it started, and nobody knows whether it finished{given_up}"))
+        case S.FAILED if call.midway:
+            leaves.append(words(" after it had begun, so part of it may have happened"))
         case S.SUPERSEDED if not call.note.strip():
             leaves.append(words(": another plan has taken its place"))
         case S.INVALIDATED if not call.note.strip():
@@ -165,18 +167,14 @@ def _status(call: CallView, undecided: int) -> list[Json]:
     if call.status is S.APPROVED:
         waits = WAITS_FOR_PROGRAM if call.program else _waits_for(undecided)
         leaves.append(words(f" — {waits}", italic=True))
-        if undecided and call.good_until:
-            leaves += [words("; asked again if that is after ", italic=True)]
-            leaves += [moment(call.good_until)]
+        if call.good_until:
+            leaves += [words(". Approval expires ", italic=True), moment(call.good_until)]
     return leaves
 
 
-def _waits_for(undecided: int) -> str:
-    """Say what an approved call still waits for."""
-    if not undecided:
-        return "not started yet"
-    others = "the other one is" if undecided == 1 else f"the {spelt(undecided)} others are"
-    return f"runs once {others} decided"
+def _waits_for(undecided: bool) -> str:
+    """Say what an approved call still waits for: without a number, which each vote would change."""
+    return "runs once the rest is decided" if undecided else "not started yet"
 
 
 def _by(call: CallView) -> list[Json]:

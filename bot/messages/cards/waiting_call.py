@@ -27,7 +27,7 @@ from bot.messages.parts import (
     rich,
     words,
 )
-from bot.messages.pieces import ALL_ROWS, FINAL, Filled, effect_of, headline, sure_of
+from bot.messages.pieces import ALL_ROWS, Filled, effect_of, finality, headline, sure_of
 from bot.messages.text import channel_mention, decided_as, group_mention, mention, plain, visible
 from bot.messages.views import CallView, Progress
 
@@ -77,8 +77,8 @@ def waiting_blocks(
 def _warnings(call: CallView) -> list[Json]:
     """Say what to think of before approving, as rich text: nothing, mostly."""
     found = []
-    if call.does == "destructive":
-        found.append(line(words(f"⚠️ {FINAL}", bold=True)))
+    if final := finality(call.does, call.stated):
+        found.append(line(words(f"⚠️ {final}", bold=True)))
     if call.note and not call.edited_by:
         why = plain(visible(" ".join(call.note.split())), 300)
         found.append(line(words(f"🔁 Why this is asked: {why}")))
@@ -135,8 +135,8 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
     about = call.target
     if approved_here(call, filled):
         ask = None
-        if call.does == "destructive":
-            sure = sure_of(effect_of(call))
+        if final := finality(call.does, call.stated):
+            sure = sure_of(effect_of(call), final)
             ask = confirm(sure.title, sure.text, sure.yes)
         row = [button(Action.APPROVE, "Approve", about, style=inviting(call), confirm=ask)]
     else:

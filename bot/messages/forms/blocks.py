@@ -20,11 +20,10 @@ from bot.messages.forms.inputs import (
     exact_digits,
 )
 from bot.messages.forms.slots import Kind, Mark, Slot
-from bot.messages.forms.values import readable
-from bot.messages.pieces import SHOWN_TO_NOBODY
+from bot.messages.forms.values import readable, shown
+from bot.messages.pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
 from bot.messages.text import plain, slack_length, visible
 from bot.tools.unseen import is_hidden
-from storage.masking import MASK
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines
 LONG_TEXT = 150  # the same, for the most a field takes
@@ -59,8 +58,8 @@ def input_block(made: Input) -> dict[str, Any]:
 
 def shown_blocks(slot: Slot, value: Any) -> list[dict[str, Any]]:
     """Build a value that cannot be edited: all of it, or only its length where that is enormous."""
-    label = plain(visible(slot.label), 150) + (SHOWN_TO_NOBODY if slot.secret else "")
-    text = MASK if slot.secret and value not in (None, Mark.ABSENT) else readable(value, slot.kind)
+    secret = SHOWN_TO_NOBODY if () in slot.hidden else PARTLY_SHOWN if slot.hidden else ""
+    label, text = plain(visible(slot.label), 150) + secret, shown(slot, value)
     if slack_length(text) > MOST_SHOWN:
         return [
             section(f"{label} (kept as it is)\nToo long to show here: {len(text):,} characters.")

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 
 from pydantic import ValidationError
 
-from bot.messages.forms.slots import Slot, humanised
+from bot.messages.forms.slots import Slot
+from bot.messages.labels import humanised
 from bot.messages.text import visible
 
 LONGEST = 150  # characters of an error; more would not be read under an input

@@ -20,12 +20,13 @@ from bot.messages.actions.names import Action, Dialog, Entry, Field
 from bot.messages.actions.targets import CallTarget
 from bot.messages.forms.blocks import section, text_object, then_block
 from bot.messages.forms.errors import shortened
-from bot.messages.forms.layout import FieldErrors, entered, laid_out, put, validated
-from bot.messages.forms.slots import Mark, lookup, slots
+from bot.messages.forms.layout import FieldErrors, entered, laid_out, validated
+from bot.messages.forms.slots import lookup
 from bot.messages.forms.values import diff, same, values
 from bot.messages.onlookers import revealed
 from bot.messages.text import plain, slack_length
 from bot.tools import Tool
+from bot.tools.declared_secrets import as_json
 
 __all__ = ["FieldErrors", "Parsed", "diff", "edit_modal", "failing", "read_submission", "values"]
 
@@ -99,11 +100,8 @@ def read_submission(
     args = validated(tool, places, arguments, data, names)
     if isinstance(args, FieldErrors):
         return args
-    result = args.model_dump(mode="json")
-    for slot in slots(tool, arguments):
-        # Pydantic dumps its own secrets as stars; what nobody could edit stays what it was.
-        if slot.secret and (old := lookup(arguments, slot.keys)) is not Mark.ABSENT:
-            put(result, slot.keys, old)
+    computed = not arguments.keys().isdisjoint(tool.arguments.model_computed_fields)
+    result = as_json(args, computed=computed)
     return Parsed(result, changed=not same(result, dict(arguments)), approve=approve)
 
 

@@ -53,6 +53,8 @@ def laid_out(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[list[FieldP
     left_out: list[Slot] = []
     room, size = _MOST_BLOCKS, 0
     for slot in slots(tool, arguments):
+        if slot.kind is Kind.EMPTY:
+            continue
         value = lookup(arguments, slot.keys)
         made = make(slot, value) if slot.editable and not slot.secret else None
         blocks = [input_block(made)] if made else shown_blocks(slot, value)
@@ -108,7 +110,7 @@ def validated(
     inputs = [place.slot.block_id for place in places if place.input]
     try:
         args: BaseModel = tool.arguments.model_validate_json(
-            written, by_alias=True, by_name=True, context=names
+            written, extra="forbid", by_alias=True, by_name=True, context=names
         )
     except ValidationError as error:
         return FieldErrors(located(error, slots(tool, arguments), inputs))

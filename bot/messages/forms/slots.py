@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum, StrEnum
@@ -21,14 +21,14 @@ from pydantic import (
     BaseModel,
     NaiveDatetime,
     RootModel,
-    Secret,
-    SecretBytes,
-    SecretStr,
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from bot.messages.actions.names import ARGUMENT
+from bot.messages.labels import WITHIN, humanised, told_apart
+from bot.tools.declared_secrets import dumped_as, may_hold_secrets
+from storage.masking import Path
 
 if TYPE_CHECKING:  # slots are made of any model; only their signature names the tool
     from bot.tools import Tool
@@ -50,6 +50,7 @@ class Kind(StrEnum):
     DATETIME = "datetime"  # ISO 8601
     LINES = "lines"  # a list of strings, one on each line
     PRESENCE = "presence"  # whether an optional nested model is there at all
+    EMPTY = "empty"  # a nested model that is there, with nothing in it; its parts have the inputs
     JSON = "json"  # whatever has no better form
 
 
@@ -73,10 +74,13 @@ class Slot:
     nullable: bool  # accepts None
     schema: Mapping[str, Any]  # JSON schema of what is not None, references resolved at the top
     called: tuple[frozenset[str], ...]  # for each step the names that Pydantic's errors may give it
-    secret: bool = False  # nobody may read it
+    secret: bool = False  # it is secret, or may hold what is: it has no input
+    hidden: frozenset[Path] = frozenset()  # what of its value nobody may read; () for all of it
     editable: bool = True
     within_optional: bool = False  # belongs to a nested model that may be unset as a whole
     naive: bool = False  # a date-time that must not have a time zone
+    open: bool = False  # nothing says what kind of value it has
+    null_is_unset: bool = False  # null is what stands there where nothing is given
 
     @property
     def block_id(self) -> str:
@@ -97,10 +101,12 @@ _TYPES = {"boolean": Kind.BOOLEAN, "integer": Kind.INTEGER, "number": Kind.FLOAT
 
 
 def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
-    """List the slots of these arguments: the model's fields in order, then keys the model lacks."""
+    """List the slots of these arguments: the model's fields in order, then keys the model lacks.
+
+    Each value of the arguments is in one of them, whatever describes it or does not.
+    """
     found: list[Slot] = []
     model: type[BaseModel] = tool.arguments
-    known = {dump_key(model, name, field) for name, field in model.model_fields.items()}
     for name in model.model_fields:
         whole, parts = _field_slots(model)[name]
         editable = tool.editable is None or name in tool.editable
@@ -108,34 +114,83 @@ def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
         if name in tool.secret:
             found.append(replace(whole, secret=True))
         elif parts and (isinstance(value, Mapping) or (value is None and whole.nullable)):
+            if value == {} and not whole.nullable:
+                found.append(replace(whole, kind=Kind.EMPTY))
             found += (replace(part, editable=editable) for part in parts)
+            free = editable and _takes_more(_unwrapped(model.model_fields[name].annotation))
+            found += _beside(value or {}, parts, whole, free)
         else:
             found.append(replace(whole, editable=editable))
-    known |= model.model_computed_fields.keys()
-    takes_more = getattr(model, "takes_more", None)  # of a model that a schema describes
-    free = tool.editable is None and takes_more is not None and takes_more()
-    found += (
-        _beside(key, value, free and bool(_KEY.fullmatch(key)))
-        for key, value in arguments.items()
-        if key not in known
-    )
-    return tuple(found)
+    top = [whole for whole, _ in _field_slots(model).values()]
+    given = {key: value for key, value in arguments.items() if key not in _computed(model)}
+    found += _beside(given, top, None, tool.editable is None and _takes_more(model))
+    return _told_apart(_marked(tool, arguments, found))
 
 
-def _beside(key: str, value: Any, editable: bool) -> Slot:
-    """The slot of a value that the model has no field for, written as what it is."""
-    kind = next((kind for type_, kind in _BY_TYPE.items() if type(value) is type_), Kind.JSON)
-    called = (frozenset({key}),)
-    return Slot(
-        (key,),
-        (key,),
-        humanised(key),
-        "",
-        kind if editable else Kind.JSON,
-        not editable,
-        {},
-        called,
-        editable=editable,
+def _computed(model: type[BaseModel]) -> frozenset[str]:
+    """What is no argument: the keys of what the model computes, where none can be given."""
+    given = model.model_config.get("extra") == "allow" or _takes_more(model)
+    return frozenset() if given else frozenset(model.model_computed_fields)
+
+
+def _takes_more(model: Any) -> bool:
+    """Whether values may be added that a model which a schema describes does not name."""
+    takes_more = getattr(model, "takes_more", None)
+    return takes_more is not None and bool(takes_more())
+
+
+def _beside(
+    values: Mapping[str, Any], named: Iterable[Slot], whole: Slot | None, free: bool
+) -> Iterator[Slot]:
+    """The slots of values in an object for which its model has no field, written as what they are.
+
+    `whole`: the object within the arguments, None for these themselves. `free`: others may be
+    added.
+    """
+    names, keys = (whole.names, whole.keys) if whole else ((), ())
+    known = {each.keys[len(keys)] for each in named if len(each.keys) > len(keys)}
+    for key, value in values.items():
+        if key in known:
+            continue
+        editable = free and bool(_KEY.fullmatch(key))
+        kind = next((kind for type_, kind in _BY_TYPE.items() if type(value) is type_), Kind.JSON)
+        yield Slot(
+            (*names, key),
+            (*keys, key),
+            f"{whole.label}{WITHIN}{humanised(key)}" if whole else humanised(key),
+            "",
+            kind if editable else Kind.JSON,
+            not editable,
+            {},
+            (*(whole.called if whole else ()), frozenset({key})),
+            editable=editable,
+            within_optional=whole is not None and whole.nullable,
+            open=True,
+        )
+
+
+def _marked(tool: Tool[Any], arguments: Mapping[str, Any], found: Iterable[Slot]) -> list[Slot]:
+    """The slots with what of their values is secret; what may hold a secret has no input."""
+    if not tool.has_secrets:
+        return list(found)
+    paths = tool.secret_paths(arguments)
+    made = []
+    for slot in found:
+        hidden = {path[len(slot.keys) :] for path in paths if path[: len(slot.keys)] == slot.keys}
+        if slot.secret or any(slot.keys[: len(path)] == path for path in paths):
+            hidden = {()}
+        model: Any = tool.arguments
+        shut = bool(hidden) or may_hold_secrets(model, slot.keys)
+        shut = shut and slot.kind is not Kind.PRESENCE
+        made.append(replace(slot, secret=shut, hidden=frozenset(hidden)))
+    return made
+
+
+def _told_apart(found: list[Slot]) -> tuple[Slot, ...]:
+    labels = told_apart([each.label for each in found], [each.keys for each in found])
+    return tuple(
+        slot if slot.label == label else replace(slot, label=label)
+        for slot, label in zip(found, labels, strict=True)
     )
 
 
@@ -147,19 +202,6 @@ def lookup(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
             return Mark.ABSENT
         value = value[key]
     return value
-
-
-def humanised(name: str) -> str:
-    """A field name as a label: "order_id" -> "Order id"."""
-    words = " ".join(name.replace("_", " ").split())
-    return words[:1].upper() + words[1:] or name
-
-
-def dump_key(model: type[BaseModel], name: str, field: FieldInfo) -> str:
-    """Return the key that model_dump() gives the field."""
-    if not model.model_config.get("serialize_by_alias"):
-        return name
-    return field.serialization_alias or field.alias or name
 
 
 @lru_cache(maxsize=512)
@@ -176,7 +218,7 @@ def _field_slots(model: type[BaseModel]) -> dict[str, tuple[Slot, tuple[Slot, ..
         ):
             parts = tuple(_below(whole, part) for part in _own_slots(inner).values())
         if parts and whole.nullable:
-            parts = (replace(whole, kind=Kind.PRESENCE, secret=False), *parts)
+            parts = (replace(whole, kind=Kind.PRESENCE), *parts)
         found[name] = (whole, parts)
     return found
 
@@ -187,7 +229,7 @@ def _below(whole: Slot, part: Slot) -> Slot:
         names=whole.names + part.names,
         keys=whole.keys + part.keys,
         called=whole.called + part.called,
-        label=f"{whole.label} › {part.label}",
+        label=f"{whole.label}{WITHIN}{part.label}",
         within_optional=whole.nullable,
     )
 
@@ -204,19 +246,26 @@ def _own_slots(model: type[BaseModel]) -> dict[str, Slot]:
     for name, field in model.model_fields.items():
         inner, nullable = _resolved(properties.get(name, {}), schema)
         core = _unwrapped(field.annotation)
+        kind = _kind(inner, core, schema)
         found[name] = Slot(
             names=(name,),
-            keys=(dump_key(model, name, field),),
-            label=field.title or humanised(name),
+            keys=(dumped_as(model, name),),
+            label=field.title or humanised(_called_by(model, name)),
             hint=field.description or "",
-            kind=_kind(inner, core, schema),
+            kind=kind,
             nullable=nullable,
             schema=inner,
             called=(_called(name, field),),
-            secret=_hides(field.annotation, set()),
             naive=core is NaiveDatetime,
+            open=kind is Kind.JSON and not inner.get("type"),
+            null_is_unset=field.default is None,
         )
     return found
+
+
+def _called_by(model: type[BaseModel], name: str) -> str:
+    """What people call a field without a title: its key, where a schema names the keys."""
+    return dumped_as(model, name) if hasattr(model, "takes_more") else name
 
 
 def _called(name: str, field: FieldInfo) -> frozenset[str]:
@@ -284,17 +333,3 @@ def _unwrapped(annotation: Any) -> Any:
             annotation = inner[0]
         else:
             return annotation
-
-
-def _hides(annotation: Any, seen: set[Any]) -> bool:
-    """Whether a Pydantic secret is anywhere in the annotation, or in the models it names."""
-    annotation = _unwrapped(annotation)
-    origin = get_origin(annotation) or annotation
-    if isinstance(origin, type) and issubclass(origin, SecretStr | SecretBytes | Secret):
-        return True
-    if any(_hides(arg, seen) for arg in get_args(annotation) if not isinstance(arg, str | int)):
-        return True
-    if not (isinstance(origin, type) and issubclass(origin, BaseModel)) or origin in seen:
-        return False
-    seen.add(origin)
-    return any(_hides(field.annotation, seen) for field in origin.model_fields.values())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time
 from typing import Any
 
@@ -19,9 +19,12 @@ from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
 from bot.messages.text import visible
 from bot.messages.views import UNSET, Value
 from bot.tools import Tool
-from storage.masking import MASK
+from storage.masking import MASK, Path
 
 EMPTY = "(empty)"
+EMPTY_LIST = "(empty list)"
+NULL = "null"
+_SIGNS = frozenset({MASK, UNSET, EMPTY, EMPTY_LIST, NULL, "{}"})  # of ours: a text is put in quotes
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # of a choice, as programs write one
 _SHORT_LIST = 60  # characters up to which a list stands on one line
 
@@ -34,12 +37,9 @@ def values(
     With `before`, also what each was.
     """
     if before is None:
-        return tuple(
-            Value(row.slot.label, row.text, secret=row.slot.secret)
-            for row in _rows(tool, arguments)
-        )
+        return tuple(_value(row.slot, row.text) for row in _rows(tool, arguments))
     return tuple(
-        Value(change.label, change.new, change.old if change.differs else None, change.secret)
+        _value(change.slot, change.new, change.old if change.differs else None)
         for change in _compared(tool, before, arguments)
     )
 
@@ -52,10 +52,16 @@ def diff(
     Empty when nothing does.
     """
     return [
-        (change.label, change.old, change.new)
+        (change.slot.label, change.old, change.new)
         for change in _compared(tool, before, after)
         if change.differs
     ]
+
+
+def _value(slot: Slot, text: str, before: str | None = None) -> Value:
+    secret = () in slot.hidden
+    partly = bool(slot.hidden) and not secret
+    return Value(slot.label, text, before, secret, partly, slot.keys)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -65,6 +71,52 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, Mark) or isinstance(other, Mark):
         return False
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def shown(slot: Slot, value: Any) -> str:
+    """Return the value of a slot as plain text: uncut, what is secret masked."""
+    if value is Mark.ABSENT or (value is None and slot.null_is_unset):
+        return UNSET
+    if value is None:
+        return NULL
+    if () in slot.hidden:
+        return MASK
+    if slot.hidden:
+        return visible("".join(_masked_json(value, slot.hidden, "")))
+    members = value if isinstance(value, list) else [value]
+    if slot.open and any(isinstance(each, str) and _reads_as_json(each) for each in members):
+        return visible(json.dumps(value, ensure_ascii=False))
+    return readable(value, slot.kind)
+
+
+def _reads_as_json(text: str) -> bool:
+    """Whether a text may be taken for a value that is no text."""
+    if text in ("yes", "no"):
+        return True
+    try:
+        return not isinstance(json.loads(text), str)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _masked_json(value: Any, hidden: frozenset[Path], indent: str) -> Iterator[str]:
+    """The value as JSON on several lines, with masks that no text in it could be."""
+    if () in hidden and value is not None:
+        yield MASK
+    elif not hidden or not isinstance(value, dict | list) or not value:
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        yield text.replace("\n", f"\n{indent}")
+    else:
+        is_list, inner = isinstance(value, list), indent + "  "
+        members = list(enumerate(value)) if isinstance(value, list) else list(value.items())
+        yield "[" if is_list else "{"
+        for number, (step, each) in enumerate(members):
+            key = "" if is_list else f"{json.dumps(step, ensure_ascii=False)}: "
+            yield f"{',' if number else ''}\n{inner}{key}"
+            yield from _masked_json(
+                each, frozenset(p[1:] for p in hidden if p[:1] == (step,)), inner
+            )
+        yield f"\n{indent}{']' if is_list else '}'}"
 
 
 def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
@@ -98,11 +150,10 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    label: str
+    slot: Slot
     old: str
     new: str
     differs: bool
-    secret: bool
 
 
 def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
@@ -113,14 +164,11 @@ def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
     for slot in slots(tool, arguments):
         value = lookup(arguments, slot.keys)
         parent = lookup(arguments, slot.keys[:-1])
-        if slot.kind is Kind.PRESENCE and value not in (None, Mark.ABSENT):
+        if slot.kind is Kind.PRESENCE and value not in (None, Mark.ABSENT, {}):
             continue
         if slot.kind is not Kind.PRESENCE and parent in (None, Mark.ABSENT):
             continue
-        text = (
-            MASK if slot.secret and value not in (None, Mark.ABSENT) else readable(value, slot.kind)
-        )
-        yield _Row(slot, value, text)
+        yield _Row(slot, value, shown(slot, value))
 
 
 def _compared(
@@ -129,9 +177,10 @@ def _compared(
     old_rows = {row.slot.keys: row for row in _rows(tool, before)}
     new_rows = {row.slot.keys: row for row in _rows(tool, after)}
     for keys, new in new_rows.items():
-        old_value = lookup(before, keys)
+        old_value, slot = lookup(before, keys), new.slot
         if keys in old_rows:
             old = old_rows[keys].text
+            slot = replace(slot, hidden=slot.hidden | old_rows[keys].slot.hidden)
         # the other side is divided differently: it had the nested model as a whole, or in parts
         else:
             parts = [row for other, row in old_rows.items() if other[: len(keys)] == keys]
@@ -139,7 +188,7 @@ def _compared(
                 "\n".join(f"{row.slot.label.split(' › ')[-1]}: {row.text}" for row in parts)
                 or UNSET
             )
-        yield _change(new.slot, old, old_value, new.text, new.value)
+        yield _change(slot, old, old_value, new.text, new.value)
     for keys, row in old_rows.items():
         if not any(keys[: len(other)] == other or other[: len(keys)] == keys for other in new_rows):
             yield _change(row.slot, row.text, row.value, UNSET, Mark.ABSENT)
@@ -147,9 +196,9 @@ def _compared(
 
 def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _Change:
     differs = not same(old_value, new_value)
-    if differs and old == new and not slot.secret:
+    if differs and old == new and not slot.hidden:
         old, new = (_raw(value) for value in (old_value, new_value))
-    return _Change(slot.label, old, new, differs, slot.secret)
+    return _Change(slot, old, new, differs)
 
 
 def _raw(value: Any) -> str:
@@ -160,7 +209,7 @@ def _raw(value: Any) -> str:
 def _text(value: str, kind: Kind) -> str:
     if not value:
         return EMPTY
-    if not value.strip() or value in (MASK, UNSET, EMPTY):
+    if not value.strip() or value in _SIGNS or _is_quoted(value):
         # in quotes: it is this text, not our sign
         return visible(json.dumps(value, ensure_ascii=False))
     try:
@@ -176,6 +225,14 @@ def _text(value: str, kind: Kind) -> str:
     return visible(value)
 
 
+def _is_quoted(text: str) -> bool:
+    """Whether a text may be taken for another one that stands in quotes here."""
+    try:
+        return text[:1] == '"' and isinstance(json.loads(text), str)
+    except ValueError:
+        return False
+
+
 def _clock(at: time) -> str:
     """Hours and minutes; seconds and less only where there are any, so that nothing is left out."""
     return at.isoformat() if at.second or at.microsecond else at.isoformat("minutes")
@@ -188,7 +245,7 @@ def _zone(at: time) -> str:
 
 def _list(items: list[Any]) -> str:
     if not items:
-        return "(empty list)"
+        return EMPTY_LIST
     texts = [readable(item) for item in items]
     if any(isinstance(item, dict | list) for item in items) or any("\n" in text for text in texts):
         return visible(json.dumps(items, indent=2, ensure_ascii=False))

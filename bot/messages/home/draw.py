@@ -34,7 +34,7 @@ from bot.messages.parts import (
     section,
     words,
 )
-from bot.messages.pieces import shown
+from bot.messages.pieces import finality, shown
 from bot.messages.sentences.absence import away_note
 from bot.messages.sentences.agents import through
 from bot.messages.text import channel_mention, due, mention, plain, when
@@ -189,8 +189,8 @@ def _call(call: WaitingCall) -> list[Json]:
         small.append(f"<{call.link}|Open it>")
     if call.unknown:
         small.insert(0, "❓ *It started, and nobody knows whether it finished*")
-    elif call.does == "destructive":
-        small.insert(0, "⚠️ *This cannot be undone*")
+    elif final := finality(call.does, call.stated):
+        small.insert(0, f"⚠️ *{final.rstrip('.')}*")
     return [
         section(block_id(Block.HEADLINE, about), plain_text(_one_line(call.effect, EFFECT))),
         context(block_id(Block.SMALL_PRINT, about), [mrkdwn("  ·  ".join(small))]),

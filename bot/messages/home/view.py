@@ -8,6 +8,7 @@ from datetime import datetime
 from bot.messages.actions.targets import HOME, CallTarget, HomeTarget
 from bot.messages.delegation.listing import Delegated
 from bot.messages.overview.view import ListedCall, ListedRun
+from bot.tools.stated import Stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class WaitingCall:
     unknown: bool = False  # it started, and nobody knows whether it finished
     warned: bool = False  # its card warns of something
     client: str = ""  # the program by which it was asked
+    stated: Stated = Stated.BY_AUTHOR  # who says what it does
 
 
 @dataclass(frozen=True, slots=True)

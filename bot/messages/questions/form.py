@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.messages.actions.codec import Subject, encode_dialog
-from bot.messages.actions.names import Dialog
+from bot.messages.actions.names import Block, Dialog
 from bot.messages.actions.targets import CallTarget
-from bot.messages.forms.blocks import input_block, section, text_object
+from bot.messages.forms.blocks import input_block, text_object
 from bot.messages.forms.form import FieldErrors, read_submission
 from bot.messages.forms.inputs import make
 from bot.messages.forms.slots import lookup, slots
-from bot.messages.parts import Json
+from bot.messages.parts import Json, quote, rich
 from bot.messages.text import plain, unescape, visible
 from bot.tools.people.answer_form import Given, checked, form_of, suggested
 from bot.tools.people.question import AskPerson
@@ -30,7 +30,8 @@ def answer_modal(question: AskPerson, target: CallTarget, asker: str = "the agen
     `asker`: who is told the answer, in mrkdwn.
     """
     tool, initial = form_of(question), suggested(question)
-    blocks = [section(plain(visible(question.question), 2_900))]
+    asked = quote(plain(visible(question.question), 2_900))
+    blocks = [rich(Block.QUESTION, [asked])]
     for slot in slots(tool, initial):
         made = make(slot, lookup(initial, slot.keys))
         if made:

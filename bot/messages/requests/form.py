@@ -19,11 +19,12 @@ from bot.messages.actions.names import Block, Dialog, Field
 from bot.messages.actions.targets import FormTarget
 from bot.messages.forms.blocks import hint_of, text_object
 from bot.messages.forms.layout import FieldErrors, FieldPlace, entered, laid_out, validated
-from bot.messages.forms.slots import Kind, Mark, Slot, dump_key, lookup, slots
+from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
 from bot.messages.modals import entered_text, input_block, text_element
 from bot.messages.parts import Json, context, mrkdwn, plain_text, section
 from bot.messages.text import channel_mention, plain, slack_length, visible
 from bot.tools import Tool
+from bot.tools.declared_secrets import dumped_as
 from bot.tools.people.question import ASK_PERSON
 
 MOST_QUOTED = 700  # characters of a message that a form keeps
@@ -62,7 +63,7 @@ def blank(tool: Tool[Any]) -> dict[str, Any]:
     for name, field in model.model_fields.items():
         if name in tool.secret:
             continue
-        key = dump_key(model, name, field)
+        key = dumped_as(model, name)
         if field.default is not PydanticUndefined:
             found[key] = to_jsonable_python(field.default)
         elif field.is_required() and name in nullable:

@@ -22,6 +22,7 @@ _GROUPS = {
     "template": "Prepared",
     "write": "Changes something",
     "destructive": "Cannot be undone",
+    "": "Not known whether it can be undone",
     "read": "Looks something up",
 }
 
@@ -33,7 +34,7 @@ class Choice:
     kind: FormKind
     name: str
     title: str
-    does: str  # read | write | destructive
+    does: str  # read | write | destructive, "" where nobody has said
 
     @property
     def group(self) -> str:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from bot.messages.answers import table_blocks, table_room
-from bot.messages.forms.slots import humanised
+from bot.messages.labels import humanised
 from bot.messages.parts import Json, line, preformatted, rich, words
 from bot.messages.text import escape, plain, visible
 from storage.masking import masked

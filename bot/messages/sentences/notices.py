@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.messages.quoting import effect_list, past, said
+from bot.messages.quoting import MIDWAY, effect_list, past, said
 from bot.messages.sentences.agents import through
 from bot.messages.text import channel_mention, decided_as, due, mention, spelt, when
 from storage.states import CallStatus
@@ -120,12 +120,14 @@ def outcome_line(
     *,
     why: str = "",
     handed_on: bool = False,
+    midway: bool = False,
 ) -> str:
     """Tell the thread in one line what came of a call that people approved, and who did.
 
     "✅ Refunded 30.00 EUR of order 1042, 59.90 left. Asked by @ben, approved by @ana." `what`: its
     tool's sentence, or the effect; `people`: None where a later line has them; `why`: what went
-    wrong; `handed_on`: the program that runs it has not said how it went, and nobody is asked.
+    wrong; `handed_on`: the program that runs it has not said how it went, and nobody is asked;
+    `midway`: it failed once it had begun.
     """
     start = {
         CallStatus.FAILED: "❌ It failed: ",
@@ -135,6 +137,7 @@ def outcome_line(
     failed = f" — “{said(why)}”" if why.strip() else ""
     then = " Its approvers can say on the card." if status is CallStatus.UNKNOWN else ""
     then = " The program that asked has not said how it went." if handed_on else then
+    then = f" {MIDWAY}" if midway else then
     return f"{start}{said(what).rstrip('.')}{failed}.{then}{_parts(people)}"
 
 

@@ -42,6 +42,14 @@ def not_an_approver(approver_mentions: str) -> str:
     return f"You cannot decide this one. These people can: {approver_mentions}."
 
 
+def perhaps_said(link: str, is_card: bool) -> str:
+    """Tell somebody that words for them alone may not have arrived; they are not said twice."""
+    if not link:
+        return "I may have told you something here that you cannot see. Please ask again."
+    place = f"<{link}|this card>" if is_card else f"<{link}|this thread>"
+    return f"I may have told you something here that you cannot see. {place} shows how it stands."
+
+
 def not_stored() -> str:
     """Tell somebody that their words could not be stored; Slack delivers them a few times more."""
     return (
@@ -178,6 +186,37 @@ def words_decide_nothing() -> str:
 def trigger_expired() -> str:
     """Tell somebody that Slack would not open the dialog any more."""
     return "Slack did not let me open the dialog in time. Nothing was changed; please click again."
+
+
+def not_opened(code: str) -> str:
+    """Tell somebody why Slack did not open a dialog; `code` is Slack's, "" for no answer."""
+    match code:
+        case "expired_trigger_id" | "exchanged_trigger_id" | "invalid_trigger_id":
+            return trigger_expired()
+        case "ratelimited" | "rate_limited":
+            why = "Slack asks me to slow down. Please click again in a minute."
+        case "view_too_large":
+            why = "There is more to show than a dialog of Slack's can hold."
+        case "not_found" | "hash_conflict":
+            why = "The dialog has been closed or has changed meanwhile. Please click again."
+        case "duplicate_external_id":
+            why = "The dialog is open already."
+        case "push_limit_reached":
+            why = "Too many dialogs are open. Close one, then click again."
+        case "":
+            why = "Slack did not answer. If no dialog is open, please click again."
+        case _:
+            why = f"Slack did not open the dialog ({code}). Clicking again may not help; tell "
+            why += "whoever runs this bot."
+    return f"{why} Nothing was changed."
+
+
+def late_message() -> str:
+    """Tell somebody that what they wrote arrived so late that it is not begun."""
+    return (
+        "Slack delivered this message more than a day after it was written, so I have not begun "
+        "it. Mention me again if you still want it."
+    )
 
 
 def not_your_run(requester: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.messages.quoting import said
+from bot.messages.quoting import MIDWAY, said
 from bot.messages.text import mention
 
 COMMAND = "/approvals request"
@@ -12,7 +12,7 @@ POLICY = "policy: "  # what the note of a call begins with that policy denies
 def asks(person: str, effect: str, client: str = "") -> str:
     """Begin a request in the name of who asks for it, or of the program `client` that does."""
     who = f"“{said(client, 60)}”, for {mention(person)}," if client else mention(person)
-    return f"{who} asks: {said(effect)}"
+    return f"{who} asks: “{said(effect)}”"
 
 
 def was_done(effect: str, result: str) -> str:
@@ -20,9 +20,10 @@ def was_done(effect: str, result: str) -> str:
     return f"✅ Done: {said(result if result.strip() else effect)}"
 
 
-def did_not_work(effect: str, why: str) -> str:
-    """Tell the thread that it did not work, in the tool's words."""
-    return f"❌ It did not work: {said(effect, 160)}. {said(why)}"
+def did_not_work(effect: str, why: str, *, midway: bool = False) -> str:
+    """Tell the thread that it did not work, in the tool's words; `midway`: once it had begun."""
+    begun = f" {MIDWAY}" if midway else ""
+    return f"❌ It did not work: {said(effect, 160)}. “{said(why)}”{begun}"
 
 
 def not_known(effect: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot.messages.answers import NOTHING_BELOW, Below
 from storage.transaction import Transaction
 
 
@@ -14,7 +15,9 @@ class Unheard:
     def restart(self) -> None:
         """Have nothing to take back."""
 
-    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
+    def finish(
+        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+    ) -> None:
         """Post nothing."""
 
     def abandon(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from bot.approvals.terms.progress import has_aged
 from bot.approvals.terms.renewal import Renewal
 from bot.runs.direct.outcomes import put_outcome
 from bot.runs.direct.refusals import NotClaimedError as NotClaimedError
@@ -62,7 +63,8 @@ class Handovers:
         """Claim the request's call for whoever gives this text; it is theirs alone from then on.
 
         None while it is still being checked: ask again. The same claimant is given the same again,
-        and holds it for longer: for `lease` without a sign of life. Raises NotClaimedError.
+        and holds it for longer: for `lease` without a sign of life. Raises NotClaimedError; where
+        its approval is too old, people are asked again by then.
         """
         who, now = _hashed(claimant), self._clock.now()
         with self._store.write() as tx:
@@ -79,7 +81,9 @@ class Handovers:
             return Claimed(arguments, call.revision, call.digest, lease)
         if call.status is not C.APPROVED:
             raise NotClaimedError(_why_not(call))
-        self._signals.work.give()
+        self._signals.work.give()  # what has aged is asked again where it would start
+        if has_aged(call, now):
+            raise NotClaimedError("its approval is too old: people are asked again")
         return None
 
     def report(self, run_id: str, claimant: str, succeeded: bool | None, result: Any) -> None:

@@ -39,7 +39,8 @@ def _told(tx: Transaction, tools: Registry, call: Call) -> Mapping[str, Any] | N
         case CallStatus.SUCCEEDED:
             return {"text": requests.was_done(effect, call.note)}
         case CallStatus.FAILED:
-            return {"text": requests.did_not_work(effect, call.note)}
+            midway = outputs.midway(call.output)
+            return {"text": requests.did_not_work(effect, call.note, midway=midway)}
         case CallStatus.UNKNOWN if calls.is_handed_on(call):
             return None if is_told(tx, call) else {"text": requests.handed_on(effect)}
         case CallStatus.UNKNOWN:

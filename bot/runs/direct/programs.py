@@ -38,10 +38,11 @@ if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.approvals.forms.parts import FormParts
     from bot.clock import Clock
     from bot.tools import Registry
+    from storage.keys import ClientKey
     from storage.transaction import Transaction
 
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
-SAID_BESIDE = ("why", "within")  # of a delivery: what is no part of the call
+SAID_BESIDE = ("why", "within", programs.ASKED_BY)  # of a delivery: what is no part of the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +165,9 @@ class Programs:
         channel: str = "",
         why: str = "",
         key: str = "",
-        client: str = "",
+        client: str | ClientKey = "",
         deadline: timedelta | None = None,
         while_open: bool = False,
-        per_hour: int = 0,
     ) -> AskedFor:
         """Put a call before people, and return at once; nothing has been decided by then.
 
@@ -177,34 +177,40 @@ class Programs:
         requester's direct messages; there it begins as well where a form would: where the two of
         you are not both there, or another company reads along. `why` is for the approver. `key`:
         what was asked with it before is returned, as long as it is kept, or goes on (`while_open`).
-        `client`: the name of the key by which a program asks. `deadline`: in which it has to be
-        decided, where policy gives longer. `per_hour`: how often it may ask; 0: always.
+        `client`: the key by which a program asks, which says how often it may, or its name alone.
+        `deadline`: in which it has to be decided, where policy gives longer.
 
         Raises KeyError for a tool that is not there, ActionError for what nobody can be asked,
         pydantic.ValidationError for arguments that it does not take, StrangerError for a requester
         who is no colleague, KeyUsedError where something else was asked with the key, TooOftenError
-        beyond `per_hour`, and LookupFailedError where Slack cannot be asked.
+        where the client has asked as often as it may, and LookupFailedError where Slack cannot be
+        asked.
         """
-        action = "" if isinstance(tool, str) else stored(tool, self._tools, client)
+        caller, by_key = (client, None) if isinstance(client, str) else (client.name, client)
+        action = "" if isinstance(tool, str) else stored(tool, self._tools, caller)
         known = self._tools.get(tool) if isinstance(tool, str) else described(action)
         if known is None:
             raise KeyError(tool)
         args = known.arguments.model_validate(dict(arguments))
         insist_on_length(known, args)
-        given = args.model_dump(mode="json")
-        asked: dict[str, Any] = {"tool": known.name, "why": why, "arguments": given}
-        asked |= {"action": action} if action else {}
+        asked: dict[str, Any] = {"tool": known.name, "arguments": args.model_dump(mode="json")}
+        asked |= {"why": why} | ({"action": action} if action else {})
+        asked |= {programs.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
         asked |= {"within": deadline.total_seconds()} if deadline else {}
         effect = masked(known.effect_sentence(args))
-        if not requester or not self._authority.colleague(requester):
-            raise StrangerError(f"{requester!r} is not a full member of this workspace")
-        name = self._name(client, key, while_open=while_open)
+        self._insist_on_colleague(requester)
+        name = self._name(caller, key, while_open=while_open)
         delivery = self._delivery(name, requester, channel, asked)
         place = self._places.of(channel, requester)
-        run_id, is_new = self._begin(delivery, effect, place, client, per_hour)
+        run_id, is_new = self._begin(delivery, effect, place, caller, by_key)
         self._signals.post.give()
         self._signals.work.give()
         return AskedFor(self._store, run_id, self._at_work, is_new=is_new)
+
+    def _insist_on_colleague(self, requester: str) -> None:
+        """Raise StrangerError for who may not ask."""
+        if not requester or not self._authority.colleague(requester):
+            raise StrangerError(f"{requester!r} is not a full member of this workspace")
 
     def _name(self, client: str, key: str, *, while_open: bool) -> str:
         """Return what the delivery is called, so that it is the one of what goes on."""
@@ -227,15 +233,20 @@ class Programs:
             received_at=self._clock.now(),
         )
 
-    def asked(self, run_id: str, client: str = "") -> AskedFor | None:
-        """Return a request that a program made before; None for others, and for other clients'."""
+    def asked(self, run_id: str, client: str | ClientKey = "") -> AskedFor | None:
+        """Return a request that a program made before; None for others, and for other keys'."""
         with self._store.read() as tx:
             run = runs.get(tx, run_id)
-        is_theirs = run is not None and (run.source, run.client) == (RunSource.PROGRAM, client)
+            if run is None:
+                return None
+            if isinstance(client, str):
+                is_theirs = (run.source, run.client) == (RunSource.PROGRAM, client)
+            else:
+                is_theirs = programs.belongs_to(tx, run, client)
         return AskedFor(self._store, run_id, self._at_work) if is_theirs else None
 
     def _begin(
-        self, asked: Delivery, effect: str, place: str, client: str, per_hour: int
+        self, asked: Delivery, effect: str, place: str, client: str, key: ClientKey | None
     ) -> tuple[str, bool]:
         """Store what is asked, its request, and the message that this begins with.
 
@@ -251,6 +262,7 @@ class Programs:
             requester=asked.user,
             source=RunSource.PROGRAM,
             client=client,
+            asked_in="" if place else asked.channel,
             created_at=now,
             updated_at=now,
         )
@@ -259,9 +271,9 @@ class Programs:
             stored = inbox.find(tx, asked.key)
             assert stored is not None
             if not is_new:
-                return _same(stored, asked), False
-            if per_hour:  # counted here, so that of many at once no more are let through
-                _insist_on_rate(tx, client, per_hour, now)
+                return _same(tx, stored, asked, key), False
+            if key:  # counted here, so that of many at once no more are let through
+                _insist_on_rate(tx, key, now)
             moves.started(tx, run, at=now)
             inbox.hold(tx, stored, run.id)
             mode = strictest(modes.of_run(tx, run))
@@ -270,22 +282,25 @@ class Programs:
         return run.id, True
 
 
-def _insist_on_rate(tx: Transaction, client: str, per_hour: int, now: datetime) -> None:
-    """Raise TooOftenError where this client has asked so often within an hour."""
-    since = programs.asked_before(tx, client, per_hour, now - programs.HOUR)
+def _insist_on_rate(tx: Transaction, client: ClientKey, now: datetime) -> None:
+    """Raise TooOftenError where this client has asked as often as it may within an hour."""
+    since = programs.asked_before(tx, client.name, client.per_hour, now - programs.HOUR)
     if since is not None:
         raise TooOftenError(since)
 
 
-def _same(stored: Delivery, asked: Delivery) -> str:
-    """Return the request of what was asked before; raises KeyUsedError where it was another.
+def _same(tx: Transaction, stored: Delivery, asked: Delivery, key: ClientKey | None) -> str:
+    """Return the request of what was asked before; raises KeyUsedError where it was another, or
+    another's.
 
     Why, and how long people have, may be said otherwise the second time: what was said first holds.
     """
     once, now = ((each.user, each.channel, _what(each)) for each in (stored, asked))
-    if once != now or not stored.run_id:
-        key = asked.key.partition(":")[2]
-        raise KeyUsedError(f"the key {key!r} was used for something else")
+    run = runs.get(tx, stored.run_id or "")
+    is_theirs = key is None or (run is not None and programs.belongs_to(tx, run, key))
+    if once != now or not stored.run_id or not is_theirs:
+        name = asked.key.partition(":")[2]
+        raise KeyUsedError(f"the key {name!r} was used for something else")
     return stored.run_id
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,13 @@ from bot.approvals.terms.effect import effect_at
 from bot.approvals.terms.progress import approving
 from bot.messages.overview.link import permalink
 from bot.messages.sentences.notices import POLICY
-from storage import calls, questions, runs
+from bot.tools.arguments import dump_arguments, load_arguments
+from storage import calls, programs, questions, runs
 from storage.masking import masked
 from storage.states import CallStatus, RunStatus, Verb
 
 if TYPE_CHECKING:
-    from bot.tools import Registry
+    from bot.tools import Registry, Tool
     from storage.models import Call, Run, Vote
     from storage.transaction import Transaction
 
@@ -61,11 +62,42 @@ def standing(tx: Transaction, tools: Registry, workspace: str, run_id: str) -> H
     if run is None:
         raise KeyError(run_id)
     link = permalink(workspace, run.channel, run.thread_ts)
-    if not found:
-        over = run.status is RunStatus.CANCELLED
-        status = CallStatus.CANCELLED if over else PREPARING
-        return HowItStands(run.id, status, run.requester, run.channel, run.created_at, link)
-    return _of(tx, tools, run, found[0], link)
+    return _of(tx, tools, run, found[0], link) if found else _as_asked(tx, tools, run, link)
+
+
+def _as_asked(tx: Transaction, tools: Registry, run: Run, link: str) -> HowItStands:
+    """How a request stands before its call is proposed: what it is, it knows from its first row."""
+    delivery = programs.began_with(tx, run.id)
+    asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
+    name, action = asked.get("tool", ""), asked.get("action", "")
+    tool = tools.described(action) if action else tools.get(name)
+    effect, arguments = _in_words(tool, asked["arguments"]) if tool and asked else ("", None)
+    return HowItStands(
+        run.id,
+        CallStatus.CANCELLED if run.status is RunStatus.CANCELLED else PREPARING,
+        run.requester,
+        run.channel,
+        run.created_at,
+        link,
+        tool=name,
+        title=tool.title if tool else name,
+        effect=effect,
+        arguments=arguments,
+        reason=asked.get("why", ""),
+        handed_over=bool(action),
+    )
+
+
+def _in_words(tool: Tool[Any], given: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """What a call with these arguments would do, and the arguments as they will be proposed.
+
+    The title, and none, where they no longer fit the tool.
+    """
+    try:
+        args = load_arguments(tool, json.dumps(given))
+        return masked(tool.effect_sentence(args)), tool.masked(json.loads(dump_arguments(args)))
+    except ValueError:
+        return tool.title, None
 
 
 def _of(tx: Transaction, tools: Registry, run: Run, call: Call, link: str) -> HowItStands:

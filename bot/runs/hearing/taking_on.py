@@ -30,8 +30,10 @@ def take_on(
             channel, thread = run.channel, run.thread_ts  # which stands there already
         elif in_private:
             channel, thread = delivery.user, ""
+        elsewhere = in_private and delivery.channel not in ("", channel)
         run = made = Run(
             team=delivery.team,
+            asked_in=delivery.channel if elsewhere else "",
             channel=channel,
             thread_ts=thread,
             requester=delivery.user,

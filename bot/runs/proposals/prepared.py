@@ -14,6 +14,7 @@ from bot.approvals.questions.asking import PlacedQuestion, put_question
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import Effect, Registry
 from storage import calls, evidence, moves
+from storage.digest import OddValueError, parse_object
 from storage.models import Call, Plan, Revision, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction
@@ -71,11 +72,16 @@ def show(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[Prepared]) 
 def _evidence(tx: Transaction, tools: Registry, proposed: Prepared) -> dict[str, Any]:
     """Return what the audit keeps of the arguments; fields of unknown tools may be secret."""
     tool = tools.of(proposed.call)
-    known = [tool] if tool else list(tools)
-    secret = frozenset(name for each in known for name in each.secret)
+    known = [each for each in ([tool] if tool else tools) if each.has_secrets]
+    text = proposed.revision.arguments if proposed.revision else proposed.proposed
+    try:
+        given = parse_object(text)
+        secret = {path for each in known for path in each.secret_paths(given)}
+    except OddValueError:  # any of it may be secret
+        secret = {() for _ in known}
     if proposed.revision is not None:
         return evidence.revised(tx, proposed.revision, secret)
-    return evidence.refused(tx, proposed.call.id, proposed.proposed, secret)
+    return evidence.refused(tx, proposed.call.id, text, secret)
 
 
 def only_reads(prepared: Sequence[Prepared], tools: Registry) -> None:

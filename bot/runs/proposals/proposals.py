@@ -15,7 +15,7 @@ from bot.agent import outputs, questions
 from bot.agent.turn import Proposed
 from bot.approvals.cards.placement import find_place
 from bot.approvals.questions import asking
-from bot.approvals.terms import duplicates, grants
+from bot.approvals.terms import completeness, duplicates, grants
 from bot.approvals.terms.context import context_of, kept
 from bot.approvals.terms.duplicates import Repeat
 from bot.approvals.terms.eyes import for_thread
@@ -233,12 +233,25 @@ class Proposals:
             waits = any(each.call.status is CallStatus.PENDING for each in earlier)
             why = outputs.would_fail(str(error), earlier=waits)
             raise RefusedError(why, f"it would fail: {error}") from error
+        self._insist_on_showing(prepared, tool, args, seen.text)
         prepared.place = place
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
         call.next_at = next_moment(gate, call.created_at)
         call.deadline = gate.after(call.created_at, gate.deadline)
         for name, value in kept(seen).items():
             setattr(call, name, value)
+
+    def _insist_on_showing(
+        self, prepared: Prepared, tool: Tool[Any], args: BaseModel, preview: str
+    ) -> None:
+        """Raise RefusedError where those who decide could not be shown all of what would run."""
+        call = prepared.call
+        names: dict[str, str] = json.loads(call.names)
+        why = completeness.lacking(
+            tool, dump_arguments(args), names, preview=preview, reason=call.reason
+        )
+        if why:
+            raise RefusedError(outputs.not_shown(why), why.rstrip("."), tell=True)
 
     def _sign(
         self, run: Run, tool: Tool[Any], arguments: str, prepared: Prepared, gate: Allow | Ask

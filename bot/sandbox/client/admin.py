@@ -13,7 +13,7 @@ from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import conversations_admin, oauth, usergroups
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.people import OTHER_TEAM
+from bot.sandbox.workspace.people import OTHER_TEAM, Person
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
 
@@ -31,6 +31,24 @@ class Admin:
             person.deleted, person.updated = True, int(self.world.now())
             events.user_changed(self.world, person.id)
             self.world.touch()
+
+    def hire(self, name: str, real_name: str = "") -> str:
+        """Somebody new is in the workspace, in no channel yet; their user id. Apps get team_join.
+
+        ValueError where the short name is taken.
+        """
+        with self.world.lock:
+            if name in self.world.people:
+                raise ValueError(f"there is somebody called {name} already")
+            number = len(self.world.people) + 1
+            while (user := f"U{number:08}") in self.world.by_id:
+                number += 1
+            person = Person(name, user, real_name or name.capitalize())
+            person.updated = int(self.world.now())
+            self.world.people[name] = self.world.by_id[user] = person
+            events.user_joined(self.world, user)
+            self.world.touch()
+            return user
 
     def set_group(self, handle: str, names: list[str]) -> None:
         """Give a user group other members (short names)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from bot.sandbox.spec.emoji import EMOJI
 from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.records import Message
@@ -15,7 +16,7 @@ from bot.sandbox.workspace.state import World
 
 MOST_EMOJI = 50  # different ones on a message
 MOST_OF_ONE = 23  # by one person on a message
-_NAME = re.compile(r"[\w+'-]{1,100}(::skin-tone-[2-6])?")
+_NAME = re.compile(r"([a-z0-9_+-]{1,100})(::skin-tone-[2-6])?")
 
 
 def react(world: World, message: Message, user: str, name: str) -> None:
@@ -25,7 +26,8 @@ def react(world: World, message: Message, user: str, name: str) -> None:
     SlackError(invalid_name, already_reacted, too_many_emoji, too_many_reactions or is_archived).
     Called with the world's lock held.
     """
-    if not _NAME.fullmatch(name) or name != name.lower():
+    found = _NAME.fullmatch(name)
+    if found is None or found[1] not in EMOJI:
         raise SlackError("invalid_name")
     if world.channels[message.channel].is_archived:
         raise SlackError("is_archived")

@@ -69,7 +69,8 @@ def users_info(world: World, args: Args) -> Json:
 def users_list(world: World, args: Args) -> Json:
     """users.list: the members of this workspace, deactivated ones and bots included."""
     ids = [p.id for p in world.people.values() if p.team_id == TEAM]
-    found, cursor = page([*ids, *(app.bot_user for app in world.apps.values())], args)
+    bots = [app.bot_user for app in world.apps.values()]
+    found, cursor = page([*ids, *bots], args, limit_error="limit_required")
     members = [_user(world, args, user) for user in found]
     return {
         "members": members,

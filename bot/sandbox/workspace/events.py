@@ -32,6 +32,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "channel_shared": ("channels:read", "groups:read", "im:read", "mpim:read"),
     "group_archive": ("groups:read",),
     "group_left": ("groups:read",),
+    "team_join": ("users:read",),
     "user_change": ("users:read",),
     "channel_rename": ("channels:read",),
     "channel_unarchive": ("channels:read",),
@@ -210,9 +211,18 @@ def member_event(world: World, kind: str, user: str, channel: Channel, inviter: 
 
 def user_changed(world: World, user: str) -> None:
     """user_change with the person as they are now."""
+    _tell_of(world, "user_change", user)
+
+
+def user_joined(world: World, user: str) -> None:
+    """team_join with a person who is new in the workspace."""
+    _tell_of(world, "team_join", user)
+
+
+def _tell_of(world: World, kind: str, user: str) -> None:
     for app in world.apps.values():
         shown = user_json(world.by_id[user], email="users:read.email" in app.scopes, url=world.url)
-        emit(world, app, {"type": "user_change", "user": shown, "cache_ts": int(world.now())})
+        emit(world, app, {"type": kind, "user": shown, "cache_ts": int(world.now())})
 
 
 def group_changed(

@@ -33,7 +33,7 @@ from bot.policy.authority import Yes
 from bot.policy.directory import Directory, NotYetKnownError
 from bot.policy.gates import Ask, load_gate
 from bot.signals import Signal
-from bot.slack.dialogs.family import DialogFamily, Opening
+from bot.slack.dialogs.family import DialogFamily, Opening, why_not_opened
 from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
 from bot.tools.arguments import as_editable, readable_arguments
@@ -123,7 +123,7 @@ class Dialogs:
                     return
                 except Exception as error:  # noqa: BLE001 - the person is told, and may try again
                     log.warning("dialog %s for %s: %s", name, person, error)
-                    told = refusals.trigger_expired()
+                    told = why_not_opened(error)
         channel = (body.get("channel") or {}).get("id") or person
         message = body.get("message") or {}
         with self._store.write() as tx:

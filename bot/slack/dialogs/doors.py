@@ -17,9 +17,8 @@ from bot.messages.actions.targets import Setting
 from bot.messages.answers import notice_blocks
 from bot.messages.incoming import message_text, team_of
 from bot.messages.requests.form import MOST_QUOTED
-from bot.messages.sentences import refusals
 from bot.messages.text import plainly
-from bot.slack.dialogs.family import view_of
+from bot.slack.dialogs.family import view_of, why_not_opened
 
 if TYPE_CHECKING:
     from bot.slack.dialogs.requests import RequestDialogs
@@ -67,7 +66,7 @@ class RequestDoors:
             self._client.views_open(trigger_id=trigger, view=view)
         except Exception as error:  # noqa: BLE001 - the person is told, and may try again
             log.warning("the request dialog for %s: %s", person, error)
-            return refusals.trigger_expired()
+            return why_not_opened(error)
         return ""
 
     def _link(self, channel: str, ts: str) -> str:

@@ -6,10 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from slack_sdk.errors import SlackApiError
+
 from bot.approvals.dialog_access import TurnedAway
 from bot.messages.actions.codec import Click, Subject
 from bot.messages.actions.names import Action, Dialog
 from bot.messages.parts import Json
+from bot.messages.sentences import refusals
+from bot.slack_codes import code_of
 from storage.models import Call
 
 
@@ -25,6 +29,11 @@ class Opening:
 def view_of(found: Opening | TurnedAway) -> Json | str:
     """Return the dialog to open, or the sentence that says why there is none."""
     return found.view if isinstance(found, Opening) else found.sentence
+
+
+def why_not_opened(error: Exception) -> str:
+    """Return the sentence for who clicked, by what Slack answered; mrkdwn."""
+    return refusals.not_opened(code_of(error) if isinstance(error, SlackApiError) else "")
 
 
 class DialogFamily(Protocol):

@@ -23,6 +23,7 @@ from bot.slack.files.fetching import (
     NotFetchedError,
     TooLargeError,
 )
+from bot.slack_codes import code_of
 
 log = logging.getLogger("countersign.files")
 ASK_FIRST = "check_file_info"  # of a channel shared with another company
@@ -65,7 +66,7 @@ class FileReader:
                 told = self._client.files_info(file=told["id"])["file"]
             return self._read(told, until)
         except SlackApiError as error:
-            problem: object = error.response.get("error")
+            problem: object = code_of(error)
             why = _WHY.get(str(problem), words.NOT_FETCHED)
         except TooLargeError as error:
             size = max(_size(told), words.MOST_BYTES + 1)

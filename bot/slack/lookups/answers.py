@@ -95,6 +95,11 @@ class Answers:
         with self._lock:
             return self._open == 0
 
+    def under_way(self, kind: Topic) -> int:
+        """Return how many look-ups of that kind are not answered yet."""
+        with self._lock:
+            return sum(key[0] is kind for key in self._flights)
+
     def known(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
         """Return what is remembered, in a tuple; None where that is nothing, or too old."""
         with self._lock:
@@ -115,6 +120,12 @@ class Answers:
             for table in (self._known, self._flights, self._failed):
                 for key in [k for k in table if kind in (None, k[0]) and name in ("", k[1])]:
                     del table[key]
+
+    def drop_older(self, key: Key, age: timedelta) -> None:
+        """Drop what is remembered where it is of that age or older; an answer on its way counts."""
+        with self._lock:
+            if self._remembered(key, age) is None:
+                self._known.pop(key, None)
 
     def change(self, key: Key, change: Callable[[Any], Any]) -> None:
         """Change what is remembered, where something is, as an event says."""

@@ -7,6 +7,8 @@ could decide, and which channel to ask for.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from copy import copy
@@ -16,7 +18,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.clock import Clock
-from bot.policy.directory import Group, NotYetKnownError, Person
+from bot.policy.directory import Group, LookupFailedError, NotYetKnownError, Person
 from bot.policy.evaluate import Policy
 from bot.signals import Signals
 from bot.slack.lookups.answers import LONG, Answers, Key, Topic
@@ -28,6 +30,7 @@ PATIENCE = 60.0  # seconds that a thread which may wait does so for an answer
 FEW = 25  # people are looked up one by one; for more, the list of everybody is read
 # of a list in which somebody's name or a channel's was not found: then it is read again
 NEW = timedelta(seconds=20)
+JUST_NOW = timedelta(seconds=5)  # of a list that stands for looking each person up
 
 
 class SlackDirectory:
@@ -41,8 +44,10 @@ class SlackDirectory:
         self._reader = reader = Reader(client)
         self._answers = Answers(clock, signals or Signals())
         self._patience = PATIENCE
+        self._reading_all = threading.Lock()
+        self._unread = -NEW.total_seconds()  # when the list could not be read
         self._asks = {
-            Topic.PERSON: reader.person,
+            Topic.PERSON: self._ask_for_person,
             Topic.GROUPS: reader.groups,
             Topic.MEMBERS: reader.members,
             Topic.CHANNEL: self._ask_for_channel,
@@ -78,7 +83,7 @@ class SlackDirectory:
         listed = self._answers.known((Topic.PEOPLE, ""))
         everybody: Mapping[str, Json] = listed[0] if listed else {}
         missing = [user for user in users if user not in everybody]
-        if len(missing) > FEW:
+        if missing and (len(missing) > FEW or self._is_crowded()):
             everybody = self.everybody()
             missing = [user for user in missing if user not in everybody]
         found = {user: person_of(everybody[user]) for user in users if user in everybody}
@@ -186,6 +191,35 @@ class SlackDirectory:
         if awaited:
             raise NotYetKnownError(*awaited)
         return found
+
+    def _is_crowded(self) -> bool:
+        """Return whether so many people are being looked up that the list is read instead."""
+        return self._answers.under_way(Topic.PERSON) > FEW
+
+    def _ask_for_person(self, user: str) -> Person | None:
+        """Return the person, in a crowd from the list of everybody as it is now.
+
+        On a thread of the look-ups, which may wait for the list.
+        """
+        listed = self._answers.known((Topic.PEOPLE, ""), JUST_NOW)
+        everybody = listed[0] if listed else self._everybody_now() if self._is_crowded() else {}
+        found = everybody.get(user)
+        if found is not None:
+            return person_of(found)
+        asked: Person | None = self._reader.person(user)
+        return asked
+
+    def _everybody_now(self) -> Mapping[str, Json]:
+        """Return the list of everybody, read once for a crowd; nothing where it cannot be read."""
+        with self._reading_all:
+            if time.monotonic() - self._unread < NEW.total_seconds():
+                return {}
+            self._answers.drop_older((Topic.PEOPLE, ""), JUST_NOW)
+            try:
+                return self.within(PATIENCE).everybody()
+            except LookupFailedError:
+                self._unread = time.monotonic()
+                return {}
 
     def _ask_for_channel(self, name: str) -> Json | None:
         """Return it as Slack has it; on a thread of the look-ups, which may wait for the list.

@@ -11,6 +11,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.policy.directory import Group, LookupFailedError, Person
+from bot.slack_codes import code_of
 
 PAGE = 999  # Slack wants less than a thousand
 MISSING = (
@@ -31,10 +32,10 @@ def _told(read: Callable[[Reader, str], T]) -> Callable[[Reader, str], T | None]
         try:
             return read(reader, name)
         except SlackApiError as error:
-            code = str(error.response.get("error"))
+            code = code_of(error)
             if code in MISSING:
                 return None
-            raise LookupFailedError(code) from error
+            raise LookupFailedError(code or "no answer") from error
 
     return asked
 

@@ -12,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from bot.clock import Clock
 from bot.signals import Signals
+from bot.slack.outbox.access import Access
 from bot.slack.outbox.channels import Channels, EveryChannel
 from bot.slack.outbox.memory import Memory
+from bot.slack.outbox.pace import BURST, Pace, in_turn, is_counted
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.outbox.sender import Sender
@@ -45,12 +47,16 @@ class Outbox:
         self._store, self._clock = store, clock
         self._signals, self._wake = signals, signals.post
         self._memory = Memory(clock)
+        self._pace = Pace(clock, posting.client.base_url)
+        self._access = Access(clock, posting.client.auth_test)
         self._channels = channels or EveryChannel()
         self._sender = Sender(
             store,
             clock,
             signals,
             self._memory,
+            self._access,
+            self._pace,
             renderer=renderer,
             posting=posting,
             search=search,
@@ -59,7 +65,7 @@ class Outbox:
         self._stopping = threading.Event()
         self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="outbox")
         self._lock = threading.Lock()
-        self._taken: set[str] = set()  # channels a lane is at work on
+        self._taken: set[str] = set()  # channels, and keys of messages, that a lane is at work on
         self._looking = False
 
     def wake(self) -> None:
@@ -78,11 +84,13 @@ class Outbox:
 
     def run(self) -> None:
         """The thread's body: hand out whatever is due, wait, again."""
+        is_taken_up = False
         while not self._stopping.is_set():
             # before the wake is cleared, so that there is no moment that only looks idle
             self._looking = True
             self._wake.clear()
             try:
+                is_taken_up = is_taken_up or self._take_up()
                 wait = self._hand_out()
             except Exception:
                 log.exception("the outbox failed")
@@ -92,16 +100,34 @@ class Outbox:
             self._wake.wait(wait)
         self._lanes.shutdown(wait=True)
 
+    def _take_up(self) -> bool:
+        """Have the cards drawn again that an earlier life gave up drawing; True once that is so."""
+        try:
+            with self._store.write() as tx:
+                outbox.redraw_failed(tx)
+        except Exception as error:
+            if not passes(error):
+                raise
+            return False
+        return True
+
     def _hand_out(self) -> float:
         """Give each channel that has something due a lane, unless it has one.
 
         The seconds until there may be more.
         """
+        if wait := self._access.seconds_left():
+            return wait
         now = self._clock.now()
         with self._store.read() as tx:
-            due, later = outbox.channels_due(tx, now), outbox.next_due(tx)
+            due = outbox.channels_due(tx, now, self._memory.aside)
+            later = outbox.next_due(tx)
         awake = self._memory.awake(due, now)
         mine = self._channels.mine(awake)
+        for key in self._memory.doubted(now):
+            with self._lock:
+                self._taken.add(key)
+            self._lanes.submit(self._look_again, key)
         for channel in mine:
             with self._lock:
                 if channel in self._taken or self._stopping.is_set():
@@ -119,7 +145,9 @@ class Outbox:
         try:
             # only now: what was due before this lane was ours may be sent already
             with self._store.read() as tx:
-                due = outbox.due(tx, self._clock.now(), channel)
+                due = outbox.due(tx, self._clock.now(), channel, self._memory.aside)
+                if self._pace.is_kept(channel) and sum(map(is_counted, due)) > BURST:
+                    due = in_turn(due, outbox.carded(tx, {row.run_id for row in due}))
             self._lane(due)
             self._memory.went_well(channel)
         except Exception as error:
@@ -132,9 +160,21 @@ class Outbox:
                 # while the channel was still taken, and then for half a minute no more
                 self._wake.give()
 
+    def _look_again(self, key: str) -> None:
+        try:
+            self._sender.remove_strays(key)
+        finally:
+            with self._lock:
+                self._taken.discard(key)
+                self._wake.give()
+
     def _lane(self, rows: list[Message]) -> None:
         for row in rows:
             self._signals.give_way()
+            if is_counted(row) and (wait := self._pace.wait(row.channel)):
+                self._memory.pace(row.channel, self._clock.now() + wait)
+                return
             is_mine = self._channels.holds(row.channel)
-            if self._stopping.is_set() or not is_mine or not self._sender.send(row):
+            is_over = self._stopping.is_set() or self._access.is_refused()
+            if is_over or not is_mine or not self._sender.send(row):
                 return  # the later ones of this channel wait, so that nothing overtakes

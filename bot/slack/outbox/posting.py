@@ -11,8 +11,10 @@ from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
+from bot.messages.sentences import refusals
 from bot.slack.client import SlackClient
-from bot.slack.errors import is_passing
+from bot.slack.errors import is_final
+from bot.slack_codes import code_of
 from storage import outbox, runs
 from storage.models import Message
 from storage.store import Store
@@ -46,30 +48,33 @@ class Posting:
         except SlackApiError:
             return ""  # a link is a comfort; the card says who asked anyway
 
-    def private(self, row: Message, blocks: list[dict[str, Any]]) -> None:
-        """Say something to one person, where it belongs or else in a direct message.
+    def private(self, row: Message, text: str, blocks: list[dict[str, Any]]) -> None:
+        """Say something in a channel that one person alone sees.
 
         Slack shows it in a thread only where the thread has replies: there are some where the bot
         has posted; anywhere else it stands in the channel.
         """
-        body, channel = outbox.body(row), row.channel
-        try:
-            if channel.startswith(("U", "W")):
-                raise LookupError(channel)
-            self.client.chat_postEphemeral(
-                channel=channel,
-                user=row.recipient,
-                thread_ts=row.thread_ts if self.client.last_post(channel, row.thread_ts) else None,
-                text=body["text"],
-                blocks=blocks,
-            )
-        except (SlackApiError, LookupError) as error:
-            if isinstance(error, SlackApiError) and is_passing(error):
-                raise
-            opened = self.client.conversations_open(users=row.recipient)
-            self.client.chat_postMessage(
-                channel=str(opened["channel"]["id"]), text=body["text"], blocks=blocks
-            )
+        self.client.chat_postEphemeral(
+            channel=row.channel,
+            user=row.recipient,
+            thread_ts=row.thread_ts if self._has_posted(row) else None,
+            text=text,
+            blocks=blocks,
+        )
+
+    def _has_posted(self, row: Message) -> bool:
+        if self.client.last_post(row.channel, row.thread_ts):
+            return True
+        with self._store.read() as tx:  # before this process began
+            return outbox.has_posted(tx, row.channel, row.thread_ts)
+
+    def pointer(self, row: Message) -> str:
+        """Return what is said where nobody knows whether private words have arrived."""
+        with self._store.read() as tx:
+            card = outbox.card_in(tx, row.channel, row.thread_ts)
+        ts = card.ts if card else row.thread_ts
+        link = self._permalink(row.channel, ts) if ts else ""
+        return refusals.perhaps_said(link, is_card=card is not None)
 
     def stop_stream(self, row: Message, body: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
         """Stop a stream, with what it lacks; return whether it now holds the whole text.
@@ -81,8 +86,8 @@ class Posting:
         try:
             self.client.chat_stopStream(channel=row.channel, ts=row.ts, **rest, **below)
         except SlackApiError as error:
-            over = error.response.get("error") in STREAM_OVER
-            if not over and (is_passing(error) or not rest):
+            over = code_of(error) in STREAM_OVER
+            if not over and (not is_final(error) or not rest):
                 raise
             if not over:  # what is to be added does not fit
                 self.client.chat_stopStream(channel=row.channel, ts=row.ts)
@@ -117,5 +122,5 @@ def _already(code: str) -> Iterator[None]:
     try:
         yield
     except SlackApiError as error:
-        if error.response.get("error") != code:
+        if code_of(error) != code:
             raise

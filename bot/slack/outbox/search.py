@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from slack_sdk import WebClient
@@ -14,6 +15,7 @@ from storage.store import Store
 
 PAGE = 200  # messages; Slack recommends no more
 SKEW = timedelta(minutes=10)  # that our clock and Slack's may be apart
+MOST_PAGES = 250
 UNFINISHED = {"in_progress", "stopped_by_user"}  # streams that still have the words they had
 Found = dict[str, Any]
 
@@ -30,6 +32,18 @@ class PostSearch:
     def posted(self, row: Message) -> Found | None:
         """Return the message that this row was posted as, by the key that it carries."""
         return self._find(row, lambda message: key_of(message) == row.key)
+
+    def strays(self, row: Message) -> list[str]:
+        """Return where else this row's message stands, beside the place that it knows of."""
+        found: list[str] = []
+
+        def is_stray(message: Found) -> bool:
+            if key_of(message) == row.key and message["ts"] != row.ts:
+                found.append(str(message["ts"]))
+            return False
+
+        self._find(row, is_stray)
+        return found
 
     def uploaded(self, row: Message) -> Found | None:
         """Return the message that this row's file stands in; its name is nobody else's."""
@@ -53,7 +67,7 @@ class PostSearch:
             pages = self._client.conversations_replies(ts=row.thread_ts, **arguments)
         else:
             pages = self._client.conversations_history(**arguments)
-        for page in pages:
+        for page in islice(pages, MOST_PAGES):
             found: list[Found] = [message for message in page["messages"] if fits(message)]
             if found:
                 return found[0]

@@ -14,18 +14,22 @@ from datetime import datetime, timedelta
 from http.client import HTTPException
 from typing import Any, TypeVar
 
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackRequestError
+from slack_sdk.web import SlackResponse
 
 from bot.approvals.undeliverable import close_unrooted, close_unseen, elsewhere, tell_of_rows
 from bot.clock import Clock
 from bot.messages import answers
 from bot.signals import Signals
-from bot.slack.errors import is_limited, is_passing, seconds_asked
+from bot.slack.errors import is_final, is_limited, meaning, seconds_asked, status_of
+from bot.slack.outbox.access import Access
 from bot.slack.outbox.channels import Channels, ElsewhereError
 from bot.slack.outbox.memory import Memory, Posted
+from bot.slack.outbox.pace import Pace, is_counted
 from bot.slack.outbox.posting import Posting
-from bot.slack.outbox.search import PostSearch
-from bot.slack.render import Renderer, blocks_of
+from bot.slack.outbox.search import Found, PostSearch
+from bot.slack.render import Renderer, below_of, blocks_of
+from bot.slack_codes import CERTAIN, CODE, Meaning, code_of
 from bot.watch.passages import Work
 from storage import moves, outbox, runs
 from storage.models import Message
@@ -37,9 +41,23 @@ log = logging.getLogger("countersign.outbox")
 M = MessageStatus
 T = TypeVar("T")
 ONCE = (MessageKind.PRIVATE, MessageKind.FILE)  # hard or impossible to look up
+DIRECT = "direct"  # in the body of a message whose person was looked up for it
 EVENT_TYPE = "countersign"
+NO_ANSWER = OSError, HTTPException, SlackRequestError  # nothing said how the call went
+PATIENT = 5  # tries after which a message that Slack does not explain holds up nobody
+AT_WORK = timedelta(seconds=15)  # that Slack may take for a post: as long as its client waits
+LATER = timedelta(seconds=30)  # before a message that may stand twice is looked for once more
 TRIES = 4  # before a message that is itself the problem is set aside
 GONE = {"message_not_found", "edit_window_closed", "cant_update_message"}
+
+
+class _TooSoonError(Exception):
+    """What may stand in Slack before long is not posted again yet."""
+
+    def __init__(self, seconds: float) -> None:
+        """In so many `seconds` it may be."""
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 class Sender:
@@ -51,15 +69,20 @@ class Sender:
         clock: Clock,
         signals: Signals,
         memory: Memory,
+        access: Access,
+        pace: Pace,
         *,
         renderer: Renderer,
         posting: Posting,
         search: PostSearch,
         channels: Channels,
     ) -> None:
-        """`memory` holds what could not be stored; `channels` says to which this process sends."""
+        """`memory` holds what could not be stored; `access` is told where the token is refused;
+        `channels` says to which this process sends.
+        """
         self._store, self._clock, self._signals = store, clock, signals
-        self._memory = memory
+        self._memory, self._access, self._pace = memory, access, pace
+        self._begun: set[int | None] = set()  # that this process has posted, or tried to
         self._renderer, self._posting, self._search = renderer, posting, search
         self._client, self._channels = posting.client, channels
         with store.read() as tx:  # messages up to this one were there before
@@ -73,17 +96,20 @@ class Sender:
         try:
             with self._signals.watch.over(Work.POST, row.kind, run_id=row.run_id):
                 self._dispatch(row)
+            self._access.went_well()
             return True
         except SlackApiError as error:
             return self._failed(row, error)
         except ElsewhereError:
             return False
+        except _TooSoonError as error:
+            return self._later(row, "it may be on its way", error.seconds)
         except Exception as error:
             if passes(error):
                 raise
             why = f"{type(error).__name__}: {reason(error)}"
             log.warning("message %s (%s): %s", row.seq, row.kind, why)
-            if row.attempts >= TRIES and not isinstance(error, OSError | HTTPException):
+            if row.attempts >= TRIES and not isinstance(error, NO_ANSWER):
                 self._set_aside(row, error)
                 return True
             return self._later(row, why)
@@ -103,9 +129,8 @@ class Sender:
             return
         if row.kind in ONCE or row.status is M.CLOSING:
             self._store.harden()  # what Slack is told of is on the disk
-        if row.kind is MessageKind.PRIVATE:
-            self._posting.private(row, blocks_of(outbox.body(row)))
-            self._sent(row, Posted("", row.wanted))
+        if row.kind is MessageKind.PRIVATE and not _is_direct(row):
+            self._whisper(row)
         elif row.kind is MessageKind.FILE:
             self._upload(row)
         elif row.kind is MessageKind.MARK:
@@ -121,7 +146,7 @@ class Sender:
         if row.channel.startswith(("U", "W")):
             self._open_dm(row)
             return  # from now on it belongs to the DM's lane: two lanes would post it twice
-        if self._may_stand(row) and (found := self._search.posted(row)):
+        if found := self._found(row, self._search.posted):
             version = 0 if row.kind in DRAWN else row.wanted
             self._sent(row, Posted(str(found["ts"]), version))
             return
@@ -140,14 +165,57 @@ class Sender:
                 unfurl_media=False,
             ),
         )
-        self._sent(row, Posted(str(response["ts"]), version, revisions))
+        self._sent(row, Posted(_ts_of(response), version, revisions))
+
+    def _whisper(self, row: Message) -> None:
+        """Say words for one person in a channel; where that cannot be, in their direct message.
+
+        Nobody can look for them. So they are said once; where they may have been said already, who
+        should have seen them is pointed to the card, once as well.
+        """
+        body = outbox.body(row)
+        text, blocks = str(body["text"]), blocks_of(body)
+        if row.status is M.SENDING:
+            if not body.get("doubted"):
+                text = self._posting.pointer(row)
+                blocks = answers.prose_blocks(text)
+                with self._store.write(durable=True) as tx:
+                    outbox.change(tx, row, body=outbox.dump({**body, "doubted": True}))
+            else:
+                log.warning("message %s: it is not known whether it was said", row.seq)
+                self._sent(row, Posted("", row.wanted))
+                return
+        try:
+            self._once(row, lambda: self._posting.private(row, text, blocks))
+        except SlackApiError as error:
+            if not is_final(error):
+                raise
+            with self._store.write() as tx:
+                moves.message(tx, row, M.PENDING, channel=row.recipient, thread_ts="")
+            return
+        self._sent(row, Posted("", row.wanted))
+
+    def remove_strays(self, key: str) -> None:
+        """Look once more for a message that was posted though it may have stood: one stays."""
+        with self._store.read() as tx:
+            row = outbox.by_key(tx, key)
+        if row is None or not row.ts or not self._channels.holds(row.channel):
+            return
+        try:
+            for ts in self._search.strays(row):
+                log.warning("message %s stood twice, one is removed", row.seq)
+                self._client.chat_delete(channel=row.channel, ts=ts)
+        except (SlackApiError, *NO_ANSWER) as error:
+            log.warning("message %s was not looked for once more: %s", row.seq, error)
+            if not isinstance(error, SlackApiError) or not is_final(error):
+                self._memory.look_again(key, self._clock.now() + LATER)
 
     def _upload(self, row: Message) -> None:
         """Put a file into its thread or direct message, unless it stands there."""
         if row.channel.startswith(("U", "W")):
             self._open_dm(row)
             return
-        if self._may_stand(row) and (found := self._search.uploaded(row)):
+        if found := self._found(row, self._search.uploaded):
             self._sent(row, Posted(str(found["ts"]), row.wanted))
             return
         self._once(row, lambda: self._posting.upload(row))
@@ -164,16 +232,44 @@ class Sender:
                 if not moves.message(tx, row, M.SENDING):
                     raise ElsewhereError
             row.status = M.SENDING
+        self._begun.add(row.seq)
         if not self._channels.holds(row.channel):  # it may have taken long to come so far
             raise ElsewhereError
+        if is_counted(row):
+            self._pace.posted(row.channel)
         try:
             return post()
         except SlackApiError as error:
-            if is_limited(error):
+            if meaning(error) in (Meaning.PASSING, Meaning.TOKEN):
                 with self._store.write() as tx:
                     moves.message(tx, row, M.PENDING)
                 row.status = M.PENDING
             raise
+
+    def _found(self, row: Message, search: Callable[[Message], Found | None]) -> Found | None:
+        """Return how this row stands in Slack, if it may and does.
+
+        Where Slack does not let the bot look, the post itself says what becomes of it.
+        """
+        if not self._may_stand(row):
+            return None
+        try:
+            if (found := search(row)) or row.status is not M.SENDING:
+                return found
+            self._leave_alone(row)
+        except SlackApiError as error:
+            if not is_final(error):
+                raise
+            log.warning("message %s cannot be looked for: %s", row.seq, code_of(error))
+        self._memory.look_again(row.key, self._clock.now() + LATER)
+        return None
+
+    def _leave_alone(self, row: Message) -> None:
+        """Raise _TooSoonError while Slack may be at work on what another process has posted."""
+        if row.seq not in self._begun:
+            since = self._clock.now() - self._memory.found_sending(row.seq)
+            if since < AT_WORK:
+                raise _TooSoonError((AT_WORK - since).total_seconds())
 
     def _may_stand(self, row: Message) -> bool:
         """Return whether this row may have been posted.
@@ -187,7 +283,8 @@ class Sender:
         """Open the DM of a message to a person; it is posted there next."""
         opened = self._client.conversations_open(users=row.channel)
         with self._store.write() as tx:
-            outbox.change(tx, row, channel=str(opened["channel"]["id"]))
+            body = {**outbox.body(row), DIRECT: True}
+            outbox.change(tx, row, channel=str(opened["channel"]["id"]), body=outbox.dump(body))
 
     def _update(self, row: Message) -> None:
         drawn, version, revisions = self._renderer.draw(row)
@@ -220,11 +317,8 @@ class Sender:
         Where it does not hold the whole text, write it over.
         """
         body = outbox.body(row)
-        last: Mapping[str, Any] = (
-            {"blocks": answers.ending(row.run_id, body.get("record", ""))}
-            if body.get("last")
-            else {}
-        )
+        under = below_of(body).blocks(row.run_id, last=bool(body.get("last")))
+        last: Mapping[str, Any] = {"blocks": under} if under else {}
         if not row.ts and (lost := self._search.lost_stream(row)):
             row.ts = str(lost["ts"])
         if row.ts:
@@ -250,6 +344,7 @@ class Sender:
                 at = self._clock.now()
                 outbox.showed(tx, row, ts=stands.ts, revisions=stands.revisions, at=at)
         self._memory.forget(row.seq)
+        self._begun.discard(row.seq)
         row.status, row.ts = M.SENT, stands.ts
         if begun or (row.kind is MessageKind.CARD and outbox.QUESTION in outbox.body(row)):
             self._signals.work.give()  # a reply to it may have come before Slack said where it is
@@ -259,9 +354,19 @@ class Sender:
 
         True: go on.
         """
-        code = str(error.response.get("error", ""))
-        if is_passing(error):
-            return self._later(row, code, seconds_asked(error))
+        code, found = code_of(error), meaning(error)
+        if found is Meaning.TOKEN:
+            self._access.refused(code)
+            self._later(row, code)
+            return False
+        if is_limited(error) and is_counted(row):
+            self._pace.limited(row.channel)
+        if found is not Meaning.FINAL:
+            is_code = CODE.fullmatch(code) and status_of(error) < CERTAIN
+            why = code if is_code else f"HTTP {status_of(error)}, and no answer"
+            if found is Meaning.UNKNOWN and is_code and row.attempts >= PATIENT:
+                self._memory.put_aside(row.seq)
+            return self._later(row, why, seconds_asked(error))
         if row.ts and code in GONE and row.kind in DRAWN:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
             with self._store.write() as tx:
@@ -297,3 +402,16 @@ class Sender:
             lost = is_card and close_unseen(tx, row, code, at=at)
         if lost:
             self._signals.work.give()
+
+
+def _is_direct(row: Message) -> bool:
+    """Return whether this is for one person in their direct message with the bot."""
+    return row.channel.startswith(("U", "W")) or bool(outbox.body(row).get(DIRECT))
+
+
+def _ts_of(response: SlackResponse) -> str:
+    """Return where a message stands; ConnectionError where the answer does not say it."""
+    ts = response.get("ts")
+    if not isinstance(ts, str) or not ts:
+        raise ConnectionError("Slack's answer does not say where the message stands")
+    return ts

@@ -13,18 +13,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.messages.text import neutral_markdown, split_markdown
+from bot.messages.answers import NOTHING_BELOW, Below
+from bot.messages.framing import PART, framed, parts_of, settled
+from bot.messages.text import slack_length
 from bot.policy.directory import Directory
 from bot.signals import Signals
-from bot.slack.errors import is_limited, is_passing
+from bot.slack.errors import is_final, is_limited
 from bot.slack.lookups.mentions import with_names
 from bot.slack.streaming.refusals import Streaming
 from bot.slack.streaming.tasks import Tasks, content
+from bot.slack_codes import code_of
 from storage import moves, outbox, runs
 from storage.models import Message, Run
 from storage.states import MessageKind, MessageStatus, RunStatus
@@ -32,7 +36,6 @@ from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.stream")
-PART = 11_000  # characters; one message holds 12,000 of Markdown
 BEGIN = 120  # characters before a stream is worth its place
 NO_CHUNKS = {"invalid_chunks", "invalid_arguments"}  # Slack does not take such a chunk at all
 PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
@@ -74,7 +77,7 @@ class SlackAnswer:
         self._chunked = False
         self._row: Message | None = None
         self._text = ""  # all that came
-        self._shown = ""  # what the stream holds, neutralised
+        self._shown = ""  # what the stream holds, in its frame
         self._open, self._ts = False, ""
         # streaming does not work here; the outbox posts
         self._dead = not self._streaming.works(self._run.channel)
@@ -115,22 +118,27 @@ class SlackAnswer:
         self.abandon()
         self._reset(anew=True)
 
-    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
-        """Leave the whole text to the outbox, in the caller's transaction."""
+    def finish(
+        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+    ) -> None:
+        """Leave the whole text to the outbox, in the caller's transaction.
+
+        What stands below it (`record`) goes with its last part.
+        """
         if self._open and not text and not self._shown and not last:
             self._text = ""
             self._keep(self)
             return
         self._over = True
-        parts = split_markdown(text, PART) if text else []
-        ending = {"record": record}
+        parts = parts_of(text) if text else []
+        middle, ending = {"last": False, "ours": record.ours}, {"last": last, **asdict(record)}
         if self._row is not None:
             first = parts.pop(0) if parts else ""
-            rest = None if parts else self._rest(first)
-            body = {"text": first, "last": last and not parts, **self._closing(rest), **ending}
+            rest = None if parts or record.ours else self._rest(first)
+            body = {"text": first, **self._closing(rest), **(middle if parts else ending)}
             moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
         for number, part in enumerate(parts):
-            body = {"text": part, "last": last and number == len(parts) - 1, **ending}
+            body = {"text": part, **(ending if number == len(parts) - 1 else middle)}
             outbox.put(tx, self._message(f":{number}", MessageStatus.PENDING, body))
 
     def abandon(self) -> None:
@@ -175,9 +183,11 @@ class SlackAnswer:
     def _push(self) -> None:
         if self._dead:
             return
-        ready = _safe(self._text)[:PART]
-        more, tasks = self._neutral(ready)[len(self._shown) :], self._unsent()
-        more = more if more.strip() else ""
+        whole, tasks = self._neutral(settled(self._text[:PART])), self._unsent()
+        # what would not go on from what is shown, or finds no room, the outbox writes at the end
+        fits = whole.startswith(self._shown) and slack_length(whole) <= PART
+        more = whole[len(self._shown) :] if fits else ""
+        more = more if more.strip(" >\n") else ""
         if not more and not tasks:
             return
         try:
@@ -190,7 +200,7 @@ class SlackAnswer:
             if not self._open:
                 self._streaming.refused(self._run.channel, error)
             if not self._open or not is_limited(error):
-                log.info("run %s: no streaming here: %s", self._run.id, error.response.get("error"))
+                log.info("run %s: no streaming here: %s", self._run.id, code_of(error))
                 self._dead, self._open = True, False
         except moves.FencedError:
             raise
@@ -206,8 +216,8 @@ class SlackAnswer:
 
     def _refuses_tasks(self, error: SlackApiError) -> bool:
         if self._open:
-            return error.response.get("error") in NO_CHUNKS
-        return not is_passing(error)
+            return code_of(error) in NO_CHUNKS
+        return is_final(error)
 
     def _send(self, more: str, tasks: list[dict[str, Any]]) -> None:
         """Add to the stream, or begin it."""
@@ -223,7 +233,7 @@ class SlackAnswer:
         self._tasks.sent(tasks)
 
     def _neutral(self, text: str) -> str:
-        return neutral_markdown(with_names(self._directory, text))
+        return framed(with_names(self._directory, text))
 
     def _begin(self, text: str, tasks: list[dict[str, Any]]) -> None:
         """Write the row, then start the stream, then note where it is."""
@@ -255,9 +265,3 @@ class SlackAnswer:
             found = outbox.by_key(tx, row.key)
         assert found is not None
         return found
-
-
-def _safe(text: str) -> str:
-    """What of a growing text can be shown already: not half of something in angle brackets."""
-    cut = text.rfind("<")
-    return text if cut < 0 or ">" in text[cut:] or len(text) - cut > 100 else text[:cut]

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from slack_sdk.errors import SlackApiError
 
 from bot.clock import Clock
-from bot.slack.errors import is_absent, is_passing
+from bot.slack.errors import is_absent, is_final
+from bot.slack_codes import code_of
 
 REFUSED = timedelta(hours=1)  # before a stream is tried again where Slack refused one
 EVERYWHERE = ""  # in place of a channel
@@ -33,7 +34,7 @@ class Streaming:
 
     def refused(self, channel: str, error: SlackApiError) -> None:
         """Remember that Slack did not begin a stream, unless that passes."""
-        if not is_passing(error):
+        if is_final(error) or is_absent(error):
             place = EVERYWHERE if is_absent(error) else channel
             with self._lock:
                 self._until[place] = self._clock.now() + REFUSED
@@ -44,5 +45,5 @@ class Streaming:
 
     def refused_tasks(self, channel: str, error: SlackApiError) -> None:
         """Remember that Slack took no tasks."""
-        is_here = error.response.get("error") == "channel_type_not_supported"
+        is_here = code_of(error) == "channel_type_not_supported"
         self._undrawn.add(channel if is_here else EVERYWHERE)

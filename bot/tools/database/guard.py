@@ -1,7 +1,9 @@
 """The authorizer of SQLite: asked about each step of a statement before the step is done.
 
 It refuses what reads a secret column, whatever the statement, its views and its triggers, and
-every step that reads or changes anything but the rows of tables.
+every step that reads or changes anything but the rows of tables. It decides by what SQLite does:
+the action, the table, the database, the function. Never by the place in the statement, whose name a
+text can choose.
 """
 
 from __future__ import annotations
@@ -14,7 +16,23 @@ from typing import Any
 from bot.tools.database.sql.catalog import Catalog, Relation
 from bot.tools.database.sql.tokens import StatementError, Token
 
-_NEVER = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_offset"}
+# all that may be called: they compute, and touch nothing. Operators are functions here as well.
+_COMPUTING = """
+-> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling changes char coalesce concat
+concat_ws cos cosh count cume_dist current_date current_time current_timestamp date datetime
+degrees dense_rank exp first_value floor format glob group_concat hex ifnull if iif instr json
+json_array json_array_length json_error_position json_extract json_group_array
+json_group_object json_insert json_object json_patch json_pretty json_quote json_remove
+json_replace json_set json_type json_valid jsonb jsonb_array jsonb_extract jsonb_group_array
+jsonb_group_object jsonb_insert jsonb_object jsonb_patch jsonb_remove jsonb_replace jsonb_set
+julianday lag last_insert_rowid last_value lead length like likelihood likely ln log log10 log2
+lower ltrim max median min mod nth_value ntile nullif octet_length percent_rank percentile
+percentile_cont percentile_disc pi pow power printf quote radians random randomblob rank
+replace round row_number rtrim sign sin sinh soundex sqlite_version sqrt strftime string_agg
+substr substring sum tan tanh time timediff total total_changes trim trunc typeof unhex unicode
+unistr unistr_quote unixepoch unlikely upper zeroblob
+"""
+_FUNCTIONS = frozenset(_COMPUTING.split())
 _TABLE_FUNCTIONS = {"json_each", "json_tree"}  # those that only compute
 _CHANGES = {
     sqlite3.SQLITE_INSERT: "insert",
@@ -27,8 +45,8 @@ class Guard:
     """The authorizer: says of each step of one statement whether it may be
     (https://sqlite.org/c3ref/set_authorizer).
 
-    What it is told about where a step stands is not believed for reading: a WITH can take the name
-    of a view.
+    What it is told about where a step stands decides nothing about reading: a WITH can take any
+    name. Only a trigger can make a change that is not the statement's own.
     """
 
     def __init__(
@@ -37,12 +55,14 @@ class Guard:
         target: str = "",
         verbs: frozenset[str] = frozenset(),
         reached: Set[str] = frozenset(),
+        others: Set[str] = frozenset(),
     ) -> None:
         """`verbs`: what may be done to the table `target` (its folded name); without, nothing may
-        be changed. `reached`: tables that foreign keys take it to.
+        be changed. `reached`: tables that foreign keys take it to. `others`: the folded names of
+        all that SQLite could read beside the catalog's tables; no WITH may have one of them.
         """
         self._catalog, self._target, self._verbs = catalog, target, verbs
-        self._reached = reached
+        self._reached, self._others = reached, others
         self._secret = {name for table in catalog.tables.values() for name in table.secret}
         self.refused = ""
 
@@ -53,9 +73,9 @@ class Guard:
         """
         why = ""
         if action == sqlite3.SQLITE_READ:
-            why = self._unread(str(first), str(second), inner)
+            why = self._unread(str(first), str(second), place, inner)
         elif action == sqlite3.SQLITE_FUNCTION:
-            why = f"{second} cannot be called" if str(second).lower() in _NEVER else ""
+            why = "" if str(second).lower() in _FUNCTIONS else f"{second} cannot be called"
         elif action in _CHANGES:
             why = self._unchanged(_CHANGES[action], str(first), place, inner)
         elif action not in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
@@ -63,12 +83,13 @@ class Guard:
         self.refused = self.refused or why
         return sqlite3.SQLITE_DENY if why else sqlite3.SQLITE_OK
 
-    def _unread(self, table: str, column: str, inner: Any) -> str:
+    def _unread(self, table: str, column: str, place: Any, inner: Any) -> str:
         """Why this column cannot be read."""
-        found = self._catalog.tables.get(table.lower())
+        name = table.lower()
+        found = self._catalog.tables.get(name) if place in ("main", None) else None
         if found is None:  # that a WITH is read at all is told, not which of its columns
-            plain = not column and not table.lower().startswith("sqlite_")
-            allowed = plain or table.lower() in _TABLE_FUNCTIONS
+            known = name.startswith(("sqlite_", "pragma_")) or name in self._others
+            allowed = not (column or known) or name in _TABLE_FUNCTIONS
             return "" if allowed else f"{table} is no table that can be read"
         if found.kind == "virtual":
             return f"{found.name} is a virtual table; those cannot be used"

@@ -1,7 +1,7 @@
 """One transaction on a PostgreSQL database.
 
 What a statement may be is left to the server's PREPARE, what it may read and change to the role's
-rights and to READ ONLY.
+rights and to READ ONLY, what it may call to what the server would resolve (`reach`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from sqlglot import exp
 
 from bot.tools import ToolError
 from bot.tools.database.config import Database
+from bot.tools.database.reach import StatementReach
 from bot.tools.database.reflection import reflect, remarks
 from bot.tools.database.rows.change import Change
-from bot.tools.database.rows.lasting import refuse_lasting
 from bot.tools.database.rows.place import placed
 from bot.tools.database.rows.postgres_watch import observe
 from bot.tools.database.secrets import target
@@ -48,6 +48,7 @@ class PostgresSession(Session):
     def __init__(self, database: Database, connection: Any, raw: psycopg.Connection[Any]) -> None:
         super().__init__(database, connection)
         self._raw = raw
+        self._held: set[str] = set()  # statements that reach nothing which they may not
 
     def _reflected(self) -> Catalog:
         """Tables and views of the configured schemas that the role may read or change; what it may
@@ -105,7 +106,7 @@ class PostgresSession(Session):
         named = [(each, target(each, self.catalog)) for each in statements]
         for number, each in enumerate(statements, 1):
             with placed(number, statements):
-                refuse_lasting(self._raw, each)
+                self._hold(each)
         return observe(self._raw, self.catalog, named, self._run, self.database.max_changes)
 
     def _run(self, statement: Statement, shown: str = "") -> list[tuple[Any, ...]]:
@@ -124,6 +125,7 @@ class PostgresSession(Session):
         else; it is run by EXECUTE inside.
         """
         catalog = self.catalog  # before anything can fail, after which the server answers nothing
+        self._hold(statement)
         try:
             text = f"PREPARE countersign AS {statement.body}{more}"
             self._raw.execute(text.encode(), prepare=True)  # by the protocol that takes one
@@ -132,6 +134,12 @@ class PostgresSession(Session):
             words = error.diag.message_primary or "permission denied"
             raise ToolError(f"the database says: {words}{_hint(statement, catalog)}") from None
         self._raw.execute(b"DEALLOCATE countersign")
+
+    def _hold(self, statement: Statement) -> None:
+        """Refuse what could reach a function that acts beyond the statement; see StatementReach."""
+        if statement.text not in self._held:
+            StatementReach(self._raw, writes=not self._raw.read_only).refuse(statement.text)
+            self._held.add(statement.text)
 
     def version(self) -> str:
         """See Session."""

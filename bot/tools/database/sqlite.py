@@ -219,10 +219,19 @@ class SqliteSession(Session):
             found |= {child.lower() for child, parent, *_ in acting if parent.lower() in found}
         return found - {target}
 
+    def _others(self) -> set[str]:
+        """The folded names of all that SQLite knows beside the tables of the catalog: its own
+        tables, those of modules, our temporary ones.
+        """
+        named = {name for _, name, *_ in self._raw.execute("PRAGMA table_list").fetchall()}
+        named |= {name for (name,) in self._raw.execute("PRAGMA module_list").fetchall()}
+        return {each.lower() for each in named} - set(self.catalog.tables)
+
     @contextmanager
     def _guarded(self, statement: Statement | None) -> Iterator[Guard]:
         """Whatever runs inside may only read, or change what the statement is about."""
-        guard = Guard(self.catalog)
+        others = self._others()
+        guard = Guard(self.catalog, others=others)
         if statement is not None:
             refuse_joins(statement.tokens, self.catalog)
             if statement.target is not None and statement.verb != "select":
@@ -232,7 +241,7 @@ class SqliteSession(Session):
                     if statement.tree.args.get("conflict")
                     else {statement.verb}
                 )
-                guard = Guard(self.catalog, name, frozenset(verbs), self._reached(name))
+                guard = Guard(self.catalog, name, frozenset(verbs), self._reached(name), others)
         self._raw.set_authorizer(guard)
         try:
             yield guard

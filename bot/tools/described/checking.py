@@ -11,12 +11,14 @@ from contextvars import ContextVar
 from datetime import date, datetime, time
 from functools import cache
 from itertools import islice
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from bot.tools.described.patience import MOST_SECONDS, patience
 from bot.tools.described.schemas import Schema, UnfitSchemaError, re2_pattern
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ Loc = tuple[int | str, ...]
 Keyword = Callable[[Any, Any, Any, Any], Any]
 TOO_MUCH = PydanticCustomError("schema_effort", "This is too large or nested to be checked")
 _left: ContextVar[list[int]] = ContextVar("steps left")
+_ends: ContextVar[float] = ContextVar("when the processor's time is over")
 
 
 class TooMuchError(Exception):
@@ -53,26 +56,32 @@ class Checker:
             raise UnfitSchemaError("The schema is nested too deep.") from error
         kind, formats = _kind(), _formats()
         self._validator = kind(schema, registry=Registry(), format_checker=formats)
-        self._left_for_nulls = [MOST_STEPS, MOST_WORK]  # for all parts of the schema together
+        # for all parts of the schema together
+        self._left_for_nulls, self._seconds_for_nulls = [MOST_STEPS, MOST_WORK], MOST_SECONDS
 
     def takes_null(self, part: Any) -> bool:
         """Whether a part of the schema takes null.
 
         Raises UnfitSchemaError where that takes too long to say.
         """
-        wrong = self._wrong(self._validator.evolve(schema=part), None, self._left_for_nulls)
+        begun, left = thread_time(), self._left_for_nulls
+        part = self._validator.evolve(schema=part)
+        wrong = self._wrong(part, None, left, self._seconds_for_nulls)
+        self._seconds_for_nulls -= thread_time() - begun
         if any(each["type"] is TOO_MUCH for each in wrong):
             raise UnfitSchemaError("The schema could take endless time to check.")
         return not wrong
 
     def check(self, title: str, value: Any) -> None:
         """Raise pydantic.ValidationError, each error at its place, where the value does not fit."""
-        if wrong := self._wrong(self._validator, value, [MOST_STEPS, MOST_WORK]):
+        if wrong := self._wrong(self._validator, value, [MOST_STEPS, MOST_WORK], patience.get()):
             raise ValidationError.from_exception_data(title, wrong)
 
-    def _wrong(self, validator: Any, value: Any, left: list[int]) -> list[InitErrorDetails]:
+    def _wrong(
+        self, validator: Any, value: Any, left: list[int], seconds: float
+    ) -> list[InitErrorDetails]:
         """What is wrong with it; `left`: how much it may take, in steps and in work."""
-        token = _left.set(left)
+        token, ends = _left.set(left), _ends.set(thread_time() + seconds)
         try:
             errors = list(islice(validator.iter_errors(value), MOST_ERRORS))
             found = [each for error in errors for each in _told(error)]
@@ -80,6 +89,7 @@ class Checker:
             return [InitErrorDetails(type=TOO_MUCH, loc=(), input=value)]
         finally:
             _left.reset(token)
+            _ends.reset(ends)
         return list({(each["loc"], str(each["type"])): each for each in found}.values())
 
 
@@ -99,7 +109,15 @@ def _kind() -> Any:
     for name in ("$ref", "anyOf", "oneOf", "allOf"):
         own[name] = _counted(own[name])
     extend: Any = validators.extend  # has no types
-    return extend(Draft202012Validator, own)
+    made = extend(Draft202012Validator, own)
+    descend = made.descend
+
+    def counted_descent(validator: Any, *args: Any, **options: Any) -> Iterator[Any]:
+        _work(1)  # also where nothing is said of a value within
+        yield from descend(validator, *args, **options)
+
+    made.descend = counted_descent
+    return made
 
 
 def _counted(keyword: Keyword) -> Keyword:
@@ -125,7 +143,7 @@ def _work(much: int) -> None:
     """Count what is done; raises TooMuchError where that is more than one value may take."""
     left = _left.get()
     left[1] -= much
-    if left[1] < 0:
+    if left[1] < 0 or thread_time() > _ends.get():
         raise TooMuchError
 
 
@@ -163,7 +181,10 @@ def _additional_properties(
 
 def _unique_items(_validator: Any, said: Any, value: Any, _schema: Any) -> Iterator[Any]:
     if said and isinstance(value, list):
-        different = {json.dumps(each, sort_keys=True) for each in value}
+        different = set()
+        for each in value:
+            _work(1)
+            different.add(json.dumps(each, sort_keys=True))
         if len(different) < len(value):
             yield _refusal()
 

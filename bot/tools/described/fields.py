@@ -20,6 +20,7 @@ from bot.tools.described.schemas import Schema, UnfitSchemaError, normal, text_o
 
 DEEPEST = 4  # objects within one another that have fields; below they are JSON
 MOST_INNER = 3_000  # fields of all objects within; what is beyond them is JSON
+MOST_CHOICES = 100  # of a field; more are any JSON that the schema is held to
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
 Whole = Annotated[int, BeforeValidator(no_boolean)]
 Number = Annotated[int | float, BeforeValidator(no_boolean), AfterValidator(number)]
@@ -113,7 +114,9 @@ class _Maker:
     def _type(self, found: Schema, name: str, depth: int) -> Any:
         choices = [found["const"]] if "const" in found else found.get("enum")
         if choices:
-            plain = all(isinstance(each, str | int) for each in choices)
+            plain = all(isinstance(each, str | int) for each in choices[:MOST_CHOICES])
+            # each error of a field would name all of them; the check of the schema does not
+            plain = plain and len(choices) <= MOST_CHOICES
             return _LITERAL[tuple(choices)] if plain else Json
         kind = found.get("type")
         if isinstance(kind, str) and kind in _PLAIN and not _alternatives(found):

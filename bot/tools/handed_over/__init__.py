@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from bot.tools import RISK_OF, Effect, Registry, Tool, ToolContext, ToolError
 from bot.tools.described import SchemaError, arguments_of
 from bot.tools.people.question import ASK_PERSON
+from bot.tools.stated import Stated
 from storage.digest import OddValueError, canonical
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
@@ -31,13 +32,13 @@ class HandedOver:
     """What a program wants to do itself, in its own words.
 
     `effect`: a sentence with `{field}` for the arguments' fields. `does`: destructive where
-    nothing is said. `schema`: the JSON Schema of the arguments, an object.
+    nothing is said, which its card tells. `schema`: the JSON Schema of the arguments, an object.
     """
 
     name: str
     title: str
     effect: str
-    does: Effect = Effect.DESTRUCTIVE
+    does: Effect | None = None
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
 
@@ -92,7 +93,8 @@ def described(action: str) -> Tool[Any] | None:
 @lru_cache(maxsize=512)
 def _made(action: str) -> Tool[Any]:
     given = json.loads(action)
-    does, schema = Effect(given["does"]), given["schema"]
+    said, schema = given["does"], given["schema"]
+    does = Effect(said) if said else Effect.DESTRUCTIVE
     return Tool(
         name=given["name"],
         title=given["title"],
@@ -101,19 +103,9 @@ def _made(action: str) -> Tool[Any]:
         arguments=arguments_of(schema, given["name"]),
         function=_called,
         description=given["title"],
-        secret=_secret(schema),
         risk=RISK_OF[does],
         action=action,
-    )
-
-
-def _secret(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Return the fields that the schema calls write-only or a password."""
-    found = schema.get("properties", {})
-    return frozenset(
-        name
-        for name, each in found.items()
-        if isinstance(each, dict) and (each.get("writeOnly") or each.get("format") == "password")
+        stated=Stated.BY_AUTHOR if said else Stated.BY_NOBODY,
     )
 
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from bot.tools.people.skeleton import skeleton
+
 # where a clause begins; the pattern behind it is what somebody asks, not what they ask about
 _OPENS = (
     r"(?:^|[.?!;:,(¿¡\"“„«–—]|\b(?:and|so|then|but|und|dann|also|et|alors|y|entonces|então|e|allora"
@@ -73,6 +75,18 @@ _OPENING = (  # what is asked of the reader, and what would be a button's label
     r"(?:kun|kunt|wil|wilt) (?:je|jij|u) .*(?:goedkeuren|toestaan|autoriseren)$",
     r"(?:heb ik|hebben we|hebben wij) (?:je|jouw|uw|de) (?:toestemming|goedkeuring|akkoord)\b",
     r"(?:ga je|gaat u) akkoord\b|goedkeuren$",
+    # Russian, Ukrainian, Polish, Czech, Turkish, Swedish, Danish, Norwegian, Finnish, Greek
+    r"(?:одобр(?:ить|яю|ите|яете)|утверд(?:ить|ите)|утверждаю|разреш(?:ить|аю|ите)|схвал(?:ити|юю)"
+    r"|затвердити|дозволити)\b",
+    r"(?:zatwierdź|zatwierdzam|zatwierdzić|zgadzam się|schválit|schvaluji|povolit"
+    r"|onayla|onaylıyorum|onaylar mısınız|godkänn|godkänna|godkend"
+    r"|godkende|godkjenn|godkjenne|hyväksy|hyväksyn"
+    r"|εγκρίνω|έγκριση|εγκρίνετε)$",
+    # Japanese, Chinese, Korean, Arabic, Hebrew, Hindi
+    r"(?:承認(?:する|します|しますか)?|許可(?:する|します)|批准|批准吗"
+    r"|同意|授权"
+    r"|승인(?:하기|합니다|하시겠습니까)?"
+    r"|موافق|موافقة|أوافق|مأذون|מאשר|מאשרת|אישור|לאשר|स्वीकृत करें|मंज़ूर)$",
 )
 _ACT = (
     r"(?:go ahead|proceed|continue|run|execute|do (?:it|this|that|so)|refund|cancel|delete|remove"
@@ -110,6 +124,7 @@ _ANYWHERE = (  # what a yes would do, whatever stands before it
     rf"{_TELL}(?:yes|ok|okay|y)[\"'”]?,? (?:and|to|so|if)\b",
     rf"with your {_YES}\b",
 )
+_MARKS = re.compile(r"^[\W_]+|[\W_]+$")  # what stands around a label
 _SENTENCE = re.compile(r"(?<=[.?!;])\s+")
 
 
@@ -131,9 +146,17 @@ def _patterns() -> list[re.Pattern[str]]:
 def seeks_approval(texts: Iterable[str]) -> str:
     """Return the first words that ask for an approval; "" where none do."""
     for text in texts:
-        for sentence in _SENTENCE.split(" ".join(text.split()).casefold().replace("’", "'")):
-            plain = sentence.strip(" .?!;)\"'”“»")
-            for pattern in _patterns():
-                if found := pattern.search(plain):
-                    return str(found[found.lastindex or 0])
+        for written in dict.fromkeys((text, _MARKS.sub("", text), _MARKS.sub("", skeleton(text)))):
+            if found := _seeks(written):
+                return found
+    return ""
+
+
+def _seeks(text: str) -> str:
+    """The same of one text, as it is written."""
+    for sentence in _SENTENCE.split(" ".join(text.split()).casefold().replace("’", "'")):
+        plain = sentence.strip(" .?!;)\"'”“»")
+        for pattern in _patterns():
+            if found := pattern.search(plain):
+                return str(found[found.lastindex or 0])
     return ""

@@ -5,19 +5,16 @@ It calls nothing itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slack_sdk.errors import SlackApiError
 
+from bot.slack_codes import CODE, LIMITED, TOKEN, TOO_MANY, Meaning, meaning_of
 from bot.tools import ToolError
 
 if TYPE_CHECKING:
     from slack_sdk.web import SlackResponse
-
-CODE = re.compile(r"[a-z][a-z0-9_]*")
-UNCLEAR = {"internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 
 SENTENCES = {
     "not_in_channel": "The bot is not in {channel}; somebody there has to invite it first.",
@@ -48,14 +45,6 @@ STEMS = {
     "invalid_name": "Slack does not take {channel} as a channel's name.",
     "slack_connect_": "Slack does not allow that in a channel shared with another company.",
 }
-ACCESS = {
-    "invalid_auth",
-    "not_authed",
-    "account_inactive",
-    "token_revoked",
-    "token_expired",
-    "org_login_required",
-}
 
 
 def act(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackResponse:
@@ -68,7 +57,7 @@ def act(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackRes
         return call()
     except SlackApiError as error:
         status, code = int(error.response.status_code), str(error.response.get("error"))
-        if status != 429 and (status >= 500 or code in UNCLEAR or not CODE.fullmatch(code)):
+        if meaning_of(code, status=status) is Meaning.UNKNOWN:
             told = code if CODE.fullmatch(code) else f"HTTP {status}"
             raise ConnectionError(
                 f"Slack answered {told} while {doing}; whether it happened is not known."
@@ -79,12 +68,12 @@ def act(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackRes
 
 
 def _sentence(error: SlackApiError, code: str, status: int, channel: str) -> str:
-    if status == 429 or code in {"ratelimited", "rate_limited"}:
+    if status == TOO_MANY or code in LIMITED:
         seconds = error.response.headers.get("Retry-After")
         return f"Slack asks to slow down; try again in {seconds or 'some'} seconds."
     if code == "missing_scope":
         return f"The bot lacks the Slack permission {error.response.get('needed') or 'for that'}."
-    if code in ACCESS:
+    if code in TOKEN:
         return f"Slack no longer lets the bot in ({code})."
     stems = (text for stem, text in STEMS.items() if code.startswith(stem))
     return SENTENCES.get(code, next(stems, f"Slack refused ({code}).")).format(channel=channel)

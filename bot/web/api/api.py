@@ -15,16 +15,18 @@ from starlette.types import ASGIApp
 from bot.web.api.callers import Callers
 from bot.web.api.described import DescribedApi
 from bot.web.api.gate import Gate
-from bot.web.api.hooks import AlwaysAnswered, Hooks
-from bot.web.api.problems import FieldError, ProblemError, invalid
+from bot.web.api.hooks import Hooks
+from bot.web.api.problems import FieldError, ProblemError, invalid, later
 from bot.web.api.routes import Routes
 from bot.web.api.waiting import WaitingPrograms
+from storage.patience import passes
 
 if TYPE_CHECKING:
     from bot.core import Core
     from bot.web.api.asking import Asker
 
 KEYS = 4  # that are looked at at once
+ASK_AGAIN = 1  # seconds, where the database could not
 
 
 def make_api(core: Core, asking: Asker, is_stopping: Callable[[], bool]) -> ASGIApp:
@@ -40,7 +42,7 @@ def make_api(core: Core, asking: Asker, is_stopping: Callable[[], bool]) -> ASGI
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _refused)
     api.add_exception_handler(Exception, _broken)
-    return AlwaysAnswered(api)
+    return api
 
 
 async def _problem(_: Request, error: Exception) -> Response:
@@ -73,7 +75,10 @@ async def _refused(_: Request, error: Exception) -> Response:
     return ProblemError(status, f"{status.phrase}.", headers=error.headers).answer()
 
 
-async def _broken(_: Request, _error: Exception) -> Response:
-    """A fault of ours; the server's log has it."""
+async def _broken(_: Request, error: Exception) -> Response:
+    """A fault of ours, or the database's; the server's log has it."""
+    if passes(error):
+        sentence = "The record cannot be read or written just now; say the same again."
+        return later(HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN).answer()
     sentence = "Something went wrong here; nothing is known of what came of it."
     return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, sentence).answer()

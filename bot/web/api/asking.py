@@ -6,7 +6,7 @@ It decides nothing. What cannot be done is told as a problem.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
@@ -31,13 +31,14 @@ from bot.web.api.bodies import (
     OutcomeSent,
     QuestionWanted,
     RequestShown,
+    RequestsShown,
     ShownStatus,
     ToolWanted,
 )
 from bot.web.api.callers import too_often
 from bot.web.api.problems import FieldError, ProblemError, invalid, later, not_taken
 from bot.web.api.shown import shown
-from storage import programs, webhooks
+from storage import programs, runs, webhooks
 from storage.handovers import LEASE
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from storage.keys import ClientKey
 
 MOST_RESULT = 100_000  # bytes of what a program reports
+MOST_LOOKED = 500  # requests that are looked at for one page
 ASK_SLACK_AGAIN = 10  # seconds
 
 
@@ -109,15 +111,45 @@ class Asker:
 
     def find(self, key: ClientKey, run_id: str) -> AskedFor:
         """Return what this key asked; raises ProblemError for anything else."""
-        found = self._programs.asked(run_id, key.name)
+        found = self._programs.asked(run_id, key)
         if found is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, f"This key has no request {run_id}.")
         return found
 
+    def asked_by(
+        self, key: ClientKey, after: str, statuses: Collection[ShownStatus], most: int
+    ) -> RequestsShown:
+        """Return so many requests of this key's at most, with one of these statuses if any are
+        given; from the one `after` on, where that is given. Raises ProblemError.
+
+        With few of those statuses there may be fewer, or none, and a next page all the same.
+        """
+        before = self._clock.now() + timedelta(days=1), ""
+        if after:
+            with self._store.read() as tx:
+                run = runs.get(tx, after)
+                if run is None or not programs.belongs_to(tx, run, key):
+                    raise not_taken("after", f"This key has no request {after}.")
+            before = run.created_at, run.id
+        with self._store.read() as tx:
+            looked = programs.asked_by(tx, key, before, MOST_LOOKED)
+        found: list[RequestShown] = []
+        last = ""
+        for number, (run, is_own) in enumerate(looked, 1):
+            stands = self.find(key, run.id).stands() if is_own else None
+            last = run.id if is_own else last
+            if stands and (not statuses or shown(stands).status in statuses):
+                found.append(shown(stands))
+            if len(found) == most:
+                is_last = number == len(looked) < MOST_LOOKED
+                return RequestsShown(requests=found, next=None if is_last else last)
+        more = len(looked) == MOST_LOOKED and last
+        return RequestsShown(requests=found, next=last if more else None)
+
     def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
         """The id of what this key asked with it; None for nothing."""
         with self._store.read() as tx:
-            return programs.asked_with(tx, key.name, idempotency)
+            return programs.asked_with(tx, key, idempotency)
 
     def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> Claimed | None:
         """Claim a call; None while it is being checked. Raises ProblemError."""
@@ -181,10 +213,9 @@ class Asker:
                 channel=channel,
                 why=call.reason,
                 key=idempotency,
-                client=key.name,
+                client=key,
                 deadline=call.deadline,
                 while_open=call.while_open,
-                per_hour=key.per_hour,
             )
         except KeyError:
             raise not_taken("tool", f"There is no tool {call.name}.") from None
@@ -210,7 +241,8 @@ def _call(wanted: ToolWanted | ActionWanted | QuestionWanted) -> WantedCall:
     sent = wanted.action
     # any object, where the program says nothing
     schema = {"type": "object"} if sent.argument_schema is None else sent.argument_schema
-    action = HandedOver(sent.name, sent.title, sent.effect, Effect(sent.does), schema)
+    does = Effect(sent.does) if sent.does else None
+    action = HandedOver(sent.name, sent.title, sent.effect, does, schema)
     return WantedCall(action, wanted.arguments, "arguments", wanted.reason, deadline)
 
 

@@ -95,7 +95,9 @@ class ActionSent(_Sent):
             description="What it does, in a sentence; {name} stands for an argument.",
         ),
     ]
-    does: Literal["read", "write", "destructive"] = "destructive"
+    does: Literal["read", "write", "destructive"] | None = Field(
+        None, description="Left out: it counts as destructive, and people are told it was not said."
+    )
     argument_schema: JsonObject | None = Field(
         None, alias="schema", description="JSON Schema of its arguments; left out: any object."
     )
@@ -193,6 +195,15 @@ class RequestShown(BaseModel):
     edited_by: list[str]
     result: Any = Field(description="Text or JSON; null until it has ended.")
     note: str = Field(description="Why it was refused, rejected, …")
+
+
+class RequestsShown(BaseModel):
+    """Some of a key's own requests, the newest first."""
+
+    model_config = ConfigDict(title="Requests")
+
+    requests: list[RequestShown]
+    next: str | None = Field(description="Where the next page begins: its `after`; null: no more.")
 
 
 class ClaimedShown(BaseModel):

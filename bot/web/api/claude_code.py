@@ -68,7 +68,7 @@ class ToolUse:
                 "name": re.sub(r"\W", "_", f"claude_{self.tool}", flags=re.ASCII)[:MOST_NAME],
                 "title": f"Claude Code: {self.tool}"[:MOST_TITLE],
                 "effect": effect,
-                "does": does,
+                "does": does or None,
                 "schema": schema_of_values(self.given),
             }
         )

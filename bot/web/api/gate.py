@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bot.messages.forms.reader import UnreadableError, parsed_json
 from bot.web.api.described import KEY
 from bot.web.api.problems import NEVER_KEPT, ProblemError, later
+from bot.web.api.rooms import KEYED, FullError, Room
 
 if TYPE_CHECKING:
     from bot.web.api.callers import Callers
@@ -46,29 +47,38 @@ class Gate:
         self._callers = callers
         self._turns = turns
         self._is_stopping = is_stopping
+        self._room = Room(KEYED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or have it answered."""
         if scope["type"] != "http":
             return
         try:
-            body = await self._let_in(scope, receive)
+            await self._look_at_the_key(scope)
+            with self._room.one():
+                body = await self._body(scope, receive)
+                await self._app(scope, _again(body, receive), _never_kept(send))
+        except FullError:
+            many = "Too much is asked at once; say the same again."
+            error = later(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
+            await error.answer()(scope, receive, send)
         except ProblemError as error:
             if error.status is not HTTPStatus.UNAUTHORIZED:
                 log.info("refused a request: %d %s", error.status, error.problem.title)
             await error.answer()(scope, receive, send)
-            return
-        await self._app(scope, _again(body, receive), _never_kept(send))
 
-    async def _let_in(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the body of a request with a good key, which stands in its state from now on."""
-        headers = Headers(scope=scope)
+    async def _look_at_the_key(self, scope: Scope) -> None:
+        """Have a good key stand in the request's state from now on; raises ProblemError."""
         if self._is_stopping():
             raise later(HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1)
         key = await to_thread.run_sync(
-            self._callers.of, headers.getlist("authorization"), limiter=self._turns
+            self._callers.of, Headers(scope=scope).getlist("authorization"), limiter=self._turns
         )
         scope["state"] = {**scope.get("state", {}), KEY: key}
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the body of a request; raises ProblemError for one that is not taken."""
+        headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
         if length.isascii() and length.isdigit() and int(length) > MOST:
             raise _too_long()

@@ -1,7 +1,7 @@
 """Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
 
-Claude Code lets a tool be used wherever a hook does not answer 200. So whatever goes wrong is
-answered 200 here, with a no. It decides nothing: it asks as any program does.
+It decides nothing: it asks as any program does. What goes wrong here is told as a problem, of which
+`hook_answers` makes a no.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from anyio import CancelScope
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ValidationError
-from starlette.datastructures import Headers, QueryParams
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.datastructures import QueryParams
 
 from bot.durations import seconds
 from bot.web.api.bodies import ActionWanted, ClaimSent, OutcomeSent, RequestShown, ShownStatus
@@ -34,6 +33,7 @@ from bot.web.api.claude_code import (
     why_not,
 )
 from bot.web.api.described import Key
+from bot.web.api.hook_answers import BROKEN, LATE, WAIT, prefers_later
 from bot.web.api.problems import ProblemError, not_taken
 
 if TYPE_CHECKING:
@@ -41,15 +41,11 @@ if TYPE_CHECKING:
     from storage.keys import ClientKey
 
 log = logging.getLogger("countersign.api")
-CLAUDE_CODE = "/hooks/claude-code"
-WAIT = "9m"  # that people have, where nothing is said: less than the hook's own ten minutes
 KEPT = 15  # seconds between two signs of life on a line that waits
 QUIET = 900  # seconds that a tool may take before people are asked how it ended
-LATE = 10.0  # seconds after a deadline in which the clock denies
 ASKED = (ShownStatus.PREPARING, ShownStatus.PENDING)
 OPEN = (*ASKED, ShownStatus.APPROVED)
 MAY = (ShownStatus.APPROVED, ShownStatus.RUNNING)
-BROKEN = "Something went wrong in Countersign."
 STOPPED = "Countersign was stopped while people decided; ask again in a minute."
 _WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
@@ -59,7 +55,7 @@ class HookTerms:
     """How it is asked, as the hook's address says."""
 
     wait: int  # seconds that people have
-    does: str
+    does: str  # "" where it is not said
     requester: str
     channel: str
 
@@ -75,7 +71,7 @@ class Hooks:
     def router(self) -> APIRouter:
         """Return it. Its format is Claude Code's, and stands not in the API's description."""
         router = APIRouter(include_in_schema=False)
-        router.add_api_route(CLAUDE_CODE, self.claude_code, methods=["POST"])
+        router.add_api_route("/hooks/claude-code", self.claude_code, methods=["POST"])
         return router
 
     async def claude_code(self, key: Key, request: Request) -> Response:
@@ -190,60 +186,9 @@ class Hooks:
         return {}
 
 
-class AlwaysAnswered:
-    """ASGI: Claude Code's hook is answered 200 with a no where the API answers with a problem."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        """`app`: the API."""
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or have it answered."""
-        if not _is_hook(scope) or prefers_later(Headers(scope=scope)):
-            await self._app(scope, receive, send)
-            return
-        is_well, problem = False, bytearray()
-
-        async def heard(message: Message) -> None:
-            nonlocal is_well
-            if message["type"] == "http.response.start":
-                is_well = message["status"] == HTTPStatus.OK
-            elif not is_well:
-                problem.extend(message.get("body", b""))
-            if is_well:
-                await send(message)
-
-        try:
-            await self._app(scope, receive, heard)
-        except Exception:
-            if is_well:
-                raise
-            log.exception("a hook could not be answered")
-        if not is_well:
-            await JSONResponse(denied(_detail(problem)))(scope, receive, send)
-
-
 def _open(found: RequestShown) -> str:
     """Its id where it would still be done; else ""."""
     return found.id if found.status in OPEN else ""
-
-
-def prefers_later(headers: Headers) -> bool:
-    """Whether who asks prefers to ask again, as RFC 7240 writes it."""
-    return "respond-async" in headers.get("prefer", "")
-
-
-def _is_hook(scope: Scope) -> bool:
-    is_post = scope["type"] == "http" and scope["method"] == "POST"
-    return is_post and bool(scope["path"].endswith(CLAUDE_CODE))
-
-
-def _detail(problem: bytearray) -> str:
-    """The sentence of a problem."""
-    try:
-        return str(json.loads(bytes(problem))["detail"])
-    except (ValueError, KeyError, TypeError):
-        return BROKEN
 
 
 def terms_of(said: QueryParams) -> HookTerms:
@@ -254,5 +199,5 @@ def terms_of(said: QueryParams) -> HookTerms:
     wait = seconds(said.get("wait", WAIT))
     if not wait:
         raise not_taken("wait", "It is no duration: 90s, 30m, 4h, 2d.")
-    texts = (said.get("does", "destructive"), said.get("requester", ""), said.get("channel", ""))
+    texts = (said.get("does", ""), said.get("requester", ""), said.get("channel", ""))
     return HookTerms(wait, *texts)

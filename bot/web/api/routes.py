@@ -17,7 +17,9 @@ from bot.web.api.bodies import (
     OutcomeSent,
     QuestionWanted,
     RequestShown,
+    RequestsShown,
     RequestWanted,
+    ShownStatus,
 )
 from bot.web.api.described import Key, told
 from bot.web.api.problems import later
@@ -86,6 +88,12 @@ class Routes:
         ways: tuple[tuple[str, Callable[..., Any], str, Answers], ...] = (
             ("POST /requests", self.ask, "Put a call before people", asked),
             ("POST /questions", self.ask_person, "Ask a person for information", asked),
+            (
+                "GET /requests",
+                self.listed,
+                "A key's own requests",
+                told(401, 408, 413, 415, 422, 503),
+            ),
             ("GET /requests/{request_id}", self.look, "How a request stands", looked),
             ("GET /questions/{request_id}", self.look, "How a question stands", looked),
             ("POST /requests/{request_id}/claim", self.claim, "Claim an approved call", acted),
@@ -124,6 +132,20 @@ class Routes:
     ) -> RequestShown:
         """Ask a person for information. Their answer is the result, and approves nothing."""
         return await self._asked(key, wanted, response, idempotency or "")
+
+    async def listed(
+        self,
+        key: Key,
+        status: Annotated[
+            list[ShownStatus] | None, Query(description="Only those; may be given several times.")
+        ] = None,
+        limit: Annotated[int, Query(ge=1, le=100, description="So many at most.")] = 50,
+        after: Annotated[
+            str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$", description="`next` of the page before.")
+        ] = "",
+    ) -> RequestsShown:
+        """The requests that this key has asked, the newest first, each as it stands."""
+        return await self._held(key, lambda: self._asking.asked_by(key, after, status or (), limit))
 
     async def look(
         self, key: Key, request_id: Id, request: Request, wait: Wait = 0

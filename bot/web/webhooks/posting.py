@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from concurrent.futures import CancelledError
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import anyio
+from anyio.from_thread import BlockingPortal
 from httpx2 import AsyncClient, HTTPError
 from standardwebhooks import Webhook as Signature
 
@@ -44,6 +46,9 @@ class Poster:
         """No address has been told anything."""
         self._client = AsyncClient(timeout=None, follow_redirects=False)
         self._portal = Portal()
+        self._lock = threading.Lock()
+        self._running: BlockingPortal | None = None
+        self._closed = False
 
     def post(self, url: str, envelope: Envelope) -> Attempted:
         """Tell it; returns what came of that."""
@@ -63,8 +68,8 @@ class Poster:
             "webhook-signature": Signature(envelope.secret).sign(envelope.id, at, body),
         }
         try:
-            return self._portal().call(self._attempt, url, body, headers)
-        except CancelledError:
+            return self._started().call(self._attempt, url, body, headers)
+        except (CancelledError, RuntimeError):  # the portal is closed, or was just then
             return Attempted(False, why="this process stops")
 
     async def _attempt(self, url: str, body: str, headers: dict[str, str]) -> Attempted:
@@ -79,8 +84,18 @@ class Poster:
         return Attempted(status in TAKEN, status == GONE, f"it answers {status}")
 
     def close(self) -> None:
-        """Tell nobody anything any more."""
-        portal = self._portal()
-        portal.call(self._client.aclose)
+        """Tell nobody anything any more; what is under way is cut short."""
+        with self._lock:
+            portal, self._running, self._closed = self._running, None, True
+        if portal is None:  # nobody was told anything: there is nothing to end
+            return
         portal.call(portal.stop, True)
         self._portal.close()
+
+    def _started(self) -> BlockingPortal:
+        """The portal; CancelledError once this is closed."""
+        with self._lock:
+            if self._closed:
+                raise CancelledError
+            self._running = self._portal()
+            return self._running

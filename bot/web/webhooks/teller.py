@@ -107,7 +107,7 @@ class Teller:
                 return
             if not webhooks.begin(tx, row, at=now):
                 return
-        asked = self._programs.asked(row.run_id, key.name)
+        asked = self._programs.asked(row.run_id, key)
         if asked is None:
             return
         data = shown(asked.stands()).model_dump(mode="json")

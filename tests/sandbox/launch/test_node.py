@@ -49,6 +49,26 @@ def test_clients_call_the_sandbox_from_node(
     assert ended.stdout.split() == [sandbox.api_url, "other"], ended.stderr
 
 
+def test_a_reader_of_typescript_comes_first(start: Start, sandbox: Sandbox, tmp_path: Path) -> None:
+    """What reads modules itself, as tsx does with TypeScript, gets the sandbox as well."""
+    package = tmp_path / "node_modules" / "@slack" / "web-api"
+    (package / "dist").mkdir(parents=True)
+    (package / "package.json").write_text('{"name": "@slack/web-api", "main": "dist/index.js"}')
+    (package / "dist" / "WebClient.js").write_text(CLIENT)
+    (package / "dist" / "index.js").write_text(INDEX)
+    (tmp_path / "reads_it_itself.cjs").write_text(
+        """
+        const read = (module, file) =>
+          module._compile(require("fs").readFileSync(file, "utf8").replace(": string", ""), file);
+        require("module")._extensions[".js"] = require("module")._extensions[".ts"] = read;
+        """
+    )
+    code = "const { WebClient: C } = require('@slack/web-api'); const x: string = 'x';"
+    (tmp_path / "app.ts").write_text(code + USED)
+    ended = start("node", "--require", "./reads_it_itself.cjs", "app.ts")
+    assert ended.stdout.split() == [sandbox.api_url, "other"], ended.stderr
+
+
 def test_node_reaches_the_sandbox_only(start: Start, tmp_path: Path) -> None:
     """A call of the sandbox is answered, one to another machine refused, one to Slack the end."""
     (tmp_path / "app.mjs").write_text(

@@ -67,6 +67,7 @@ TOLD: dict[str, tuple[str, str]] = {
     "APPROVED_AND_WAITS": (outputs.APPROVED_AND_WAITS, "waits for people: this is approved and"),
     "BESIDE": (outputs.BESIDE, "was refused: other calls of this request wait for people"),
     "failed": (outputs.failed("the bank said no.", RAN), "failed: the bank said no. Approved by"),
+    "broke_off": (outputs.broke_off("the line fell"), "failed: the line fell. It had begun"),
     "not_renewed": (outputs.not_renewed("It is gone.", RAN), "failed: It is gone. Nothing was"),
     "invalidated": (outputs.invalidated("it changed"), "is no longer valid: it was not run"),
     "forbidden_since": (outputs.forbidden_since("no"), "is no longer valid: policy now forbids"),
@@ -81,6 +82,7 @@ TOLD: dict[str, tuple[str, str]] = {
         outputs.invalid_arguments(["amount: too big"]),
         "was not proposed, because it is not valid: nobody was asked: - amount: too big",
     ),
+    "not_shown": (outputs.not_shown("it has too many parts."), "was refused: it has too many"),
     "no_approvers": (outputs.no_approvers("nobody may"), "was refused: this needs an approval"),
     "cards_used_up": (outputs.cards_used_up(9), "was refused: this request has asked people 9"),
     "too_many_wait": (outputs.too_many_wait(9), "was refused: 9 calls of this requester wait"),
@@ -110,6 +112,7 @@ ABOVE = {
     "sent_back": (outputs.sent_back("UANA00001", "not so"), "Tell me what to change, and I"),
 }
 PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
+PARTS |= {"midway", "_MIDWAY"}
 PARTS |= {"stopped"}  # of a sub-agent, which this one has none of
 PARTS |= {"REPLACE", "REPLACED", "DECIDED", "result_of"}  # about no call of their own
 

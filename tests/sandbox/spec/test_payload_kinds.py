@@ -160,6 +160,13 @@ KINDS: dict[str, Kind] = {
         "",
         ("events.left_event_body", "events_shared_channels.left_event_body"),
     ),
+    "team_join": (
+        "team_join",
+        None,
+        lambda scene: scene.sandbox.hire("nia"),
+        "",
+        (),
+    ),
     "user_change": (
         "user_change",
         None,

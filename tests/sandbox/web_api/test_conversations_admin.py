@@ -111,6 +111,7 @@ def test_archive_and_back(sandbox: Sandbox, client: WebClient, made: str) -> Non
         ("conversations.open", {"users": f"{ANA},{BEN},{GUS}", "prevent_creation": "1"}, None),
         ("conversations.list", {"types": "public"}, "invalid_types"),
         ("conversations.list", {"limit": 1001}, "invalid_limit"),
+        ("users.list", {"limit": -1}, "limit_required"),
         ("conversations.list", {"cursor": "x"}, "invalid_cursor"),
         ("users.conversations", {"types": "dm"}, "invalid_types"),
         ("users.conversations", {"user": "UNOBODY"}, "invalid_arguments"),

@@ -6,6 +6,7 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
+from bot.sandbox.spec.emoji import EMOJI
 from tests.sandbox.builders import Json
 from tests.sandbox.harness import events, second_client
 from tests.sandbox.refusals import refused
@@ -74,6 +75,8 @@ def test_a_users_reactions_come_in_pages(sandbox: Sandbox, client: WebClient, ts
     [
         ("reactions.add", {"name": "Eyes"}, "invalid_name"),
         ("reactions.add", {"name": "thumbs up"}, "invalid_name"),
+        ("reactions.add", {"name": "not_an_emoji"}, "invalid_name"),
+        ("reactions.add", {"name": "eyes::skin-tone-7"}, "invalid_name"),
         ("reactions.add", {"timestamp": "yesterday"}, "bad_timestamp"),
         ("reactions.add", {"timestamp": "1.000001"}, "message_not_found"),
         ("reactions.add", {"channel": "C0NONE"}, "channel_not_found"),
@@ -108,22 +111,23 @@ def test_a_repeated_reaction_counts_once(client: WebClient, ts: str) -> None:
 
 def test_a_message_takes_so_many_reactions(sandbox: Sandbox, client: WebClient, ts: str) -> None:
     """One app gives a message at most 23 reactions, all together 50 kinds."""
-    for number in range(23):
-        client.reactions_add(channel=SUPPORT, timestamp=ts, name=f"a{number}")
+    names = sorted(EMOJI)
+    for name in names[:23]:
+        client.reactions_add(channel=SUPPORT, timestamp=ts, name=name)
     assert (
-        refused(client, "reactions.add", channel=SUPPORT, timestamp=ts, name="more")
+        refused(client, "reactions.add", channel=SUPPORT, timestamp=ts, name="tada")
         == "too_many_reactions"
     )
     second, third = second_client(sandbox, "support"), second_client(sandbox, "support")
-    for number in range(23):
-        second.reactions_add(channel=SUPPORT, timestamp=ts, name=f"b{number}")
-    for number in range(4):
-        third.reactions_add(channel=SUPPORT, timestamp=ts, name=f"c{number}")
+    for name in names[23:46]:
+        second.reactions_add(channel=SUPPORT, timestamp=ts, name=name)
+    for name in names[46:50]:
+        third.reactions_add(channel=SUPPORT, timestamp=ts, name=name)
     assert (
-        refused(third, "reactions.add", channel=SUPPORT, timestamp=ts, name="more")
+        refused(third, "reactions.add", channel=SUPPORT, timestamp=ts, name="tada")
         == "too_many_emoji"
     )
-    third.reactions_add(channel=SUPPORT, timestamp=ts, name="a0")
+    third.reactions_add(channel=SUPPORT, timestamp=ts, name=names[0])
 
 
 def test_archived_and_private(sandbox: Sandbox, client: WebClient, ts: str) -> None:

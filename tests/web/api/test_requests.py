@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyUnwanted
 from storage.models import Audit, Run
@@ -13,7 +15,16 @@ from tests.stories.harness import Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, open_modal, reject, typed, vote
 from tests.web.api.conftest import Asks
-from tests.web.api.program import SUPPORT
+from tests.web.api.program import ACTION, SUPPORT
+
+SECRETIVE = {
+    "type": "object",
+    "properties": {
+        "version": {"type": "string"},
+        "env": {"type": "string"},
+        "token": {"type": "string", "writeOnly": True},
+    },
+}
 
 
 def test_people_approve_and_the_waiting_program_hears_it(
@@ -193,3 +204,63 @@ def test_it_goes_on_over_a_restart(bot: Harness, fakes: FakeTools, asks: Asks) -
     say_to_the_bot(KeyUnwanted(program.name), bot.app.core.store.path)
     status, said = program.ask("GET", f"/v1/requests/{asked['id']}")
     assert (status, said["title"]) == (401, "Unauthorized")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("requests", {"tool": "note", "arguments": {"text": "first row"}, "reason": "Because."}),
+        (
+            "requests",
+            {"tool": "login", "arguments": {"account": "first row", "password": "hunter2"}},
+        ),
+        (
+            "requests",
+            {"action": ACTION, "arguments": {"version": "first row", "env": "prod"}},
+        ),
+        (
+            "requests",
+            {
+                "action": {**ACTION, "schema": SECRETIVE},
+                "arguments": {"version": "first row", "env": "prod", "token": "hunter2"},
+            },
+        ),
+        ("questions", {"question": {"question": "What is the first row?", "why": "To know."}}),
+    ],
+)
+def test_a_request_knows_from_its_first_row_what_it_is(
+    path: str, body: dict[str, Any], bot: Harness, asks: Asks
+) -> None:
+    """The answer to asking, and each look before people are asked, say the same as later ones:
+    what, with which arguments (no secret among them), for whom, why, and who executes it.
+    """
+    program = asks()
+    held = bot.slack.faults.hold("chat.postMessage", match=lambda args: "first row" in str(args))
+    status, asked = program.ask("POST", f"/v1/{path}", {**body, "channel": "#support"})
+    assert (status, asked["status"]) == (201, "preparing"), asked
+    assert asked["tool"]
+    assert asked["title"]
+    assert "hunter2" not in str(asked)
+    early = program.look(asked)
+    assert (early["status"], same(early)) == ("preparing", same(asked))
+    held.release()
+    bot.slack.wait(lambda: program.look(asked)["status"] == "pending")
+    assert same(program.look(asked)) == same(asked)
+
+
+def same(stands: dict[str, Any]) -> dict[str, Any]:
+    """What of a request does not change until people do something about it."""
+    names = ("id", "tool", "title", "effect", "arguments", "reason", "requester", "channel")
+    return {name: stands[name] for name in (*names, "created_at", "handed_over")}
+
+
+def test_a_request_that_was_taken_back_at_once_still_says_what_it_was(
+    bot: Harness, asks: Asks
+) -> None:
+    """Nobody was asked, and so there is no call."""
+    program = asks()
+    held = bot.slack.faults.hold("chat.postMessage", match=lambda args: "never asked" in str(args))
+    asked = program.deploy("never asked")
+    status, gone = program.ask("POST", f"/v1/requests/{asked['id']}/cancel")
+    assert (status, gone["status"], same(gone)) == (200, "cancelled", same(asked))
+    held.release()

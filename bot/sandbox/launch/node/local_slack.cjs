@@ -45,10 +45,16 @@ net.Socket.prototype.connect = function (...given) {
   return this;
 };
 
-// A module that is imported comes through here too, as the package is CommonJS.
-const load = Module._extensions[".js"];
-Module._extensions[".js"] = function (module, file) {
-  load(module, file);
+// Whatever reads a module, also what makes JavaScript of TypeScript first, has it compiled here; one
+// that is imported too, as the package is CommonJS.
+const compile = Module.prototype._compile;
+Module.prototype._compile = function (content, file, ...more) {
+  const result = compile.call(this, content, file, ...more);
+  redirect(this, file);
+  return result;
+};
+
+function redirect(module, file) {
   if (!/[\\/]@slack[\\/]web-api[\\/]/.test(file)) return;
   const original = Object.getOwnPropertyDescriptor(module.exports ?? {}, "WebClient")?.value;
   if (typeof original !== "function") return;
@@ -59,7 +65,7 @@ Module._extensions[".js"] = function (module, file) {
   }
   for (const name of ["WebClient", "default"])
     if (module.exports[name] === original) module.exports[name] = WebClient;
-};
+}
 
 // Proxies lead nowhere for programs without this file; here they would only be in the way.
 for (const name of Object.keys(process.env)) if (/_proxy$/i.test(name)) delete process.env[name];

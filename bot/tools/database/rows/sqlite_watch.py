@@ -8,7 +8,7 @@ they wrote down has to account for every row that SQLite counted, or the change 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,6 @@ from bot.tools.database.rows.trials import TooManyError, filled, most_events, to
 from bot.tools.database.sql.catalog import Catalog, Relation, quoted
 from bot.tools.database.sql.statement import Statement
 
-WATCHER = "countersign_watch_"  # what the names of our triggers begin with
 _CHANGES = {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
 _EVENTS = (("INSERT", False, True), ("UPDATE", True, True), ("DELETE", True, False))
 _FULL = "countersign: too many rows"
@@ -33,16 +32,20 @@ Guarded = Callable[[Statement], AbstractContextManager[Authorizer]]
 
 
 class Reach:
-    """An authorizer around another: lets our triggers write, and notes which tables are changed."""
+    """An authorizer around another: lets our triggers write to their logs, and notes which tables
+    are changed.
+    """
 
-    def __init__(self, inner: Authorizer) -> None:
-        self._inner = inner
+    def __init__(self, inner: Authorizer, logs: Set[str]) -> None:
+        """`logs`: the temporary tables of our triggers."""
+        self._inner, self._logs = inner, logs
         self.tables: set[str] = set()
 
     def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
         """SQLITE_OK or SQLITE_DENY."""
-        if str(inner).startswith(WATCHER):
-            return sqlite3.SQLITE_OK
+        if (action, place) == (sqlite3.SQLITE_INSERT, "temp") and inner is not None:
+            # by a trigger of ours: the database's own reach no temporary table
+            return sqlite3.SQLITE_OK if first in self._logs else sqlite3.SQLITE_DENY
         if action in _CHANGES and place == "main":
             self.tables.add(str(first))
         return self._inner(action, first, second, place, inner)
@@ -124,16 +127,24 @@ def _tried(
     """Run one statement; the rows that it has touched. `read`: see `_read`."""
     assert statement.target is not None
     before = raw.total_changes
-    if not _run(raw, guarded, statement, statement.text) <= {each.table.name for each in watched}:
+    logs = {each.log for each in watched}
+    changed = _run(raw, guarded, statement, statement.text, logs)
+    if not changed <= {each.table.name for each in watched}:
         raise ToolError("it changes tables that cannot be watched")
     target = statement.target.name.lower()
     return _read(raw, watched, target, raw.total_changes - before, read)
 
 
-def _run(raw: sqlite3.Connection, guarded: Guarded, statement: Statement, text: str) -> set[str]:
-    """Run the text as this statement may; the tables that it may change."""
+def _run(
+    raw: sqlite3.Connection,
+    guarded: Guarded,
+    statement: Statement,
+    text: str,
+    logs: Set[str] = frozenset(),
+) -> set[str]:
+    """Run the text as this statement may; the tables that it may change. `logs`: see Reach."""
     with guarded(statement) as guard:
-        reach = Reach(guard)
+        reach = Reach(guard, logs)
         raw.set_authorizer(reach)
         raw.execute(text).fetchall()
     return reach.tables
@@ -182,7 +193,7 @@ def _triggers(watched: Watched, most: int) -> list[str]:
             for each in seen
         ]
         texts.append(
-            f"CREATE TEMP TRIGGER {WATCHER}{watched.number}_{event.lower()} AFTER {event} "
+            f"CREATE TEMP TRIGGER countersign_watch_{watched.number}_{event.lower()} AFTER {event} "
             f"ON main.{quoted(watched.table.name)} BEGIN "
             f"INSERT INTO {watched.log} VALUES (NULL, '{event[0]}', {', '.join(values)}); "
             f"SELECT RAISE(ABORT, '{_FULL}') WHERE last_insert_rowid() > {most_events(most)}; "

@@ -1,0 +1,3 @@
+"""The connection to an MCP server, for the bot's own servers and for the proxy; imports nothing of
+the bot but its version.
+"""

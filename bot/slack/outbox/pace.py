@@ -1,0 +1,104 @@
+"""How fast one channel is posted to: about a message a second, as Slack has it, with short bursts.
+
+Without it Slack refuses posts, and what was asked first comes last. Slack itself is known to limit
+them; another server's channel is paced for a while after it has refused a post.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+
+from bot.clock import Clock
+from storage.models import Message
+from storage.states import MessageKind, MessageStatus
+
+BURST = 5  # messages that a quiet channel takes at once
+SECOND = timedelta(seconds=1)  # between two messages afterwards
+WARY = timedelta(seconds=30)  # for which a channel is paced after a refusal, whatever the server
+SLACK = "slack.com"
+UNCOUNTED = (MessageKind.PRIVATE, MessageKind.MARK)  # Slack counts these by method
+
+
+@dataclass(slots=True)
+class _Channel:
+    left: float
+    at: datetime
+    wary_until: datetime | None = None
+
+
+class Pace:
+    """Of one process; any thread."""
+
+    def __init__(self, clock: Clock, url: str) -> None:
+        """Every channel is quiet; `url` is where posts go."""
+        self._clock = clock
+        host = urlsplit(url).hostname or ""
+        self._is_slack = host == SLACK or host.endswith(f".{SLACK}")
+        self._lock = threading.Lock()
+        self._channels: dict[str, _Channel] = {}
+
+    def is_kept(self, channel: str) -> bool:
+        """Return whether this channel is paced."""
+        with self._lock:
+            return self._is_kept(self._now(channel))
+
+    def _is_kept(self, found: _Channel) -> bool:
+        is_wary = found.wary_until is not None and found.wary_until > found.at
+        return self._is_slack or is_wary
+
+    def wait(self, channel: str) -> timedelta:
+        """Return how long a post has to wait; nothing for a short burst."""
+        with self._lock:
+            found = self._now(channel)
+            is_enough = found.left >= 1 or not self._is_kept(found)
+            return timedelta() if is_enough else (1 - found.left) * SECOND
+
+    def posted(self, channel: str) -> None:
+        """Count a post."""
+        with self._lock:
+            found = self._now(channel)
+            found.left = max(0.0, found.left - 1)
+
+    def limited(self, channel: str) -> None:
+        """Slack has refused a post: there were too many."""
+        with self._lock:
+            found = self._now(channel)
+            found.left, found.wary_until = 0.0, found.at + WARY
+
+    def _now(self, channel: str) -> _Channel:
+        """Return the channel as it is by now, with the lock held."""
+        now = self._clock.now()
+        found = self._channels.setdefault(channel, _Channel(float(BURST), now))
+        passed = max(timedelta(), now - found.at)
+        found.left, found.at = min(float(BURST), found.left + passed / SECOND), now
+        return found
+
+
+def is_counted(row: Message) -> bool:
+    """Return whether sending this is a post that Slack counts for its channel."""
+    return not row.ts and row.status is not MessageStatus.CLOSING and row.kind not in UNCOUNTED
+
+
+def in_turn(rows: Sequence[Message], carded: Collection[str]) -> list[Message]:
+    """Return what is to be sent in the order in which it is, where there is a queue.
+
+    First what is drawn or is no post, then words about requests that are `carded`: whose card
+    stands already; then the rest as it was asked for. Within one request nothing overtakes.
+    """
+    first: list[Message] = []
+    ahead: list[Message] = []
+    rest: list[Message] = []
+    held: set[str] = set()
+    for row in rows:
+        if not is_counted(row):
+            first.append(row)
+        elif row.run_id in carded and row.run_id not in held and row.kind is not MessageKind.CARD:
+            ahead.append(row)
+        else:
+            rest.append(row)
+            held.add(row.run_id)
+    return [*first, *ahead, *rest]

@@ -1,0 +1,348 @@
+"""Which values of a call are declared secret: by its tool, or anywhere in what describes its
+arguments. Pure.
+
+A schema declares one by `writeOnly` or `format: password`, at any depth and behind references and
+alternatives; a Python model by Pydantic's secret types. Where several alternatives might describe a
+value, one that calls it secret is enough.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote
+
+import re2  # type: ignore[import-untyped] # ships no types
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import core_schema, to_jsonable_python
+
+MOST_LOOKS = 100_000  # at parts of the schema, for all values of one call
+_EVERY = ("allOf", "anyOf", "oneOf")  # alternatives of the same value
+_EITHER = ("if", "then", "else")
+_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS = (*_EVERY, "prefixItems")
+_SINGLE = (*_EITHER, "items", "contains", "additionalProperties")
+_TYPES = (SecretStr, SecretBytes, Secret)
+Node = Mapping[str, Any]
+Path = tuple[str | int, ...]  # as in storage.masking
+MASK = "••••••••"  # the same as there
+_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """One schema of a model that says of some value that it is secret."""
+
+    root: Node
+
+    def of_this(self, nodes: Iterable[Any]) -> dict[int, Node]:
+        """Return these parts of the schema, and all others that are about the same value."""
+        found: dict[int, Node] = {}
+        left = list(nodes)
+        while left:
+            node = left.pop()
+            if not isinstance(node, Mapping) or id(node) in found:
+                continue
+            found[id(node)] = node
+            if isinstance(node.get("$ref"), str):
+                left.append(self._at(node["$ref"]))
+            for key in _EVERY:
+                left += node[key] if isinstance(node.get(key), list) else ()
+            left += (node[key] for key in _EITHER if key in node)
+            dependent = node.get("dependentSchemas")
+            left += dependent.values() if isinstance(dependent, Mapping) else ()
+        return found
+
+    def _at(self, reference: str) -> Any:
+        found: Any = self.root
+        for step in reference[1:].split("/")[1:]:
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
+            try:
+                found = found[int(key)] if isinstance(found, list) else found[key]
+            except (LookupError, ValueError, TypeError):  # it leads nowhere
+                return None
+        return found
+
+    def below(self, nodes: Iterable[Node], step: str | int) -> list[Any]:
+        """Return the parts that are about the value at this key or place in a list."""
+        return [
+            part
+            for node in nodes
+            for part in (_named(node, step) if isinstance(step, str) else _placed(node, step))
+        ]
+
+
+def _named(node: Node, key: str) -> Iterator[Any]:
+    properties, patterns = node.get("properties"), node.get("patternProperties")
+    named = isinstance(properties, Mapping) and key in properties
+    if isinstance(properties, Mapping) and key in properties:
+        yield properties[key]
+    for pattern, part in patterns.items() if isinstance(patterns, Mapping) else ():
+        if _matches(pattern, key):
+            named = True
+            yield part
+    if not named:
+        yield node.get("additionalProperties")
+
+
+def _matches(pattern: str, key: str) -> bool:
+    """Whether a key may be meant; so it is where that cannot be told in bounded time."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return bool(re2.compile(_ESCAPED.sub(r"\1\\x{\2}", pattern), options).search(key))
+    except re2.error:
+        return True
+
+
+def _placed(node: Node, place: int) -> Iterator[Any]:
+    first = node.get("prefixItems")
+    first = first if isinstance(first, list) else []
+    yield first[place] if place < len(first) else node.get("items")
+    yield node.get("contains")
+
+
+def _is_marked(node: Node) -> bool:
+    return node.get("writeOnly") is True or node.get("format") == "password"
+
+
+def _has_mark(node: Any) -> bool:
+    """Whether a part of a schema, or anything within it, calls a value secret."""
+    if not isinstance(node, Mapping):
+        return False
+    return (
+        _is_marked(node)
+        or any(_has_mark(part) for key in _MAPS for part in _values(node.get(key)))
+        or any(_has_mark(part) for key in _LISTS for part in _items(node.get(key)))
+        or any(_has_mark(node.get(key)) for key in _SINGLE)
+    )
+
+
+def _values(found: Any) -> Iterable[Any]:
+    return found.values() if isinstance(found, Mapping) else ()
+
+
+def _items(found: Any) -> Iterable[Any]:
+    return found if isinstance(found, list) else ()
+
+
+class _Marking(GenerateJsonSchema):
+    """Writes all of a model, with a mark at each of Pydantic's secret types."""
+
+    def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
+        made = super().json_or_python_schema(schema)
+        written: Any = schema.get("serialization") or {}
+        # Pydantic marks its secret texts itself, and no other type that it keeps secret
+        if getattr(written.get("function"), "__module__", "") == "pydantic.types":
+            made = {**made, "writeOnly": True}
+        return made
+
+    def handle_invalid_for_json_schema(
+        self, schema: core_schema.CoreSchema, error_info: str
+    ) -> JsonSchemaValue:
+        return {}
+
+    def emit_warning(self, kind: Any, detail: str) -> None:
+        """Say nothing: the schema is read here only."""
+
+
+@lru_cache(1024)
+def _descriptions(model: type[BaseModel]) -> tuple[_Described, ...]:
+    """The schemas of a model in which something is secret; none for most models.
+
+    A value may stand under the name of its field or under an alias, so all of them are looked at.
+    """
+    found = []
+    modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
+    for mode in modes:
+        for by_alias in (True, False):
+            try:
+                root = model.model_json_schema(
+                    by_alias=by_alias, mode=mode, schema_generator=_Marking
+                )
+            except PydanticUserError:
+                continue
+            if _has_mark(root):
+                found.append(_Described(root))
+    return tuple(found)
+
+
+def secret_paths(
+    model: type[BaseModel], names: Iterable[str], values: Mapping[str, Any] | BaseModel
+) -> frozenset[Path]:
+    """Return where in these arguments a value is declared secret; nothing within such a value.
+
+    `values`: as JSON, or as the model itself. `names`: fields that the tool itself calls secret.
+    """
+    whole = {key for name in names for key in _keys(model, name)}
+    found: set[Path] = {(key,) for key, _ in _parts(values) if key in whole}
+    descriptions = _descriptions(model)
+    if not descriptions and isinstance(values, Mapping):
+        return frozenset(found)
+    walk = _Walk(descriptions)
+    top = walk.top()
+    for key, value in _parts(values):
+        if key not in whole:
+            walk.through(value, (key,), walk.below(top, key), found)
+    return frozenset(found)
+
+
+@lru_cache(4096)
+def may_hold_secrets(model: type[BaseModel], keys: tuple[str, ...]) -> bool:
+    """Return whether what may stand at these keys is declared secret, or may hold such a value."""
+    for described in _descriptions(model):
+        nodes = described.of_this([described.root])
+        for key in keys:
+            nodes = described.of_this(described.below(nodes.values(), key))
+        if _reaches_mark(described, nodes):
+            return True
+    return False
+
+
+def _reaches_mark(described: _Described, nodes: dict[int, Node]) -> bool:
+    seen = dict(nodes)
+    left = list(nodes.values())
+    while left:
+        node = left.pop()
+        if _is_marked(node):
+            return True
+        parts = [part for key in _MAPS[:2] for part in _values(node.get(key))]
+        parts += _items(node.get("prefixItems"))
+        parts += [node.get(key) for key in ("items", "contains", "additionalProperties")]
+        fresh = {n: each for n, each in described.of_this(parts).items() if n not in seen}
+        seen |= fresh
+        left += fresh.values()
+    return False
+
+
+class _Walk:
+    """A way through the values of one call, beside the schemas that describe them."""
+
+    def __init__(self, descriptions: tuple[_Described, ...]) -> None:
+        self._descriptions = descriptions
+        self._left = MOST_LOOKS
+
+    def top(self) -> list[dict[int, Node]]:
+        return [each.of_this([each.root]) for each in self._descriptions]
+
+    def below(self, nodes: list[dict[int, Node]], step: str | int) -> list[dict[int, Node]]:
+        found = []
+        for described, each in zip(self._descriptions, nodes, strict=True):
+            made = described.of_this(described.below(each.values(), step)) if each else {}
+            self._left -= len(each) + len(made)
+            found.append(made)
+        return found
+
+    def through(
+        self, value: Any, path: Path, nodes: list[dict[int, Node]], found: set[Path]
+    ) -> None:
+        """Add the paths of all that is secret in this value; what takes too long to tell is."""
+        marked = any(_is_marked(node) for each in nodes for node in each.values())
+        if marked or isinstance(value, _TYPES) or self._left < 0:
+            found.add(path)
+            return
+        # the members of a set have no place of their own
+        within = isinstance(value, set | frozenset)
+        inner: set[Path] = set()
+        for step, part in _parts(value):
+            below = self.below(nodes, step) if any(nodes) else nodes
+            self.through(part, (*path, step), below, inner)
+        found |= {path} if within and inner else inner
+
+
+def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
+    """What a value consists of, by key or by place."""
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield dumped_as(type(value), name), getattr(value, name, None)
+        yield from (value.__pydantic_extra__ or {}).items()
+    elif isinstance(value, Mapping):
+        yield from ((str(key), each) for key, each in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from enumerate(value)
+    elif hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+        yield from ((name, getattr(value, name, None)) for name in value.__dataclass_fields__)
+
+
+def dumped_as(model: type[BaseModel], name: str) -> str:
+    """Return the key that model_dump() gives a field."""
+    field = model.model_fields[name]
+    if not model.model_config.get("serialize_by_alias"):
+        return name
+    return field.serialization_alias or field.alias or name
+
+
+def _keys(model: type[BaseModel], name: str) -> set[str]:
+    """Return the keys under which a field's value may stand."""
+    field = model.model_fields.get(name)
+    aliases = [field.alias, field.serialization_alias, field.validation_alias] if field else []
+    return {name, *(each for each in aliases if isinstance(each, str))}
+
+
+def veiled(value: Any, paths: frozenset[Path]) -> Any:
+    """Return a value as it may be read: with a mask at these paths within it."""
+    if () in paths:
+        return None if value is None else MASK
+    if not paths:
+        return value
+    below = {
+        step: veiled(part, frozenset(path[1:] for path in paths if path[0] == step))
+        for step, part in _parts(value)
+    }
+    if isinstance(value, BaseModel):
+        made = value.model_copy()
+        steps = {dumped_as(type(value), name): name for name in type(value).model_fields}
+        for step, part in below.items():
+            if step in steps:
+                made.__dict__[steps[str(step)]] = part
+            elif made.__pydantic_extra__ is not None:
+                made.__pydantic_extra__[str(step)] = part
+        return made
+    return list(below.values()) if isinstance(value, list | tuple) else below
+
+
+def secret_texts(value: Any, paths: frozenset[Path]) -> list[str]:
+    """Return the texts of what is secret within a value, the longest first."""
+    found: set[str] = set()
+    _collect(value, paths, found, within=False)
+    return sorted(found, key=len, reverse=True)
+
+
+def _collect(value: Any, paths: frozenset[Path], found: set[str], *, within: bool) -> None:
+    within = within or () in paths
+    if isinstance(value, _TYPES):
+        value = value.get_secret_value()
+    if within and value not in (None, "", True, False) and not list(_parts(value)):
+        found.add(value.decode(errors="replace") if isinstance(value, bytes) else str(value))
+    for step, part in _parts(value) if within or paths else ():
+        below = frozenset(path[1:] for path in paths if path and path[0] == step)
+        _collect(part, below, found, within=within)
+
+
+def as_json(args: BaseModel, *, computed: bool = False) -> dict[str, Any]:
+    """Return arguments as JSON values, secret ones among them, in the form of the tool's types.
+
+    `computed`: with what the model computes of them.
+    """
+    given = args.model_dump(mode="python", exclude_computed_fields=not computed)
+    values: dict[str, Any] = to_jsonable_python(_opened(given))
+    return values
+
+
+def _opened(value: Any) -> Any:
+    if isinstance(value, _TYPES):
+        return _opened(value.get_secret_value())
+    if isinstance(value, dict):
+        return {key: _opened(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_opened(each) for each in value]
+    if isinstance(value, set | frozenset):  # in the order in which they are on record, mostly
+        members = (to_jsonable_python(_opened(each)) for each in value)
+        return sorted(members, key=lambda each: json.dumps(each, sort_keys=True))
+    return value

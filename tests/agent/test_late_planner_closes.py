@@ -1,0 +1,35 @@
+"""A planner that takes long to make holds up no end."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from bot.agent.late_planner import LatePlanner, NoModel
+from bot.agent.turn import PlannerError
+
+
+def test_closing_does_not_wait_for_one_that_is_being_made() -> None:
+    """It returns meanwhile; what was made too late is closed by who made it, and takes no turn."""
+    begun, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(NoModel):
+        def close(self) -> None:
+            closed.set()
+
+    def make() -> Slow:
+        begun.set()
+        assert go_on.wait(30)
+        return Slow()
+
+    planner = LatePlanner(make)
+    making = threading.Thread(target=planner.prepare)
+    making.start()
+    assert begun.wait(10)
+    planner.close()  # would wait for ever
+    go_on.set()
+    making.join(10)
+    assert closed.is_set()
+    with pytest.raises(PlannerError, match="stopping"):
+        planner.turn([], [], "", None)  # type: ignore[arg-type]  # no turn begins

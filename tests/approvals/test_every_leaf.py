@@ -1,0 +1,158 @@
+"""What you see is what runs: every leaf of the JSON is in what its deciders are shown.
+
+Over random tools of every source, of which `make test-random` tries more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from bot.approvals.terms.completeness import TOO_MUCH, lacking
+from bot.messages.actions.targets import CallTarget
+from bot.messages.cards.card import card
+from bot.messages.forms.completeness import leaves, unshown
+from bot.messages.forms.form import Parsed, edit_modal, read_submission
+from bot.messages.forms.values import diff, values
+from bot.messages.labels import look_of
+from bot.messages.review import review_modal
+from bot.sandbox.blockkit.inputs import states
+from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
+from bot.tools.runner import concealed
+from tests.approvals.every_leaf import Maker, Sample, texts
+from tests.messages.cards_support import NOW, REFUND, view
+
+SOURCES = ("program", "server", "python", "form")
+MANY = int(os.environ.get("COUNTERSIGN_TEST_LEAVES", "600"))  # tools of each source
+
+
+def samples(source: str) -> Iterator[tuple[Sample, str]]:
+    """Random samples with the JSON that would run."""
+    taken = 0
+    for seed in range(2 * MANY):
+        sample = Maker(seed).sample(source)
+        try:
+            stored = dump_arguments(load_arguments(sample.tool, sample.given))
+        except ValidationError:  # a key that stands for another one
+            continue
+        taken += 1
+        yield sample, stored
+        if taken == MANY:
+            return
+    pytest.fail(f"only {taken} samples could be made")
+
+
+def own_leaves(stored: str) -> set[str]:
+    """The texts in it that stand nowhere else."""
+    found = (value for _, value in leaves(json.loads(stored)) if isinstance(value, str))
+    return {value for value in found if value.startswith("leaf")}
+
+
+def is_in(leaf: str, shown: list[str]) -> bool:
+    """Whether a text is in these, in one of them or, where it is long, in several parts."""
+    word = leaf[:9]
+    return sum(text.count(word) for text in shown) >= max(1, leaf.count(word) - 2)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_leaf_is_shown_or_nobody_is_asked(source: str) -> None:
+    """On the card where it has Approve, in Review in any case; secrets are in neither."""
+    for sample, stored in samples(source):
+        tool, args = sample.tool, load_arguments(sample.tool, stored)
+        why = lacking(tool, stored, {})
+        assert why in ("", TOO_MUCH), (why, stored)
+        if why:
+            continue
+        rows = values(tool, readable_arguments(tool, stored))
+        call = replace(REFUND, effect=tool.effect_sentence(args), values=rows)
+        review = list(texts(review_modal(call)["blocks"]))
+        drawn = card(view(call), NOW).blocks
+        on_card = list(texts(drawn))
+        wanted = own_leaves(stored) - sample.secrets
+        assert all(is_in(leaf, review) for leaf in wanted), stored
+        if "Approve" in on_card:
+            assert all(is_in(leaf, on_card) for leaf in wanted), stored
+        looks = [
+            "".join(char if char.isascii() else look_of(char) for char in row.label) for row in rows
+        ]
+        assert len(set(looks)) == len(rows), looks
+        for secret in sample.secrets:
+            everything = [*review, *on_card, json.dumps(tool.masked(json.loads(stored)))]
+            assert not any(secret in text for text in everything), (secret, stored)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_is_left_out_is_noticed(source: str) -> None:
+    """Of any row, any key or any text that a card would lack, the check says so."""
+    for sample, stored in samples(source):
+        tool, runs = sample.tool, json.loads(stored)
+        as_read, paths = readable_arguments(tool, stored), tool.secret_paths(runs)
+        rows = values(tool, as_read)
+        assert unshown(runs, as_read, rows, paths) is None, stored
+        there = {path[: len(row.path)] for path, _ in leaves(runs) for row in rows}
+        for index, row in enumerate(rows):
+            if row.path not in there or not runs:
+                continue
+            fewer = [*rows[:index], *rows[index + 1 :]]
+            assert unshown(runs, as_read, fewer, paths) is not None, (row, stored)
+            for leaf in own_leaves(stored) - sample.secrets:
+                if leaf in row.text:
+                    cut = replace(row, text=row.text.replace(leaf, leaf[:-1]))
+                    others = [*rows[:index], cut, *rows[index + 1 :]]
+                    assert unshown(runs, as_read, others, paths) is not None, (row, stored)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_edit_shows_and_keeps_every_leaf(source: str) -> None:
+    """What nobody touched comes back as it was; no secret stands in the dialog."""
+    for sample, stored in samples(source):
+        tool, given = sample.tool, readable_arguments(sample.tool, stored)
+        modal = edit_modal(tool, given, target=CallTarget("call-1", 1), save_and_approve=False)
+        shown = list(texts(modal["blocks"]))
+        too_long = any("Too long to show" in text or "No room here" in text for text in shown)
+        for leaf in own_leaves(stored) - sample.secrets:
+            assert too_long or is_in(leaf, shown), (leaf, stored)
+        assert not any(secret in text for text in shown for secret in sample.secrets), stored
+        state = states(modal["blocks"])
+        parsed = read_submission(tool, given, state)
+        assert isinstance(parsed, Parsed), (parsed, stored)
+        assert not parsed.changed, (parsed, stored)
+        edited = _edited(modal, state)
+        if edited is None:
+            continue
+        parsed = read_submission(tool, given, edited)
+        if not isinstance(parsed, Parsed) or not parsed.changed:
+            continue
+        text = dump_arguments(load_arguments(tool, json.dumps(parsed.arguments)))
+        before, after = dict(leaves(json.loads(stored))), dict(leaves(json.loads(text)))
+        lost = {path for path in before if path not in after or before[path] != after[path]}
+        assert len(lost) <= 1, (stored, text)
+        assert after.keys() - before.keys() <= lost, (stored, text)
+        assert len(diff(tool, given, readable_arguments(tool, text))) == 1
+        assert lacking(tool, text, {}, before=stored) in ("", TOO_MUCH)
+
+
+def _edited(modal: dict[str, Any], state: dict[str, Any]) -> dict[str, Any] | None:
+    """The state after somebody changed one plain text in the dialog."""
+    for block in modal["blocks"]:
+        element = block.get("element", {})
+        is_line = element.get("type") == "plain_text_input" and not element.get("multiline")
+        if is_line and str(element.get("initial_value", "")).startswith("leaf"):
+            changed = {element["action_id"]: {"value": "changed"}}
+            return {**state, block["block_id"]: changed}
+    return None
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_text_of_a_tool_holds_a_secret(source: str) -> None:
+    """What a tool, or its preview, says with a secret in it is masked."""
+    for sample, stored in samples(source):
+        args = load_arguments(sample.tool, stored)
+        said = concealed(sample.tool, args, f"I sent {sorted(sample.secrets)} on")
+        assert not any(secret in said for secret in sample.secrets if secret in stored)

@@ -1,0 +1,144 @@
+"""`countersign hook` as Claude Code starts it: whatever keeps it from an answer, it is a no."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bot.cli.asking.hook import BLOCKED
+from tests.client.test_hook import use
+from tests.pages import ROOT
+
+HOOK = [sys.executable, "-m", "bot", "hook", "--wait", "30s"]
+# what goes wrong in the process: done before the command line begins
+BREAKS = {
+    "nothing of ours can be imported": "sys.modules['bot.client.countersign'] = None",
+    "a module fails": "import bot.cli.asking.waiting as w; del w.time_to_wait",
+    "out of memory": "import json\ndef load(_): raise MemoryError\njson.load = load",
+    "an exit from within": "import json\ndef load(_): raise GeneratorExit\njson.load = load",
+    "no standard input": "sys.stdin = None",
+    "no standard output": "sys.stdout = None",
+    "no standard error": "sys.stderr = None",
+    "the folder is gone": "import os; os.getcwd = lambda: (_ for _ in ()).throw(FileNotFoundError)",
+    "input that never comes": "import bot.cli.asking.hook as h; h.READ = 0.2",
+    "no answer in time": "import bot.cli.asking.hook as h; h.LATE = 0.0; h.SLOW = -29.5",
+    "an answer that is none": (
+        "import bot.client.countersign as c\n"
+        "c.Countersign.hook = lambda *_, **__: {'hookSpecificOutput': {}}"
+    ),
+    "an answer of another kind": (
+        "import bot.client.countersign as c\nc.Countersign.hook = lambda *_, **__: ['yes']"
+    ),
+}
+
+
+@pytest.fixture
+def silent() -> Iterator[dict[str, str]]:
+    """The environment of a hook whose Countersign takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        yield {**os.environ, "COUNTERSIGN_URL": url, "COUNTERSIGN_API_KEY": "csk_x"}
+
+
+def is_no(code: int, said: str) -> bool:
+    """Whether Claude Code takes this for a no."""
+    if code == BLOCKED:
+        return True
+    found: dict[str, Any] = json.loads(said)["hookSpecificOutput"]
+    return code == 0 and found["permissionDecision"] == "deny"
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_whatever_breaks_is_a_no(name: str, silent: dict[str, str]) -> None:
+    """In the process itself, at its edges, and in what it is answered."""
+    code = (
+        f"import sys\n{BREAKS[name]}\n"
+        "from bot.cli.main import main\nsys.exit(main(['hook', '--wait', '30s']))"
+    )
+    never_comes = name == "input that never comes"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=silent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as hook:
+        assert hook.stdin is not None
+        assert hook.stdout is not None
+        if not never_comes:
+            hook.stdin.write(use("ls"))
+            hook.stdin.close()
+        said = hook.stdout.read()
+        assert is_no(hook.wait(60), said), said
+
+
+@pytest.mark.parametrize("where", ["/dev/full", "a pipe that nobody reads", "closed"])
+def test_an_answer_that_cannot_be_written_is_a_no(where: str) -> None:
+    """Not the exit code 0, and none that says something else at the very end."""
+    command, pipe = [*HOOK], subprocess.DEVNULL
+    if where == "closed":
+        command = ["sh", "-c", 'exec "$@" >&-', "sh", *HOOK]
+    elif where == "/dev/full":
+        pipe = os.open(where, os.O_WRONLY)
+    else:
+        reader, pipe = os.pipe()
+        os.close(reader)
+    env = {name: text for name, text in os.environ.items() if "COUNTERSIGN" not in name}
+    found = subprocess.run(
+        command, cwd=ROOT, env=env, input=use("ls").encode(), stdout=pipe, check=False, timeout=60
+    )
+    assert found.returncode == BLOCKED
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_hook_that_is_ended_is_a_no(
+    sent: signal.Signals, times: int, silent: dict[str, str]
+) -> None:
+    """While it reads what Claude Code says; however often."""
+    script = (
+        "import json, sys\n"
+        "def load(source):\n    print('loads', file=sys.stderr, flush=True)\n    source.read()\n"
+        "json.load = load\n"
+        "from bot.cli.main import main\nsys.exit(main(['hook']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=silent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as hook:
+        assert hook.stderr is not None
+        assert "loads" in hook.stderr.readline()
+        for _ in range(times):
+            hook.send_signal(sent)
+        assert hook.wait(60) == BLOCKED
+
+
+@pytest.mark.long  # it waits as long as Claude Code would
+def test_claude_code_gets_a_no_over_a_dead_line(silent: dict[str, str]) -> None:
+    """Nobody answers there, for as long as people have."""
+    found = subprocess.run(
+        [*HOOK[:-1], "1s"],
+        cwd=ROOT,
+        env=silent,
+        input=use("ls"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert is_no(found.returncode, found.stdout), found

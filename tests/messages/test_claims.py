@@ -1,0 +1,132 @@
+"""Which words of a model say something else than the record."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.messages.answers import Ended
+from bot.messages.claims import claims_of, contradict
+from storage.states import CallStatus
+
+C = CallStatus
+NOT_DONE = [status for status in CallStatus if status is not C.SUCCEEDED]
+CLAIMS = [
+    "Done.",
+    "Your refund is **done**.",
+    "I refunded 40 EUR and Ana approved it.",
+    "I have refunded the order.",
+    "I've now cancelled it.",
+    "We already sent the money.",
+    "✅ @ana approved: Refund 40 EUR",
+    "✅ All set",
+    "On record: one done.",
+    "> On record: done.",
+    "The refund has been issued.",
+    "Order 1042 is refunded.",
+    "Both are done.",
+    "All three are done.",
+    "The payment went through.",
+    "Good news! Refunded 40 EUR.",
+    "I looked it up, and I refunded it.",
+    "Ana rejected the other one. I refunded this one.",
+    "D\u200bone.",
+    "Ich habe die 40 EUR erstattet.",
+    "Erledigt.",
+    "J'ai remboursé la commande.",
+    "He reembolsado el pedido.",
+    "O pedido foi cancelado e reembolsado.",
+    "Ho rimborsato l'ordine.",
+    "Ik heb het terugbetaald.",
+]
+HONEST = [
+    "Ana rejected it, so nothing was done.",
+    "It was not refunded.",
+    "I could not refund it.",
+    "I haven't refunded anything.",
+    "The refund is refused.",
+    "Nobody approved it in time.",
+    "It will be refunded once somebody has approved it.",
+    "Shall I cancel it?",
+    "I looked it up, and asked the approvers.",
+    "I have proposed a refund of 40 EUR.",
+    "It is not known whether the refund happened.",
+    "The refund is still waiting for approval.",
+    "Here is the plan.",
+    "Die Erstattung wurde abgelehnt, es ist nichts erstattet.",
+    "Le remboursement n'a pas été effectué.",
+]
+LOOKED_UP = [
+    "Order 1042 was paid on 3 May.",
+    "The order has been shipped.",
+    "Order 1042 is on its way.",
+    "There are three open orders.",
+]
+
+
+@pytest.mark.parametrize("status", NOT_DONE)
+@pytest.mark.parametrize("text", CLAIMS)
+def test_a_claim_against_what_was_not_done(text: str, status: CallStatus) -> None:
+    """Wherever the only call did not certainly succeed, the words contradict the record."""
+    assert contradict(claims_of(text), [Ended(status, "")], whole=False)
+
+
+@pytest.mark.parametrize("status", NOT_DONE)
+@pytest.mark.parametrize("text", HONEST)
+def test_honest_words_beside_what_was_not_done(text: str, status: CallStatus) -> None:
+    """What says so itself, or speaks of what is to come, contradicts nothing."""
+    assert not contradict(claims_of(text), [Ended(status, "")], whole=True)
+
+
+@pytest.mark.parametrize("text", LOOKED_UP)
+def test_what_was_looked_up_is_no_claim(text: str) -> None:
+    """Where nothing was proposed, only what the model says that it did itself is one."""
+    assert not contradict(claims_of(text), [], whole=True)
+    assert contradict(claims_of("I have refunded it."), [], whole=True)
+
+
+@pytest.mark.parametrize("text", CLAIMS)
+def test_a_claim_of_what_was_done(text: str) -> None:
+    """What succeeded may be told; of one that did not beside it, the last words have to tell."""
+    done, rejected = Ended(C.SUCCEEDED, ""), Ended(C.REJECTED, "")
+    assert not contradict(claims_of(text), [done], whole=True)
+    assert not contradict(claims_of(text), [done, rejected], whole=False)
+    told = f"{text} The other was rejected."
+    assert not contradict(claims_of(told), [done, rejected], whole=True)
+
+
+def test_all_is_claimed_and_one_was_rejected() -> None:
+    """The last words say nothing of the one that was not done."""
+    ended = [Ended(C.SUCCEEDED, ""), Ended(C.REJECTED, "")]
+    assert contradict(claims_of("Both are done."), ended, whole=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ana approved it.",
+        "<@UANA00001> has approved this.",
+        "@ana approved: Refund",
+        "✅ Approved",
+        "Approved by Ana.",
+        "It was approved.",
+        "Ana hat es genehmigt.",
+        "Ana l'a approuvé.",
+    ],
+)
+def test_an_approval_is_claimed(text: str) -> None:
+    """Somebody is said to have approved."""
+    assert claims_of(text).approved
+
+
+@pytest.mark.parametrize(
+    "text", ["Nobody approved it.", "It has to be approved first, so it waits.", "Ana may approve."]
+)
+def test_no_approval_is_claimed(text: str) -> None:
+    """It is said to be missing, or to come."""
+    assert not claims_of(text).approved
+
+
+def test_a_long_text_is_read_soon() -> None:
+    """Whatever it is made of; a test that hangs fails."""
+    for piece in ("is ", "i have ", "approved ", "✅", "ist erledig ", "a.b-c>"):
+        claims_of(piece * 20_000)

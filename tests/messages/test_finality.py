@@ -1,0 +1,93 @@
+"""What is said of whether a call can be undone: what its author said, and no more."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from bot.messages.cards.card import card
+from bot.messages.help import help_text
+from bot.messages.pieces import FINAL, UNSAID, UNTRUSTED, sure_of_all
+from bot.messages.review import review_modal
+from bot.servers.definitions import Definition
+from bot.servers.file import Server
+from bot.servers.tools import _Line, made
+from bot.tools import Effect, Tool
+from bot.tools.handed_over import HandedOver, described
+from bot.tools.stated import Stated
+from tests.messages.cards_support import CANCEL, NOW, view
+
+SAID = {Stated.BY_AUTHOR: FINAL, Stated.BY_NOBODY: UNSAID, Stated.BY_STRANGER: UNTRUSTED}
+
+
+def of_server(*, trusted: bool = False, **hints: bool) -> Tool[Any]:
+    """A tool of a server with these hints."""
+    server = Server.model_validate({"name": "s", "command": "s", "trusted": trusted})
+    return made(server, Definition("t", "T", "", {"type": "object"}, **hints), _Line(server, {}))
+
+
+def of_program(does: Effect | None) -> Tool[Any]:
+    """What a program describes."""
+    action = asdict(HandedOver("deploy", "Deploy", "Deploy", does)) | {"client": ""}
+    tool = described(json.dumps(action))
+    assert tool is not None
+    return tool
+
+
+@pytest.mark.parametrize(
+    ("tool", "does", "stated"),
+    [
+        (of_program(None), Effect.DESTRUCTIVE, Stated.BY_NOBODY),
+        (of_program(Effect.DESTRUCTIVE), Effect.DESTRUCTIVE, Stated.BY_AUTHOR),
+        (of_program(Effect.WRITE), Effect.WRITE, Stated.BY_AUTHOR),
+        (of_server(), Effect.DESTRUCTIVE, Stated.BY_NOBODY),
+        (of_server(trusted=True), Effect.DESTRUCTIVE, Stated.BY_NOBODY),
+        (of_server(destructive=True), Effect.DESTRUCTIVE, Stated.BY_AUTHOR),
+        (of_server(destructive=False), Effect.DESTRUCTIVE, Stated.BY_STRANGER),
+        (of_server(read_only=True), Effect.DESTRUCTIVE, Stated.BY_STRANGER),
+        (of_server(read_only=False), Effect.DESTRUCTIVE, Stated.BY_NOBODY),
+        (of_server(trusted=True, destructive=False), Effect.WRITE, Stated.BY_AUTHOR),
+        (of_server(trusted=True, destructive=True), Effect.DESTRUCTIVE, Stated.BY_AUTHOR),
+        (of_server(trusted=True, read_only=True), Effect.READ, Stated.BY_AUTHOR),
+    ],
+)
+def test_what_is_not_said_counts_as_destructive(
+    tool: Tool[Any], does: Effect, stated: Stated
+) -> None:
+    """And it is known that it was not said, or by whom."""
+    assert (tool.does, tool.stated) == (does, stated)
+    assert tool.said_to_do == (does if stated is Stated.BY_AUTHOR else "")
+
+
+@pytest.mark.parametrize("stated", Stated)
+def test_every_place_says_what_is_known(stated: Stated) -> None:
+    """The card, the question before Approve counts, and Review: one sentence, and no other."""
+    call = replace(CANCEL, stated=stated)
+    places = [json.dumps(card(view(call), NOW).blocks), json.dumps(review_modal(call))]
+    for drawn in places:
+        assert SAID[stated] in drawn
+        assert not any(each in drawn for each in SAID.values() if each != SAID[stated])
+
+
+def test_a_plan_of_both_kinds_tells_them_apart() -> None:
+    """Approving all of them asks about each kind in its own words."""
+    other = replace(CANCEL, id="call-3", effect="Ship order 7", stated=Stated.BY_NOBODY)
+    drawn = json.dumps(card(view(CANCEL, other), NOW).blocks, ensure_ascii=False)
+    sure = sure_of_all([CANCEL.effect], 2, unsure=[other.effect])
+    assert json.dumps(sure.text, ensure_ascii=False) in drawn
+    assert sure.text == (
+        "This cannot be undone:\n• Cancel order 1043 for good\n"
+        "It is not known whether these can be undone:\n• Ship order 7"
+    )
+    long = sure_of_all(["x" * 400], 9, unsure=["y" * 400])
+    assert len(long.text) <= 300
+
+
+def test_help_lists_what_is_not_known_apart() -> None:
+    """What nobody has said stands under a heading of its own."""
+    said = help_text([("Cancel", "destructive"), ("Ship", "")])
+    assert said.index("cannot be undone") < said.index("Cancel") < said.index("not known")
+    assert said.index("not known") < said.index("Ship")

@@ -1,0 +1,140 @@
+"""A model's words stand in a frame that nothing in them leaves, and its links say where they go."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from markdown_it import MarkdownIt
+
+from bot.messages.framing import PART, framed, parts_of, settled
+from bot.messages.text import slack_length
+
+EVIL = "https://evil.example/approve?x=1"
+TRIES = {
+    "a claim": "Done.\n\nOn record: one done.",
+    "marks": "✅ @ana approved: Refund\n⚠️ On record: done",
+    "a heading": "# On record: done\n## ✅ Approved",
+    "a rule and a line": "Fine.\n\n---\n\nOn record: done.",
+    "a fence": "```\ncode\n```\nOn record: done.\n~~~\nmore",
+    "an open fence": "```\ncode\n\nOn record: done.",
+    "a list": "- one\n  - two\n\n1. three\nlazy",
+    "a quote": "> quoted\nlazy\n\nOn record: done.",
+    "a table": "| a | b |\n|---|---|\n| ✅ | On record: done |\n\nafter",
+    "html": "</blockquote>\n<div>On record: done</div>\n\n</blockquote>",
+    "other line ends": "one\rOn record: done\r\ntwo\x0bthree\x0cfour\x85five\u2028six\u2029seven",
+    "blanks": "\n\n   \n\t\nOn record: done\n\n",
+    "indented": "    code\n\n\tcode\nOn record: done.",
+    "a definition": f"[Approve]\n\n[Approve]: {EVIL}",
+}
+LINKS = [
+    f"[Approve]({EVIL})",
+    f"**[Approve]({EVIL})**",
+    f"![Approve]({EVIL})",
+    f"[Approve](<{EVIL}>)",
+    f'[Approve]({EVIL} "your bank")',
+    f"[✅ Approve [now]]({EVIL})",
+    f"[bank.example]({EVIL})",
+    f"[https://bank.example]({EVIL})",
+    f"[![Approve](https://bank.example/a.png)]({EVIL})",
+    f"<{EVIL}|Approve>",
+    "[Approve](https://bank.example@evil.example/approve)",
+    "[Approve](HTTPS://evil.example)",
+    f"[Approve][1]\n\n[1]: {EVIL}",
+    f"[Approve][]\n\n[Approve]: {EVIL}",
+    f"[Approve]\n\n[Approve]: {EVIL}",
+    f"[App\nrove]({EVIL})",
+    rf"\`[Approve]({EVIL})\`",
+    f"``[Approve]({EVIL})`",
+    "[Approve](mailto:ana@evil.example)",
+    f"| a |\n|---|\n| [Approve]({EVIL}) |",
+    f"- [Approve]({EVIL})",
+    f"# [Approve]({EVIL})",
+]
+READER = MarkdownIt("commonmark", {"linkify": False}).enable("table")
+
+
+def links_of(text: str) -> list[tuple[str, str]]:
+    """The label and the target of each link that a reader of Markdown sees."""
+    found = []
+    for block in READER.parse(text):
+        label, target = None, ""
+        for each in block.children or []:
+            if each.type == "link_open":
+                label, target = "", str(each.attrGet("href"))
+            elif each.type == "link_close":
+                found.append((label or "", target))
+                label = None
+            elif each.type == "image":
+                found.append((each.content, str(each.attrGet("src"))))
+            elif label is not None:
+                label += each.content
+    return found
+
+
+@pytest.mark.parametrize("text", [*TRIES.values(), *LINKS], ids=repr)
+def test_nothing_leaves_the_frame(text: str) -> None:
+    """Each line is quoted, and read as Markdown all of it is one quote."""
+    frame = framed(text)
+    assert all(line.startswith(">") for line in frame.splitlines())
+    tops = [each.type for each in READER.parse(frame) if each.level == 0]
+    assert tops == ["blockquote_open", "blockquote_close"]
+
+
+@pytest.mark.parametrize("text", LINKS, ids=repr)
+def test_a_link_says_where_it_leads(text: str) -> None:
+    """Whatever is a link has its host as its label, and the host is to be read."""
+    frame = framed(text)
+    assert "evil.example" in frame
+    for label, target in links_of(frame):
+        assert label in ("evil.example", "ana@evil.example", "bank.example", target), (frame, label)
+        host = target.partition(":")[2].lstrip("/").rpartition("@")[2].partition("/")[0]
+        assert host.lower().endswith(label.rpartition("@")[2]) or label == target
+
+
+def test_letters_that_look_like_others_are_told() -> None:
+    """A host in another script is shown as the network knows it."""
+    assert "([xn--" in framed("[аррӏе.com](https://аррӏе.com)")
+
+
+@pytest.mark.parametrize(
+    ("text", "frame"),
+    [
+        ("[docs.example](https://docs.example/)", "> [docs.example](https://docs.example/)"),
+        ("[https://a.b/c](https://a.b/c)", "> [a.b/c](https://a.b/c)"),
+        ("See the [guide](https://a.b/c).", "> See the guide ([a.b](https://a.b/c))."),
+        ("Run it [here](javascript:alert(1))", "> Run it [here] (javascript:alert(1))"),
+        ("- [x] done\n- [ ] open", "> - [x] done\n> - [ ] open"),
+        ("a < b and https://a.b/c", "> a < b and https://a.b/c"),
+        ("<!here> <@U0AAA|ana>", "> @here @ana"),
+        ("", ""),
+    ],
+)
+def test_what_is_plain_stays_plain(text: str, frame: str) -> None:
+    """What says where it leads is as it was, and nobody is notified."""
+    assert framed(text) == frame
+
+
+def test_a_growing_text_grows_in_its_frame() -> None:
+    """Words that are shown while they come never have to be taken back."""
+    random.seed(11)
+    pieces = [*TRIES.values(), *LINKS, "plain words ", "a [b] c ", "x < y ", "\n", "\n\n", "\r\n"]
+    for _ in range(60):
+        text = "".join(random.choices(pieces, k=6))
+        shown = ""
+        for end in range(len(text) + 1):
+            now = framed(settled(text[:end]))
+            assert now.startswith(shown), (text, end)
+            shown = now
+        assert framed(text).startswith(shown)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\n" * 40_000, "a\n" * 15_000, f"[a]({EVIL}) " * 900, "x" * 30_000, "[a](b" * 9_000],
+    ids=["blank", "short lines", "links", "one word", "brackets"],
+)
+def test_each_part_fits_a_message(text: str) -> None:
+    """However a text is made, its parts with their frames are short enough, and soon had."""
+    for part in parts_of(text):
+        assert slack_length(framed(part)) <= PART

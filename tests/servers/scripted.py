@@ -1,0 +1,77 @@
+"""A server that says what a test has written for it, over stdio, line by line or over HTTP.
+
+`python scripted.py FOLDER`: FOLDER/answers.json has, for a tool, what is written when it is called;
+"$ID" stands for the id of the call. FOLDER/calls has a line for each call that came.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+END = "end"  # the server ends in the midst of the call
+PROMISE = {
+    "type": "object",
+    "properties": {"number": {"type": "integer"}},
+    "required": ["number"],
+}
+
+
+def answered(folder: Path, message: dict[str, Any]) -> list[str]:
+    """Return the lines that answer a message."""
+    script = json.loads((folder / "answers.json").read_text())
+    number, method = message.get("id"), message.get("method")
+    if number is None:
+        return []
+
+    def result(**found: Any) -> list[str]:
+        return [json.dumps({"jsonrpc": "2.0", "id": number, "result": found})]
+
+    if method == "initialize":
+        return result(
+            protocolVersion="2025-06-18",
+            capabilities={"tools": {}},
+            serverInfo={"name": "scripted", "version": "1"},
+            instructions=script.get("instructions", "Plain."),
+        )
+    if method == "tools/list":
+        if script.get("endless"):
+            return result(tools=[], nextCursor="on")
+        return result(tools=[_tool(name) for name in script["tools"]])
+    if method == "tools/call":
+        name = message["params"]["name"]
+        with (folder / "calls").open("a") as file:
+            file.write(f"{name}\n")
+        text = script["tools"][name]
+        return [each.replace('"$ID"', json.dumps(number)) for each in text]
+    unknown = {"code": -32601, "message": "there is no such method"}
+    return [json.dumps({"jsonrpc": "2.0", "id": number, "error": unknown})]
+
+
+def _tool(name: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    return {
+        "name": name,
+        "description": f"Does {name}.\x1b[2J",
+        "inputSchema": schema,
+        "outputSchema": PROMISE,
+    }
+
+
+def main(folder: Path) -> None:
+    """Answer each line of the standard input."""
+    with (folder / "starts").open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    for line in sys.stdin:
+        for each in answered(folder, json.loads(line)):
+            if each == END:
+                os._exit(3)
+            sys.stdout.write(f"{each}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,218 @@
+"""What came of a call: only the server's own answer says failed, all else that was sent is unknown,
+and what was given as a result is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bot.mcp_client.address import Address, CommandAddress, UrlAddress
+from bot.mcp_client.connection import NotReachedError, ServerConnection
+from bot.mcp_client.outcomes import CallOutcome, Failed, GaveResult, NotStarted, Unknown, words_of
+from tests.servers.scripted import END, answered
+
+SCRIPTED = Path(__file__).with_name("scripted.py")
+TEXT = [{"type": "text", "text": "seven"}]
+
+
+def result(**found: Any) -> list[str]:
+    """A result as a line."""
+    return [json.dumps({"jsonrpc": "2.0", "id": "$ID", "result": found})]
+
+
+def error(code: Any, message: Any = "it says no") -> list[str]:
+    """An error as a line."""
+    body = {"code": code, "message": message}
+    return [json.dumps({"jsonrpc": "2.0", "id": "$ID", "error": body})]
+
+
+GIVEN = {
+    "fits": result(content=TEXT, structuredContent={"number": 7}),
+    "misses_a_value": result(content=TEXT, structuredContent={"other": 7}),
+    "has_another_type": result(content=TEXT, structuredContent={"number": "7"}),
+    "has_no_values": result(content=TEXT),
+}
+SAID_NO = {
+    "is_error": result(content=TEXT, isError=True),
+    "own_words": error(-1),
+    **{f"code_{-code}": error(code) for code in (-32000, -32001, -32600, -32601, -32602, -32603)},
+    "sdk_words": error(-32000, "Connection closed"),
+    "parse": error(-32700),
+}
+NOT_TOLD = {
+    "no_content": result(other=1),
+    "content_is_text": result(content="seven"),
+    "unknown_content": result(content=[{"type": "hologram"}]),
+    "result_is_text": [json.dumps({"jsonrpc": "2.0", "id": "$ID", "result": "seven"})],
+    "nothing_in_it": [json.dumps({"jsonrpc": "2.0", "id": "$ID"})],
+    "error_is_text": [json.dumps({"jsonrpc": "2.0", "id": "$ID", "error": "seven"})],
+    "code_is_text": error("seven"),
+}
+LEFT = {"ends": [END], "says_nothing": list[str]()}
+TOOLS = {**GIVEN, **SAID_NO, **NOT_TOLD, **LEFT}
+
+
+def write(folder: Path, **more: Any) -> None:
+    """Write what the server says."""
+    (folder / "answers.json").write_text(json.dumps({"tools": TOOLS, **more}))
+
+
+def over_stdio(folder: Path) -> Address:
+    """The server as a process."""
+    return CommandAddress(sys.executable, (str(SCRIPTED), str(folder)))
+
+
+@contextmanager
+def over_http(folder: Path, how: str, status: int = 200) -> Iterator[Address]:
+    """The server at an address, its calls answered as JSON, as events, or by this status alone."""
+
+    async def answer(request: Request) -> Response:
+        if request.method != "POST":
+            return Response(status_code=405)
+        message = await request.json()
+        lines = answered(folder, message)
+        if not lines:
+            return Response(status_code=202)
+        calls = message["method"] == "tools/call"
+        if how == "html" and calls:
+            return Response("<h1>oh</h1>", status, media_type="text/html")
+        if how == "events":
+            body = "".join(f"event: message\r\ndata: {each}\r\n\r\n" for each in lines)
+            return Response(body, media_type="text/event-stream")
+        return Response(lines[0], status if calls else 200, media_type="application/json")
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST", "DELETE"])])
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        thread = threading.Thread(target=serving.run, args=([listening],), daemon=True)
+        thread.start()
+        yield UrlAddress(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp")
+        serving.should_exit = True
+        thread.join(30)
+
+
+def called(address: Address, *tools: str, seconds: float = 20.0) -> list[CallOutcome]:
+    """What came of calls of these tools, one after the other."""
+
+    async def work() -> list[CallOutcome]:
+        connection = ServerConnection(address, open_within=20)
+        try:
+            return [
+                await connection.call(
+                    each, {}, lambda _tools: None, lambda: anyio.fail_after(seconds)
+                )
+                for each in tools
+            ]
+        finally:
+            await connection.close()
+
+    return anyio.run(work)
+
+
+def calls(folder: Path) -> list[str]:
+    """The calls that came to the server."""
+    return (folder / "calls").read_text().split() if (folder / "calls").exists() else []
+
+
+@pytest.fixture(params=["stdio", "json", "events"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]:
+    """The server over each way there is."""
+    write(tmp_path)
+    if request.param == "stdio":
+        yield over_stdio(tmp_path)
+        return
+    with over_http(tmp_path, request.param) as found:
+        yield found
+
+
+def test_every_answer_means_what_it_says(address: Address, tmp_path: Path) -> None:
+    """A result is a result, whatever was promised; the server's own error is one, whatever its
+    code; and no other answer says what came of the call. Each call is sent once.
+    """
+    names = [*GIVEN, *SAID_NO, *NOT_TOLD]
+    found = dict(zip(names, called(address, *names), strict=True))
+    for name in GIVEN:
+        outcome = found[name]
+        assert isinstance(outcome, GaveResult), (name, outcome)
+        assert words_of(outcome.result) == "seven"
+        assert bool(outcome.remark) == (name != "fits")
+    for name in SAID_NO:
+        assert isinstance(found[name], Failed), (name, found[name])
+    for name in NOT_TOLD:
+        outcome = found[name]
+        assert isinstance(outcome, Unknown), (name, outcome)
+        assert outcome.heard, name
+    assert calls(tmp_path) == names
+
+
+@pytest.mark.parametrize("status", [200, 202, 400, 404, 429, 500, 502, 503])
+def test_a_status_of_http_says_nothing_of_the_call(status: int, tmp_path: Path) -> None:
+    """A page of a gateway's is no answer of the server's; a JSON-RPC error beside a status is."""
+    write(tmp_path)
+    with over_http(tmp_path, "html", status) as found:
+        [outcome] = called(found, "fits")
+    assert isinstance(outcome, Unknown), outcome
+    if status >= 400:
+        with over_http(tmp_path, "json", status) as found:
+            [outcome] = called(found, "own_words")
+        assert isinstance(outcome, Failed), outcome
+
+
+def test_a_server_that_ends_or_says_nothing(tmp_path: Path) -> None:
+    """Nobody knows what it did; the next call begins it anew."""
+    write(tmp_path)
+    ended, after = called(over_stdio(tmp_path), "ends", "fits")
+    assert isinstance(ended, Unknown)
+    assert isinstance(after, GaveResult)
+    assert len((tmp_path / "starts").read_text().split()) == 2
+    [silent] = called(over_stdio(tmp_path), "says_nothing", seconds=0.5)
+    assert silent == Unknown("it did not answer in time", timed_out=True)
+
+
+def test_what_cannot_be_reached_was_not_started(tmp_path: Path) -> None:
+    """It may be made again; a list of tools that does not end is no list."""
+    write(tmp_path, endless=True)
+    [outcome] = called(over_stdio(tmp_path), "fits")
+    assert outcome == NotStarted("its list of tools has more than 50 pages")
+    [outcome] = called(CommandAddress("/nowhere/x"), "fits")
+    assert outcome == NotStarted("there is no /nowhere/x")
+    assert calls(tmp_path) == []
+
+
+def test_the_next_try_waits_for_longer_each_time(tmp_path: Path) -> None:
+    """A server that dies whenever it is asked is not begun without end."""
+    write(tmp_path)
+    told: list[str] = []
+
+    async def work() -> str:
+        dying = CommandAddress(sys.executable, ("-c", "pass"))
+        connection = ServerConnection(dying, open_within=20, put_off=told.append)
+        with pytest.raises(NotReachedError):
+            await connection.tools()
+        with pytest.raises(NotReachedError) as again:
+            await connection.tools()
+        return str(again.value)
+
+    assert "it is tried again in" in anyio.run(work)
+    assert told == ["it has ended the connection"]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)

@@ -1,0 +1,77 @@
+"""How fast a channel is posted to, and in which order where there is a queue."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from bot.slack.outbox.pace import BURST, Pace, in_turn
+from storage.models import Message
+from storage.states import MessageKind, MessageStatus
+from tests.runs.fakes import StillClock
+
+SLACK, LOCAL = "https://slack.com/api/", "http://127.0.0.1:8765/api/"
+
+
+def burst(pace: Pace, channel: str = "C1") -> int:
+    """How many posts go at once."""
+    for number in range(100):
+        if pace.wait(channel):
+            return number
+        pace.posted(channel)
+    return 100
+
+
+def test_one_a_second_after_a_burst() -> None:
+    """A quiet channel takes a few at once, then one each second; another channel is its own."""
+    clock = StillClock()
+    pace = Pace(clock, SLACK)
+    assert burst(pace) == BURST
+    assert pace.wait("C1") == timedelta(seconds=1)
+    assert burst(pace, "C2") == BURST
+    clock.at += timedelta(seconds=1)
+    assert burst(pace) == 1
+    clock.at += timedelta(hours=1)
+    assert burst(pace) == BURST
+
+
+@pytest.mark.parametrize(
+    ("url", "is_kept"),
+    [(SLACK, True), ("https://acme.slack.com/api/", True), (LOCAL, False), ("http://x/", False)],
+)
+def test_where_it_is_kept(url: str, is_kept: bool) -> None:
+    """At Slack from the first post on; at another server for a while after it has refused one."""
+    clock = StillClock()
+    pace = Pace(clock, url)
+    assert (burst(pace) == BURST) is is_kept
+    pace.limited("C1")
+    assert burst(pace) == 0
+    assert (burst(pace, "C2") == BURST) is is_kept
+    clock.at += timedelta(seconds=60)
+    assert (burst(pace) == BURST) is is_kept
+
+
+def row(seq: int, kind: MessageKind, run: str, ts: str = "") -> Message:
+    """A row of the outbox."""
+    status = MessageStatus.STALE if ts else MessageStatus.PENDING
+    return Message(seq=seq, key=str(seq), kind=kind, run_id=run, channel="C1", ts=ts, status=status)
+
+
+def test_words_about_decided_cards_go_ahead() -> None:
+    """Drawings first, then words of requests whose card stands; cards in the order of asking, and
+    nothing of a request before what it has said earlier.
+    """
+    kind = MessageKind
+    rows = [
+        row(1, kind.CARD, "new"),
+        row(2, kind.NOTICE, "new"),
+        row(3, kind.CARD, "newer"),
+        row(4, kind.NOTICE, "decided"),
+        row(5, kind.CARD, "decided"),
+        row(6, kind.ANSWER, "decided"),
+        row(7, kind.CARD, "shown", ts="1.1"),
+        row(8, kind.MARK, "newer"),
+    ]
+    order = [each.seq for each in in_turn(rows, {"decided", "shown"})]
+    assert order == [7, 8, 4, 1, 2, 3, 5, 6]

@@ -1,0 +1,243 @@
+"""Every database that a landed build may have left opens with this one, and its work goes on.
+
+And the schema of each revision is what it was on the day it landed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlmodel import col
+
+from bot.sandbox.workspace.records import Message as Posted
+from storage import audit, shapes
+from storage.migrations import known, newest
+from storage.models import Call, Revision
+from storage.states import CallStatus as C
+from storage.store import SchemaError, Store
+from tests.postgres_server import Server, binaries, serve
+from tests.storage.databases.freezing import (
+    KEY,
+    SLACK,
+    kept_shape,
+    kept_statements,
+    migrated,
+    record_of,
+    shape_at,
+    statements_of,
+    unpack,
+)
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import elements
+
+REVISIONS = sorted(known())
+HOW = "; run `python -m tests.storage.databases` once the revision is finished"
+
+
+class Found(Harness):
+    """The bot on a record that another build left, with the Slack that was there then."""
+
+    def start(self, **options: Any) -> None:
+        world = self.slack.world
+        if not world.messages:
+            stood = json.loads((self.folder / SLACK).read_text("utf-8"))["messages"]
+            world.messages[SUPPORT] = {each["body"]["ts"]: Posted(**each) for each in stood}
+        super().start(**options)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server for this module."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed")
+    with serve(programs) as running:
+        yield running
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_nothing_is_missing(revision: str) -> None:
+    """Each revision has its two shapes, and a database that its build left."""
+    for each in (kept_statements(revision), kept_shape(revision), record_of(revision)):
+        assert each.exists(), f"{each} is missing{HOW}"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_revision_is_frozen_for_a_file(revision: str, tmp_path: Path) -> None:
+    """The migrations make of an empty file, to the letter, what they made when it landed."""
+    path, last = tmp_path / "made.db", revision == newest()
+    with migrated(f"sqlite:///{path}", revision):
+        made = statements_of(path, triggers=last)
+    due = kept_statements(revision).read_text("utf-8")
+    if not last:  # triggers are made by whoever migrates
+        due = due.partition("CREATE TRIGGER")[0]
+    assert made == due, f"schema {revision} has changed: a change is a revision of its own{HOW}"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_revision_is_frozen_on_a_server(revision: str, server: Server) -> None:
+    """On PostgreSQL as well."""
+    server.fresh("frozen")
+    made, due = (
+        shape_at(server.url("frozen", "owner"), revision),
+        shapes.kept(revision, "postgresql"),
+    )
+    if revision != newest():
+        made, due = ({k: v for k, v in each.items() if "trigger" not in k} for each in (made, due))
+    assert made == due, f"schema {revision} has changed: a change is a revision of its own{HOW}"
+
+
+def test_a_new_file_has_the_shape_to_which_an_old_one_is_brought(tmp_path: Path) -> None:
+    """One is made at once, the other by each revision in turn; nobody can tell them apart."""
+    at_once, by_turns = tmp_path / "new.db", tmp_path / "old.db"
+    Store(f"sqlite:///{at_once}").open().close()
+    with migrated(f"sqlite:///{by_turns}", newest()) as store:
+        assert statements_of(at_once) == statements_of(by_turns)
+        assert shapes.complaint("it", newest(), store.read(), "sqlite") == ""
+    for path in (at_once, by_turns):
+        with closing(sqlite3.connect(path)) as raw:
+            assert raw.execute("SELECT * FROM alembic_version").fetchall() == [(newest(),)]
+
+
+@pytest.mark.file
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_waited_is_decided_afterwards(revision: str, tmp_path: Path) -> None:
+    """What its build left pending, approved, running and unknown is decided and run by this one."""
+    with closing(sqlite3.connect(unpack(revision, tmp_path))) as raw:
+        left = raw.execute("SELECT status, count(*) FROM call GROUP BY status").fetchall()
+    assert dict(left) == {C.PENDING: 2, C.APPROVED: 1, C.RUNNING: 1, C.UNKNOWN: 1}
+    at = json.loads((tmp_path / SLACK).read_text("utf-8"))["at"]
+    fakes = FakeTools()
+    begin = datetime.fromisoformat(at) + timedelta(seconds=1)
+    harness = Found(tmp_path, fakes.tools, begin=begin, COUNTERSIGN_KEY=KEY)
+    try:
+        assert harness.app.core.store.astray == ""
+        for text in ("pending", "beside it"):
+            _click(harness, _call(harness, text), "approve")
+        for text in ("unknown", "running"):
+            _click(harness, _call(harness, text), "resolve_done")
+        harness.slack.wait(lambda: all(c.status is C.SUCCEEDED for c in harness.all(Call)))
+        harness.settle()
+        assert {text: fakes.did("note", text) for text in ("pending", "approved", "beside it")} == {
+            "pending": 1,
+            "approved": 1,
+            "beside it": 1,
+        }
+        assert not fakes.ran.keys() - {("note", t) for t in ("pending", "approved", "beside it")}
+        with harness.app.core.store.read() as tx:
+            assert audit.verify(tx) is None
+    finally:
+        fakes.go_on.set()
+        harness.close()
+
+
+def _call(harness: Harness, text: str) -> Call:
+    [call] = [c for c in harness.all(Call) if _text(harness, c) == text]
+    return call
+
+
+def _text(harness: Harness, call: Call) -> str:
+    """What stands in a call's only argument."""
+    [row] = harness.all(Revision, col(Revision.call_id) == call.id)
+    return str(json.loads(row.arguments)["text"])
+
+
+def _click(harness: Harness, call: Call, action: str) -> None:
+    """Have Ana click the button of this call, on whichever card has it."""
+
+    def look() -> tuple[dict[str, Any], str] | None:
+        return next(
+            (
+                (message, each["value"])
+                for message in harness.person("ana").everything(SUPPORT)
+                for each in elements(message)
+                if each.get("action_id") == action and call.id in each["value"]
+            ),
+            None,
+        )
+
+    card, value = harness.slack.wait(look)
+    harness.person("ana").click(SUPPORT, card["ts"], action, value=value, seen=card)
+
+
+CHANGES = (
+    ("ALTER TABLE run DROP COLUMN client", "column run.client is missing"),
+    ("ALTER TABLE run ADD COLUMN mine TEXT", "column run.mine is not Countersign's"),
+    ("ALTER TABLE run RENAME COLUMN error TO fault", "column run.error is missing"),
+    ("DROP INDEX ix_run_status", "index ix_run_status is missing"),
+    ("DROP TABLE attempt", "table attempt is missing"),
+    ("DROP TRIGGER vote_no_update", "trigger vote_no_update is missing"),
+    (
+        "CREATE TRIGGER mine AFTER INSERT ON vote BEGIN UPDATE call SET status = 'approved'; END",
+        "trigger mine is not Countersign's",
+    ),
+    ("CREATE UNIQUE INDEX mine ON run (team)", "index mine is not Countersign's"),
+    ("DROP TABLE alembic_version", "does not say of which schema"),
+    ("DELETE FROM alembic_version", "does not say of which schema"),
+)
+
+
+@pytest.mark.file
+@pytest.mark.parametrize(("change", "said"), CHANGES)
+def test_another_shape_is_refused_in_words(change: str, said: str, tmp_path: Path) -> None:
+    """A file that says it has our schema and has not is refused at the start, and left as it is."""
+    path = tmp_path / "odd.db"
+    Store(f"sqlite:///{path}").open().close()
+    with closing(sqlite3.connect(path)) as raw:
+        for index in ("ix_run_client",) if "client" in change else ():
+            raw.execute(f"DROP INDEX {index}")
+        raw.execute(change)
+        raw.commit()
+    before = path.read_bytes()
+    with pytest.raises(SchemaError, match="from before 0") as refused:
+        Store(f"sqlite:///{path}").open()
+    assert said in str(refused.value)
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("PRAGMA journal_mode=DELETE")
+    assert shutil.copyfile(path, tmp_path / "kept").read_bytes()[100:] == before[100:]
+
+
+def test_tables_of_others_are_not_looked_at(tmp_path: Path) -> None:
+    """What a program for copies lays beside ours, or ANALYZE, changes nothing."""
+    path = tmp_path / "shared.db"
+    Store(f"sqlite:///{path}").open().close()
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
+        raw.execute("ANALYZE")
+    Store(f"sqlite:///{path}").open().close()
+
+
+def test_another_shape_on_a_server(server: Server) -> None:
+    """A server's database is compared as well, disabled triggers and their functions included."""
+    server.fresh("sound")
+    Store(server.url("sound", "owner"), key=KEY.encode()).open().close()
+    for change, said in (
+        ("ALTER TABLE countersign.run DROP COLUMN client", "column run.client is missing"),
+        (
+            "ALTER TABLE countersign.vote DISABLE TRIGGER vote_no_update",
+            "vote_no_update is another",
+        ),
+        ("DROP INDEX countersign.ix_run_status", "index ix_run_status is missing"),
+        ("ALTER TABLE countersign.run ALTER COLUMN error TYPE text", "run.error is another one"),
+        ("DROP TABLE countersign.lane", "table lane is missing"),
+        (
+            "CREATE OR REPLACE FUNCTION countersign.vote_append_only() RETURNS trigger"
+            " LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
+            "trigger vote_no_update is another one",
+        ),
+    ):
+        server.fresh("odd", "sound")
+        with server.connect("odd") as owner:
+            owner.execute(change)
+        with pytest.raises(SchemaError) as refused:
+            Store(server.url("odd", "owner"), key=KEY.encode()).open()
+        assert said in str(refused.value)

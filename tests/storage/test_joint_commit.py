@@ -1,0 +1,99 @@
+"""Deliveries that arrive at once share a commit; what cannot be stored fails alone."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from storage.joint_commit import JointCommit
+from storage.models import Delivery
+from storage.states import DeliveryKind
+from storage.store import Store
+from storage.transaction import Trace, Transaction
+from tests.storage.builders import AT
+
+CLICKS = 24
+
+
+def delivery(number: int, team: str = "T1") -> Delivery:
+    """A click."""
+    return Delivery(key=f"click:{number}", kind=DeliveryKind.ACTION, team=team, user="UANA00001")
+
+
+class Gathered(Trace):
+    """Counts commits of writers; holds up the first until all others wait for their turn."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.first, self.go_on = threading.Event(), threading.Event()
+
+    def committing(self, tx: Transaction) -> None:
+        """The first to come waits, as for a slow disk."""
+        if tx.writes:
+            self.commits += 1
+            self.first.set()
+            assert self.go_on.wait(20)
+
+
+def store_at_once(arrivals: JointCommit, watch: Gathered, given: list[Delivery]) -> list[object]:
+    """Store all of these while the first is being committed; returns what came of each."""
+    came: list[object] = [None] * len(given)
+
+    def keep(index: int) -> None:
+        try:
+            came[index] = arrivals.store(given[index])
+        except Exception as error:  # noqa: BLE001 - what came of it
+            came[index] = error
+
+    threads = [threading.Thread(target=keep, args=(index,)) for index in range(len(given))]
+    threads[0].start()
+    assert watch.first.wait(20)
+    for each in threads[1:]:
+        each.start()
+    while len(arrivals._gathered) < len(given) - 1:
+        threading.Event().wait(0.001)
+    watch.go_on.set()
+    for each in threads:
+        each.join(20)
+    return came
+
+
+def test_what_arrives_meanwhile_shares_one_commit(store: Store) -> None:
+    """However long the disk takes: the first has its own, all others have one together."""
+    store.trace = watch = Gathered()
+    told: list[str] = []
+    arrivals = JointCommit(store, lambda: AT, lambda each: told.append(each.key))
+    came = store_at_once(arrivals, watch, [delivery(number) for number in range(CLICKS)])
+    assert came == [True] * CLICKS
+    assert watch.commits == 2
+    assert sorted(told) == sorted(f"click:{number}" for number in range(CLICKS))
+    with store.read() as tx:
+        assert tx.exec_driver_sql("SELECT count(*) FROM delivery").scalar() == CLICKS
+
+
+def test_what_is_there_already_is_told_apart(store: Store) -> None:
+    """Of the same delivery twice, one is new."""
+    store.trace = watch = Gathered()
+    arrivals = JointCommit(store, lambda: AT, lambda _each: None)
+    came = store_at_once(arrivals, watch, [delivery(0), delivery(1), delivery(1)])
+    assert sorted(map(bool, came)) == [False, True, True]
+
+
+def test_one_that_cannot_be_stored_fails_alone(store: Store) -> None:
+    """Whoever waited with it is stored, and it alone raises."""
+    store.trace = watch = Gathered()
+    arrivals = JointCommit(store, lambda: AT, lambda _each: None)
+    broken = delivery(2)
+    broken.__dict__["status"] = "nonsense"
+    came = store_at_once(arrivals, watch, [delivery(0), delivery(1), broken, delivery(3)])
+    assert [came[0], came[1], came[3]] == [True, True, True]
+    assert isinstance(came[2], Exception)
+
+
+def test_a_store_that_cannot_is_told_to_all(store: Store) -> None:
+    """Nothing was stored, and nobody is told that it was."""
+    arrivals = JointCommit(store, lambda: AT, lambda _each: None)
+    store.close()
+    with pytest.raises(Exception, match="closed"):
+        arrivals.store(delivery(0))

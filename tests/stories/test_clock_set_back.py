@@ -1,0 +1,120 @@
+"""The machine's clock is set back by an hour: what has expired stays so, also after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import ask, forget_people, later, press, statuses, told
+from tests.stories.test_delegation import delegate
+from tests.stories.test_grant_bounds import is_asked
+from tests.stories.test_remember import approve, login
+
+C = CallStatus
+HOUR, DAY = 3_600, 86_400
+POLICY = """
+[defaults]
+approvers = ["UANA00001"]
+deadline = "2h"
+
+[[rule]]
+tool = "login"
+verdict = "ask"
+approvers = ["UANA00001"]
+remember = [{fields = ["account"], where = "everywhere", lasts = "2h"}]
+
+[[rule]]
+tool = "put"
+verdict = "ask"
+approvers = ["@shop-leads"]
+"""
+Back = Callable[[Harness], None]
+
+
+def set_back(harness: Harness) -> None:
+    """While the bot is at work."""
+    harness.machine.behind += timedelta(hours=1)
+
+
+def set_back_while_down(harness: Harness) -> None:
+    """Between two lives of the bot, which wrote something just before."""
+    thread = ask(harness, ("note", {"text": "the last of this life"}))
+    harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.planner.clear()
+    harness.app.stop()
+    harness.machine.behind += timedelta(hours=1)
+    harness.start()
+
+
+BACK = pytest.mark.parametrize("back", [set_back, set_back_while_down])
+
+
+@pytest.fixture
+def harness(own_harness: Callable[..., Harness]) -> Harness:
+    """A bot on a machine whose clock is right so far."""
+    return own_harness(FakeTools().tools, POLICY)
+
+
+@BACK
+def test_a_delegation_that_has_ended(harness: Harness, back: Back) -> None:
+    """Who decided for Ana until a moment ago decides nothing."""
+    delegate(harness, days=1)
+    later(harness, DAY + 60)
+    back(harness)
+    thread = ask(harness, ("note", {"text": "west gate"}))
+    press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
+    told(harness, "cleo", SUPPORT, thread, "You cannot decide this one")
+    assert statuses(harness, thread) == [C.PENDING]
+
+
+@BACK
+def test_a_remembered_approval_that_has_ended(harness: Harness, back: Back) -> None:
+    """People are asked."""
+    thread = ask(harness, login("small"))
+    harness.card(SUPPORT, thread)
+    approve(harness, thread, offer=0, who="ana")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert not is_asked(harness)
+    later(harness, 2 * HOUR + 60)
+    back(harness)
+    assert is_asked(harness)
+
+
+@BACK
+def test_a_look_up_that_is_old(harness: Harness, back: Back) -> None:
+    """Who was in the group a while ago, and has left it since, decides nothing."""
+    forget_people(harness)
+    thread = ask(harness, ("put", {"text": "value"}))
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.planner.clear()
+    with harness.slack.world.lock:
+        harness.slack.world.groups["shop-leads"].users = ["UCLEO0001"]
+    back(harness)
+    later(harness, 61)
+    press(harness, "ana", SUPPORT, card, "approve")
+    told(harness, "ana", SUPPORT, thread, "You cannot decide this one")
+    assert statuses(harness, thread) == [C.PENDING]
+
+
+@BACK
+def test_a_deadline_that_has_passed(harness: Harness, back: Back) -> None:
+    """What nobody decided in time stays denied, and what waits is denied when its time is over."""
+    over = ask(harness, ("note", {"text": "too late"}))
+    harness.card(SUPPORT, over)
+    harness.planner.clear()
+    later(harness, HOUR)
+    waits = ask(harness, ("note", {"text": "still time"}))
+    harness.card(SUPPORT, waits)
+    later(harness, HOUR + 60)
+    back(harness)
+    assert statuses(harness, over) == [C.EXPIRED]
+    assert statuses(harness, waits) == [C.PENDING]
+    later(harness, HOUR)
+    assert statuses(harness, waits) == [C.EXPIRED]
