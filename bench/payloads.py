@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from itertools import count
 from typing import Any
 
 from bench.fakes import APPROVER, BOT, CHANNEL, REQUEST, TEAM, asker
@@ -10,13 +12,15 @@ from bot.messages.actions.names import Action
 from bot.messages.actions.targets import CallTarget
 from storage.models import Call
 
+_written = count(1)
+
 
 def mention(thread: str, by: str = "") -> dict[str, Any]:
     """A request to the bot in that thread, where something was said before.
 
     `by`: whose; without it that of the thread's own asker.
     """
-    ts = f"{thread}.request"
+    ts = f"{int(time.time())}.{next(_written):06d}"
     event = {
         "type": "app_mention",
         "user": by or asker(thread),

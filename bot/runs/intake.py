@@ -237,8 +237,9 @@ class Intake:
         return str(event["type"])
 
     def _is_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
-        """Return whether this was written so long ago that it is not begun; its thread is told."""
-        is_late = self._clock.now().timestamp() - float(event["ts"]) > OLD.total_seconds()
+        """Return whether Slack delivered this so late that it is not begun; its thread is told."""
+        arrived_after = delivery.received_at.timestamp() - float(event["ts"])
+        is_late = arrived_after > OLD.total_seconds()
         if is_late:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self._store.write() as tx:

@@ -30,6 +30,7 @@ TOOLS = [
 PEOPLE = notices.People("UBEN00001", ("UCLEO0001",), (("UANA00001", EVIL), ("UDAN00001", "")))
 SAID = {
     "already_decided": ("UANA00001", "approve", AT),
+    "late_message": (),
     "your_own_click": ("approve",),
     "said_for_you": ("UANA00001", "approve"),
     "delegated": ("UANA00001", AT),

@@ -200,12 +200,12 @@ class LoopHarness:
         """A message to the bot."""
 
         def make(key: str) -> Delivery:
-            ts = key.rsplit(":", 1)[1]
+            number = int(key.rsplit(":", 1)[1])
             event = {
                 "type": "message",
                 "user": person,
                 "channel": "C0SUPPORT",
-                "ts": ts,
+                "ts": f"{self.clock.now().timestamp():.0f}.{number:06d}",
                 "text": f"<@{BOT}> {text}",
             }
             return Delivery(
