@@ -31,6 +31,7 @@ PEOPLE = notices.People("UBEN00001", ("UCLEO0001",), (("UANA00001", EVIL), ("UDA
 SAID = {
     "already_decided": ("UANA00001", "approve", AT),
     "late_message": (),
+    "not_opened": ("view_too_large",),
     "your_own_click": ("approve",),
     "said_for_you": ("UANA00001", "approve"),
     "delegated": ("UANA00001", AT),
