@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import anyio
-from mcp.types import Tool
+from mcp.types import ElicitRequestParams, ElicitResult, Tool
 
 from bot.mcp_client.connection import NotReachedError, ServerConnection
 from bot.servers.address import PATIENCE, address_of
@@ -27,13 +28,20 @@ def look(server: Server) -> dict[str, Definition]:
 
 async def _look(server: Server) -> dict[str, Definition]:
     patience = max(server.timeout, PATIENCE)
-    connection = ServerConnection(address_of(server), open_within=patience)
+    connection = ServerConnection(address_of(server), open_within=patience, elicit=_decline)
     try:
         return definitions(await connection.tools())
     except NotReachedError as error:
         raise UnreachableError(str(error)) from error
     finally:
         await connection.close()
+
+
+async def _decline(context: Any, params: ElicitRequestParams) -> ElicitResult:
+    """Answer no question: some servers offer certain tools only to clients that can be asked."""
+    del context, params
+    await anyio.lowlevel.checkpoint()
+    return ElicitResult(action="decline")
 
 
 def definitions(tools: Iterable[Tool]) -> dict[str, Definition]:

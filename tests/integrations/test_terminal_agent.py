@@ -45,7 +45,11 @@ def test_the_terminal_agent_waits_for_people() -> None:
             text=True,
         ) as agent:
             stack.callback(agent.kill)
-            thread = hour.slack.wait(lambda: thread_of("Put mugs on sale", hour), PATIENCE)
+            try:
+                thread = hour.slack.wait(lambda: thread_of("Put mugs on sale", hour), PATIENCE)
+            except TimeoutError:
+                agent.kill()  # else it would be waited for
+                raise
             hour.presses("ana", "edit", thread)
             hour.dialog("ana", **typed(percent="10"))
             hour.presses("cleo", "approve", thread)
@@ -57,4 +61,4 @@ def test_the_terminal_agent_waits_for_people() -> None:
 def thread_of(text: str, hour: Hour) -> str | None:
     """The thread in which a program asks this."""
     seen = hour.person("ana").messages(SUPPORT)
-    return next((m["ts"] for m in seen if f"asks: {text}" in words(m)), None)
+    return next((m["ts"] for m in seen if f"asks: “{text}" in words(m)), None)
