@@ -28,7 +28,9 @@ def look(server: Server) -> dict[str, Definition]:
 
 async def _look(server: Server) -> dict[str, Definition]:
     patience = max(server.timeout, PATIENCE)
-    connection = ServerConnection(address_of(server), open_within=patience, elicit=_decline)
+    connection = ServerConnection(
+        address_of(server), open_within=patience, elicit=_decline if server.answer_within else None
+    )
     try:
         return definitions(await connection.tools())
     except NotReachedError as error:

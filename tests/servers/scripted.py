@@ -1,7 +1,8 @@
 """A server that says what a test has written for it, over stdio, line by line or over HTTP.
 
 `python scripted.py FOLDER`: FOLDER/answers.json has, for a tool, what is written when it is called;
-"$ID" stands for the id of the call. FOLDER/calls has a line for each call that came.
+"$ID" stands for the id of the call; its "asking" tools are shown only to clients that can be asked.
+FOLDER/calls has a line for each call that came.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def answered(folder: Path, message: dict[str, Any]) -> list[str]:
         return [json.dumps({"jsonrpc": "2.0", "id": number, "result": found})]
 
     if method == "initialize":
+        can_be_asked = "elicitation" in message["params"]["capabilities"]
+        (folder / "client").write_text("can be asked" if can_be_asked else "")
         return result(
             protocolVersion="2025-06-18",
             capabilities={"tools": {}},
@@ -40,7 +43,8 @@ def answered(folder: Path, message: dict[str, Any]) -> list[str]:
     if method == "tools/list":
         if script.get("endless"):
             return result(tools=[], nextCursor="on")
-        return result(tools=[_tool(name) for name in script["tools"]])
+        asking = script.get("asking", []) if (folder / "client").read_text() else []
+        return result(tools=[_tool(name) for name in [*script["tools"], *asking]])
     if method == "tools/call":
         name = message["params"]["name"]
         with (folder / "calls").open("a") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from bot.cli.servers import mcp
 from bot.config.settings import Settings
 from bot.servers.definitions import Definition, changes, read_lock
 from bot.servers.file import Server
+from bot.servers.looking import look
 from tests.missing import missing
 from tests.servers.support import over_http
 
@@ -131,3 +133,21 @@ def test_what_cannot_be_reached_is_said(
     monkeypatch.delenv("COUNTERSIGN_SERVERS")
     assert main(["mcp", "accept"]) == 1
     assert "COUNTERSIGN_SERVERS names no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("answer_within", "asks"), [(60, True), (0, False)])
+def test_tools_that_ask_are_seen_where_they_may(
+    answer_within: int, asks: bool, tmp_path: Path
+) -> None:
+    """Some servers show them only to clients that say that they can be asked."""
+    script = Path(__file__).with_name("scripted.py")
+    (tmp_path / "answers.json").write_text('{"tools": {"plain": []}, "asking": ["asks"]}')
+    server = Server.model_validate(
+        {
+            "name": "scripted",
+            "command": sys.executable,
+            "args": (str(script), str(tmp_path)),
+            "answer_within": answer_within,
+        }
+    )
+    assert set(look(server)) == ({"plain", "asks"} if asks else {"plain"})
