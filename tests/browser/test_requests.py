@@ -35,7 +35,7 @@ def test_chosen_filled_in_corrected_approved_and_asked_again(page: Page, world: 
     page.fill("f:order_id", "1036")
     page.fill("why", "It came ten days late.")
     page.submit()
-    root = page.ts("asks: Refund 12.00 EUR of order 1036")
+    root = page.ts("asks: “Refund 12.00 EUR of order 1036")
     page.open_thread(root)
     page.be("ana")
     page.open_thread(root)
@@ -51,6 +51,6 @@ def test_chosen_filled_in_corrected_approved_and_asked_again(page: Page, world: 
     assert page.value("f:order_id") == "1036"
     page.fill("f:amount", "3")
     page.submit()
-    page.message("asks: Refund 3.00 EUR of order 1036")
+    page.message("asks: “Refund 3.00 EUR of order 1036")
     assert page.complaints() == []
     assert world.planner.requests == []

@@ -116,7 +116,7 @@ def test_the_same_call_again_adopts_what_waits(host: Host) -> None:
     host.approves("a slow team")
     assert said(again.result(30)) == "added a slow team"
     cards = [m for m in host.harness.person("ana").everything(SUPPORT) if "a slow team" in words(m)]
-    assert sum("asks: Add a line" in words(m) for m in cards) == 1
+    assert sum("asks: “Add a line" in words(m) for m in cards) == 1
     third = host.calls("add_line", text="a slow team")
     assert "the same was done already for this program" in words(host.card("a slow team"))
     assert host.lines().count("a slow team") == 1
@@ -151,7 +151,7 @@ def test_a_proxy_started_anew_adopts_what_waits(host: Host) -> None:
         assert said(call.result(30)) == "added a patient fern"
     seen = host.harness.person("ana").everything(SUPPORT)
     cards = [each for each in seen if "a patient fern" in words(each)]
-    assert sum("asks: Add a line" in words(each) for each in cards) == 1
+    assert sum("asks: “Add a line" in words(each) for each in cards) == 1
     assert host.lines().count("a patient fern") == 1
 
 

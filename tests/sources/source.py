@@ -105,4 +105,5 @@ class Source(ABC):
 def is_plain(sentence: str) -> bool:
     """Whether a colleague would say that: words, and nothing of the machine's own."""
     odd = r"\bNone\b|Traceback|[A-Za-z]+_[a-z]+\b|[{}<>]|csk_|\bnull\b|Error\b"
-    return bool(sentence.strip()) and not re.search(odd, sentence)
+    words = re.sub(r"^(\s*)> ", r"\1", sentence, flags=re.M)  # the model's stand in a quote
+    return bool(words.strip()) and not re.search(odd, words)
