@@ -34,7 +34,6 @@ class UrlAddress:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     connect_within: float = 60.0  # seconds
     quiet_for: float = 300.0  # seconds between two signs of life
-    auth: httpx2.Auth | None = None
 
 
 Address = CommandAddress | UrlAddress
@@ -49,9 +48,7 @@ async def transport(address: Address, wire: ServerWire) -> AsyncGenerator[Any, N
         patience = httpx2.Timeout(address.connect_within, read=address.quiet_for)
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(watch_answer, wire)]}
         async with (
-            httpx2.AsyncClient(
-                headers=headers, timeout=patience, auth=address.auth, event_hooks=hooks
-            ) as http,
+            httpx2.AsyncClient(headers=headers, timeout=patience, event_hooks=hooks) as http,
             watched(
                 streamable_http_client(address.url, http_client=http), wire, reads=False
             ) as streams,
