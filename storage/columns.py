@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Column, String, Text
+from sqlalchemy import text as sql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import configure_mappers
 from sqlalchemy.types import TypeDecorator
@@ -85,6 +86,11 @@ def text(default: str | None = None, *, nullable: bool = False) -> Any:
 
 def time(*, nullable: bool = False, index: bool = False) -> Any:
     return Field(default=None, sa_column=Column(UtcTime, nullable=nullable, index=index))
+
+
+def where(condition: str) -> dict[str, Any]:
+    """What has an index hold only rows of which the condition is true."""
+    return {"sqlite_where": sql(condition), "postgresql_where": sql(condition)}
 
 
 class _Tables(SQLModelMetaclass):
