@@ -19,6 +19,7 @@ from bench import (
     floor,
     growth,
     hotspots,
+    looks,
     lookups,
     page,
     pause,
@@ -26,6 +27,7 @@ from bench import (
     plan,
     report,
     resume,
+    stories,
 )
 from bench.figures import Figure, Measurement, Setup
 
@@ -35,11 +37,13 @@ MEASUREMENTS: dict[str, Measurement] = {
     "pause": pause.measure,
     "clicks": clicks.measure,
     "plan": plan.measure,
+    "stories": stories.measure,
     "crowd": crowd.measure,
     "pending": pending.measure,
     "page": page.measure,
     "lookups": lookups.measure,
     "cluster": cluster.measure,
+    "looks": looks.measure,
     "growth": growth.measure,
 }
 ASKED_FOR = {"growth"}  # which take long, and are taken where they are named only

@@ -25,7 +25,7 @@ if "--without" in sys.argv:
     for name in sys.argv[sys.argv.index("--without") + 1 :]:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # ModuleNotFoundError
 
-from bot.cli.loading import uncollected
+from bot.cli.loading import share_memory, uncollected
 
 with uncollected():
     from pydantic import BaseModel, Field
@@ -61,6 +61,7 @@ def main() -> None:
         from bench.hotspots import Profiles
 
         profiles = Profiles(this_thread=False)
+    share_memory()
     settings, policy = read(os.environ)
     logging.basicConfig(level=settings.log_level.upper())
     prepare_environment(os.environ, settings.slack_api_url)

@@ -100,7 +100,7 @@ def _one_by_one(live: Live, count: int, rounds: int) -> Iterator[Figure]:
         costs.append((processor(live) - before) / count)
         starts.append(statistics.median(to_start(live, stories)))
     yield of_rounds(
-        "story.processor", "processor time of the bot, one whole story", costs, "ms", 25
+        "story.processor", "processor time of the bot, one whole story", costs, "ms", 28
     )
     yield of_rounds("start", "click to the tool's start, one click", starts, "ms", 12)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from slack_sdk import WebClient
@@ -11,6 +12,7 @@ from slack_sdk import WebClient
 from bot.agent.turn import Proposal, Proposed, Reply, Sink
 from bot.messages.answers import NOTHING_BELOW, Below
 from bot.policy.directory import Group, Person
+from bot.slack.client import SlackClient
 from storage import outbox
 from storage.models import Message, Run
 from storage.states import MessageKind
@@ -120,6 +122,31 @@ class Silence(WebClient):
     def conversations_replies(self, **_: Any) -> Any:
         """One page without messages."""
         return [{"messages": []}]
+
+
+class Posts(SlackClient):
+    """A Slack that takes whatever is posted, at once and in this process."""
+
+    def __init__(self) -> None:
+        """Nothing stands there yet."""
+        super().__init__("xoxb-bench-bench")
+        self._posted = count(1)
+
+    def chat_postMessage(self, **_: Any) -> Any:
+        """It stands, at a time of its own."""
+        return {"ok": True, "ts": f"1700000001.{next(self._posted):06}"}
+
+    def chat_update(self, **_: Any) -> Any:
+        """It reads otherwise."""
+        return {"ok": True}
+
+    chat_postEphemeral = reactions_add = reactions_remove = chat_update
+
+    def conversations_replies(self, **_: Any) -> Any:
+        """One page without messages."""
+        return [{"messages": []}]
+
+    conversations_history = conversations_replies
 
 
 class Quiet:

@@ -117,7 +117,7 @@ class Years:
         call = pending(self._bench, run_ids[0])
         took["decision"] = _seconds(lambda: self._decide(call))
         check(self._bench, run_ids[0])
-        took["list"], took["home"] = _seconds(self._lists), _seconds(self._home)
+        took["list"], took["home"] = _seconds(self.lists), _seconds(self.home)
         return {what: each * 1000 for what, each in took.items()}
 
     def _thread(self) -> str:
@@ -167,13 +167,15 @@ class Years:
         self._bench.take_in()
         self._bench.advance_ready()
 
-    def _lists(self) -> None:
+    def lists(self) -> None:
+        """Ask for three lists."""
         lists = self._desk.overview()
         assert lists.waiting(APPROVER)
         assert lists.requests(ASKER)
         assert lists.history(APPROVER, 30)
 
-    def _home(self) -> None:
+    def home(self) -> None:
+        """Open Home, as who decides and as who asks."""
         assert self._desk.homes().of(APPROVER, HOME)
         assert self._desk.homes().of(ASKER, HOME)
 

@@ -18,6 +18,7 @@ from bench.fakes import (
     REQUEST,
     TEAM,
     People,
+    Posts,
     Quiet,
     Silence,
     Stub,
@@ -32,9 +33,17 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
 from bot.runs.worker import Worker
 from bot.slack.listeners import read
+from bot.slack.outbox.access import Access
+from bot.slack.outbox.channels import EveryChannel
+from bot.slack.outbox.memory import Memory
+from bot.slack.outbox.pace import Pace
+from bot.slack.outbox.posting import Posting
+from bot.slack.outbox.search import PostSearch
+from bot.slack.outbox.sender import Sender
+from bot.slack.render import Renderer
 from bot.slack.thread import SlackThread
 from bot.tools import Effect, Registry, ToolContext, tool
-from storage import inbox, moves, runs
+from storage import inbox, moves, outbox, runs
 from storage.models import Run
 from storage.states import DeliveryKind
 from storage.store import Store
@@ -91,6 +100,7 @@ class Bench:
         self.intake = self.core.intake(self._people, lambda _channel: None)
         self.clicks = self.core.clicks()
         self.permissions = self.core.permissions()
+        self._sender = self._make_sender()
 
     def _core(self) -> Core:
         settings = Settings.load(
@@ -114,6 +124,33 @@ class Bench:
             authority=Authority(self._people, TEAM),
             directory=self._people,
         )
+
+    def _make_sender(self) -> Sender:
+        store, client, people = self.store, Posts(), self._people
+        return Sender(
+            store,
+            self.clock,
+            self.core.signals,
+            Memory(self.clock),
+            Access(self.clock, client.auth_test),
+            Pace(self.clock, client.base_url),
+            renderer=Renderer(store, self.clock, self.core.tools, people),
+            posting=Posting(store, client),
+            search=PostSearch(store, BOT, client),
+            channels=EveryChannel(),
+        )
+
+    def post(self) -> None:
+        """Draw what is due and hand it to Slack, which takes it at once, as the outbox does."""
+        now = self.clock.now()
+        with self.store.read() as tx:
+            channels = outbox.channels_due(tx, now)
+            outbox.next_due(tx)
+        for channel in channels:
+            with self.store.read() as tx:
+                due = outbox.due(tx, now, channel)
+            for row in due:
+                assert self._sender.send(row)
 
     def make_worker(self, model: Stub, executor: Any = None, thread: Any = None) -> Worker:
         """One more worker; in its thread nothing is said unless `thread` says otherwise."""

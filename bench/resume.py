@@ -5,7 +5,9 @@ proposes a call and suspends the run; it is checked who approves, and the approv
 its audit row; a worker resumes, runs the tool and answers, and the answer is on the disk. *Full*
 adds what a request
 needs here: the message and the click stored as the listener stores them, the intake, the look for
-what is ready, deciding with its notices. *Warm* goes on in the same process; *fresh* closes the
+what is ready, deciding with its notices. *Posted* is that with everything drawn and handed to
+Slack, which takes it at once: the card, its mark, the outcome, the answer, the card once more.
+*Warm* goes on in the same process; *fresh* closes the
 database in between and builds everything anew, as after a restart. Each story is taken right after
 one of the yardstick's, so both meet the same machine.
 """
@@ -27,7 +29,7 @@ from bench.payloads import approval, mention
 from bench.yardstick import Yardstick
 from bot.agent import outputs
 from bot.policy.authority import Yes
-from storage import calls, decisions, runs
+from storage import calls, decisions, outbox, runs
 from storage.models import Call
 from storage.outcomes import Applied
 from storage.states import Balance, RunStatus, Verb
@@ -37,8 +39,10 @@ Story = Callable[[Bench, str], Took]
 AIMS = {  # in yardsticks
     "core.warm.10": 1.5,
     "full.warm.10": 1.8,
+    "posted.warm.10": 2.6,
     "core.warm.1000": 1.0,
     "full.warm.1000": 1.05,
+    "posted.warm.1000": 1.4,
     "core.fresh.10": 1.4,
 }
 
@@ -83,21 +87,33 @@ def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) 
     return watch.took
 
 
-def full(bench: Bench, thread: str) -> Took:
-    """From the stored message to the answer in the outbox."""
+def full(bench: Bench, thread: str, *, posts: bool = False) -> Took:
+    """From the stored message to the answer in the outbox; where it `posts`, to Slack."""
     watch, message = Stopwatch(), mention(thread)
     with watch:
         bench.store_delivery(message)
         bench.take_in()
         run_id = bench.advance_ready()
+        if posts:
+            bench.post()
     click = approval(pending(bench, run_id))
     with watch:
         bench.store_delivery(click)
         bench.take_in()
         bench.advance_ready()
+        if posts:
+            bench.post()
         bench.store.harden()
     check(bench, run_id)
     return watch.took
+
+
+def posted(bench: Bench, thread: str) -> Took:
+    """The same, and all of it has been told to Slack."""
+    took = full(bench, thread, posts=True)
+    with bench.store.read() as tx:
+        assert not outbox.channels_due(tx, bench.clock.now())
+    return took
 
 
 def pending(bench: Bench, run_id: str) -> Call:
@@ -149,6 +165,10 @@ class Rounds:
         """One full story, warm."""
         return full(self.bench, self.thread(items))
 
+    def posted(self, items: int) -> Took:
+        """One full story that is told to Slack, warm."""
+        return posted(self.bench, self.thread(items))
+
     def _restart(self) -> Bench:
         self.bench = self.bench.again()
         return self.bench
@@ -196,19 +216,22 @@ def counted(folder: Path, story: Story, items: int) -> Counts:
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
-    """Core and full, warm, at three lengths of history; core, fresh, at the shortest."""
+    """Core, full and posted, warm, at three lengths of history; core, fresh, at the shortest."""
     rounds = Rounds(setup.new("resume"), *((1, 1) if setup.quick else (7, 9)))
     for _ in range(1 if setup.quick else 5):  # the first ones fill caches
-        rounds.core(10), rounds.full(10), rounds.fresh(10), rounds.yardstick.story(10)
+        rounds.core(10), rounds.full(10), rounds.fresh(10), rounds.posted(10)
+        rounds.yardstick.story(10)
     gc.collect()
     gc.freeze()  # as the run command does: what was imported is never looked at again
     for items in HISTORY:
         yield from rounds.figures("core.warm", items, rounds.core)
         yield from rounds.figures("full.warm", items, rounds.full)
+        rounds.bench.post()  # what nobody was told of is nobody's measure
+        yield from rounds.figures("posted.warm", items, rounds.posted)
     yield from rounds.figures("core.fresh", HISTORY[0], rounds.fresh, fresh=True)
     gc.unfreeze()
     rounds.close()
-    for kind, story in (("core", core), ("full", full)):
+    for kind, story in (("core", core), ("full", full), ("posted", posted)):
         counts = counted(setup.new(f"counted-{kind}"), story, HISTORY[0])
         for what in ("statements", "transactions", "commits", "waits"):
             words = "waits for the disk" if what == "waits" else what

@@ -18,7 +18,7 @@ from sqlmodel import col
 from storage.audit_log import Appended
 from storage.chain import FIRST, Chain, Head
 from storage.masking import masked_data
-from storage.models import Audit
+from storage.models import Audit, Call
 from storage.transaction import Transaction, insert_into, rows
 
 PAYLOAD = ("arguments", "content")  # what of a row's data is kept apart: a purge may empty it
@@ -27,7 +27,7 @@ _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
 _WANTED: BindParameter[Any] = bindparam("wanted_")
-_OWN = select(col(Audit.run_id)).where(col(Audit.call_id) == _WANTED, col(Audit.run_id) != "")
+_OWN = select(col(Call.run_id)).where(col(Call.id) == _WANTED)
 _ABOUT = (
     select(Audit)
     .where(or_(col(Audit.run_id) == _WANTED, col(Audit.run_id).in_(_OWN)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import ColumnElement, Select, bindparam, func, select
 from sqlmodel import col
 
 from storage.models import Call, Run
@@ -19,15 +20,28 @@ _WAITING = (
     .order_by(col(Call.deadline))
     .limit(bindparam("most_"))
 )
-_OF_LATE = (
-    select(Run)
-    .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("person_"))
-    .where(col(Run.parent_call) == "")
-    .order_by(col(Run.created_at).desc())
-    .limit(bindparam("most_"))
+_MINE = (
+    col(Run.team) == bindparam("team_"),
+    col(Run.requester) == bindparam("person_"),
+    col(Run.parent_call) == "",
 )
 _CHANNEL = col(Run.channel).concat("")  # else SQLite may look through everybody's requests in it
-_OF_LATE_IN = _OF_LATE.where(bindparam("channel_") == _CHANNEL)
+
+
+def _of_late(*where: ColumnElement[bool]) -> Select[Any]:
+    """A person's newest requests. One that has not moved since a moment was not made since then:
+    so as many that moved lately, by the index on that, say how far back there are others.
+    """
+    moved = col(Run.updated_at)
+    lately = select(col(Run.created_at)).where(*where).order_by(moved.desc())
+    enough = lately.limit(bindparam("most_")).subquery()
+    oldest = select(func.min(enough.c.created_at)).scalar_subquery()
+    found = select(Run).where(*where, moved >= oldest)
+    return found.order_by(col(Run.created_at).desc()).limit(bindparam("most_"))
+
+
+_OF_LATE = _of_late(*_MINE)
+_OF_LATE_IN = _of_late(*_MINE, bindparam("channel_") == _CHANNEL)
 
 
 def waiting(

@@ -133,7 +133,8 @@ class Call(Row, table=True):
     __tablename__ = "call"
     __table_args__ = (
         Index("ix_call_due", "status", "deadline", "asked_at"),
-        Index("ix_call_next", "status", "next_at"),
+        Index("ix_call_next", "status", "next_at", **columns.where("next_at IS NOT NULL")),
+        Index("ix_call_decided", "decided_at"),
         Index("ix_call_asked", "run_id", "asked_at"),
         Index("ix_call_tool", "tool", "finished_at"),
     )
@@ -257,14 +258,14 @@ class Audit(Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     at: datetime = columns.time()
     run_id: str = Field(default="", index=True)
-    call_id: str = Field(default="", index=True)
+    call_id: str = ""
     actor: str  # a Slack user id, or agent | policy | clock | worker | system
     event: str
     data: str = columns.text("{}")
     payload: str = columns.text("")  # JSON: arguments, under a seal in `data`; a purge empties it
     key_id: str  # of the key that it is sealed with
     previous: str  # the seal of the row before
-    hash: str = Field(unique=True)  # the seal
+    hash: str  # the seal; two rows never have the same, for it covers `seq`
 
 
 class Message(Row, table=True):

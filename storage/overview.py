@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import Select, and_, bindparam, exists, or_, select
 from sqlmodel import col
 
 from storage import calls, children, runs
@@ -14,6 +15,7 @@ from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, first, readable, rows
 
+LOOKED_AT = 250  # of a person's newest votes, and of the requests of theirs that moved last
 _TEAM = col(Run.team).concat("")  # alone, SQLite would look through everybody's requests
 _DECIDED = (
     select(Call)
@@ -27,21 +29,70 @@ _DECIDED = (
     .order_by(col(Call.decided_at).desc())
     .limit(bindparam("most_"))
 )
-_ON_REQUESTS = _DECIDED.where(
-    col(Run.team) == bindparam("team_"),
-    col(Run.requester) == bindparam("person_"),
-    col(Run.updated_at) >= bindparam("since_"),
+_MINE = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("person_"))
+# once a request is over, nothing of it is decided after its last move; until then there may be
+_MINE_OPEN = and_(*_MINE, col(Run.status).in_(calls.UNFINISHED))
+_MOVED = (
+    select(col(Run.id))
+    .where(*_MINE, col(Run.updated_at) >= bindparam("since_"))
+    .order_by(col(Run.updated_at).desc())
+    .limit(LOOKED_AT)
 )
-_VOTED = select(col(Vote.call_id)).where(
-    col(Vote.person) == bindparam("person_"), col(Vote.created_at) >= bindparam("since_")
+_VOTED = (
+    select(col(Vote.call_id))
+    .where(col(Vote.person) == bindparam("person_"), col(Vote.created_at) >= bindparam("since_"))
+    .order_by(col(Vote.created_at).desc())
+    .limit(LOOKED_AT)
 )
-_BY_PERSON = _DECIDED.where(bindparam("team_") == _TEAM, col(Call.id).in_(_VOTED))
+_HAS_VOTED = exists().where(
+    col(Vote.call_id) == col(Call.id),
+    bindparam("person_") == col(Vote.person).concat(""),  # else by all the votes of theirs
+    col(Vote.created_at) >= bindparam("since_"),
+)
+_LATER = col(Call.decided_at) >= bindparam("at_least_")
+_SAME_TEAM = bindparam("team_") == _TEAM
+_CHANNEL = col(Run.channel).concat("")  # the same for everybody's requests in a channel
+_IN_CHANNEL = bindparam("channel_") == _CHANNEL
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """How one kind of a person's decisions is found: among the newest rows, and whether there are
+    more; then, knowing when the last of those that are wanted was decided at the earliest, of all.
+    """
+
+    newest: Select[Any]
+    more: Select[Any]
+    all: Select[Any]
+
+    def within(self) -> _Search:
+        """In one channel."""
+        return _Search(self.newest.where(_IN_CHANNEL), self.more, self.all.where(_IN_CHANNEL))
+
+
+_SEARCHES = (
+    _Search(
+        _DECIDED.where(or_(col(Run.id).in_(_MOVED), _MINE_OPEN)),
+        _MOVED.offset(LOOKED_AT).limit(1),
+        _DECIDED.where(
+            _LATER,
+            or_(
+                and_(*_MINE, col(Run.updated_at) >= bindparam("at_least_")),
+                _MINE_OPEN,
+            ),
+        ),
+    ),
+    _Search(
+        _DECIDED.where(_SAME_TEAM, col(Call.id).in_(_VOTED)),
+        _VOTED.offset(LOOKED_AT).limit(1),
+        # everybody's, the newest first, until there are enough
+        _DECIDED.where(_LATER, _SAME_TEAM, _HAS_VOTED),
+    ),
+)
+_SEARCHES_IN = tuple(each.within() for each in _SEARCHES)
 _AT = select(Message).where(
     col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
 )
-_OF_PERSON = (_ON_REQUESTS, _BY_PERSON)
-_CHANNEL = col(Run.channel).concat("")  # the same for everybody's requests in a channel
-_OF_PERSON_IN = tuple(each.where(bindparam("channel_") == _CHANNEL) for each in _OF_PERSON)
 _BY_DIGEST = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -58,15 +109,15 @@ def decided(
     `channel`: of that one only.
     """
     given: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": most}
-    statements = _OF_PERSON_IN if channel else _OF_PERSON
     given |= {"channel_": channel} if channel else {}
-    found = {
-        call.id: call
-        for statement in statements
-        for call in readable(tx, Call, col(Call.id), statement, **given)
-    }
-    newest = sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)
-    return newest[:most]
+    found: dict[str, Call] = {}
+    for search in _SEARCHES_IN if channel else _SEARCHES:
+        newest = readable(tx, Call, col(Call.id), search.newest, **given)
+        if tx.execute(search.more, given):
+            last = newest[-1].decided_at if len(newest) == most else since
+            newest = readable(tx, Call, col(Call.id), search.all, **given, at_least_=last)
+        found |= {call.id: call for call in newest}
+    return sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)[:most]
 
 
 def by_id(tx: Transaction, team: str, text: str) -> Run | None:

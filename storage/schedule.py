@@ -29,7 +29,10 @@ _TO_TELL = (
     .order_by(col(Call.next_at))
     .limit(100)
 )
-_NEXT_TELLING = select(func.min(col(Call.next_at))).where(col(Call.status) == CallStatus.PENDING)
+_NEXT_TELLING = select(func.min(col(Call.next_at))).where(
+    col(Call.status) == CallStatus.PENDING,
+    col(Call.next_at).is_not(None),  # as its index has it
+)
 # of one status: of both at once PostgreSQL would read every call that waits
 _NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(
     col(Call.status) == bindparam("status_")

@@ -33,9 +33,22 @@ from storage.head_file import HeadFile, head_path
 from storage.migrations import SchemaError
 from storage.transaction import Trace, Transaction
 
+KEPT = 8  # connections between transactions: a burst takes more, each of which has caches
+
 
 class AlreadyRunningError(Exception):
     """Another process holds this database."""
+
+
+class _Idle(list[FileConnection]):
+    """Connections that nobody uses, the last one given back last."""
+
+    def keep(self, connection: FileConnection) -> None:
+        """Take one back; where there are enough it is closed."""
+        if len(self) < KEPT:
+            self.append(connection)
+        else:
+            connection.close()
 
 
 class SqliteFile:
@@ -52,7 +65,7 @@ class SqliteFile:
         # Connections are kept between transactions; the last one given back is taken first. They
         # are not SQLAlchemy's: its pools take 15 µs for what a list does in one, and a request has
         # thirty transactions.
-        self._idle: list[FileConnection] = []
+        self._idle = _Idle()
 
     @cached_property
     def engine(self) -> Engine:
@@ -166,7 +179,7 @@ class SqliteFile:
                 connection.wait(waits=durable)
             tx = Transaction(
                 connection,
-                idle.append,
+                idle.keep,
                 DIALECT,
                 trace,
                 chain,
@@ -181,7 +194,7 @@ class SqliteFile:
 
     def disconnect(self) -> None:
         """Close those that are idle, the last of which writes the log back."""
-        idle, self._idle = self._idle, []
+        idle, self._idle = self._idle, _Idle()
         for connection in idle:
             connection.close()
 

@@ -21,7 +21,9 @@ from storage.models import PURGED, Item, Run
 from storage.transaction import Transaction
 
 Place = tuple[str, str, str, str]  # team, channel, thread, and a sub-agent's call
-KEPT = 4_000_000  # characters of JSON that are kept in memory, of the threads read last
+# what is kept in memory of the threads read last: so much JSON, in characters, and so many items,
+# each of which takes some four hundred bytes beside its text; three and a half megabytes in all
+KEPT, ITEMS = 1_000_000, 6000
 _IN_THREAD = (
     col(getattr(Run, name)) == bindparam(f"{name}_")
     for name in ("team", "channel", "thread_ts", "parent_call")
@@ -70,7 +72,7 @@ class Transcripts:
         """Nothing has been read yet."""
         self._lock = threading.Lock()
         self._known: OrderedDict[Place, Transcript] = OrderedDict()
-        self._size = 0
+        self._size = self._items = 0
 
     def read(self, tx: Transaction, run: Run) -> Transcript:
         """The transcript of the run's thread as of this transaction; a sub-agent has its own."""
@@ -92,15 +94,18 @@ class Transcripts:
         """Read every thread anew: others may have purged some."""
         with self._lock:
             self._known.clear()
-            self._size = 0
+            self._size = self._items = 0
 
     def _keep(self, thread: Place, transcript: Transcript) -> None:
         with self._lock:
             before = self._known.pop(thread, Transcript())
-            self._known[thread] = transcript
+            if transcript.last:
+                self._known[thread] = transcript
             self._size += transcript.size - before.size
-            while self._size > KEPT:
-                self._size -= self._known.popitem(last=False)[1].size
+            self._items += len(transcript.items) - len(before.items)
+            while self._size > KEPT or self._items > ITEMS:
+                gone = self._known.popitem(last=False)[1]
+                self._size, self._items = self._size - gone.size, self._items - len(gone.items)
 
 
 def _place(run: Run) -> Place:

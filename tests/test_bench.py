@@ -10,7 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from bench import clicks, crowd, floor, hotspots, lookups, pause, pending, report, resume
+from bench import (
+    clicks,
+    crowd,
+    floor,
+    hotspots,
+    looks,
+    lookups,
+    pause,
+    pending,
+    report,
+    resume,
+    stories,
+)
 from bench.__main__ import MEASUREMENTS, main
 from bench.commits import Counts
 from bench.figures import Figure, Measurement, Setup, of_rounds, percentile, table, written
@@ -54,7 +66,9 @@ def test_a_pause_and_its_resumption_beside_the_yardstick(measured: Measured) -> 
     message and the click on their way in, too.
     """
     found = measured(resume.measure)
-    kinds = [f"{kind}.warm.{items}" for kind in ("core", "full") for items in resume.HISTORY]
+    kinds = [
+        f"{kind}.warm.{items}" for kind in ("core", "full", "posted") for items in resume.HISTORY
+    ]
     for name in (f"resume.{kind}" for kind in [*kinds, "core.fresh.10"]):
         assert 0 < found[name].value < 10_000
         beside = found[name].value / found[f"{name}.yardstick"].value
@@ -62,7 +76,7 @@ def test_a_pause_and_its_resumption_beside_the_yardstick(measured: Measured) -> 
     aims = {name: found[f"resume.{name}.ratio"].aim for name in [*kinds, "core.fresh.10"]}
     assert {name: aim for name, aim in aims.items() if aim is not None} == resume.AIMS
     assert found["resume.core.waits"].value == 4
-    assert found["resume.full.waits"].value == 6
+    assert found["resume.full.waits"].value == found["resume.posted.waits"].value == 6
     assert found["resume.core.statements"].value > found["resume.core.transactions"].value
     assert found["resume.full.statements"].value > found["resume.core.statements"].value
 
@@ -130,6 +144,27 @@ def test_clicks_through_slack(measured: Measured) -> None:
     assert 0 < found["story.processor"].value < 10_000
     assert found["stories"].value > 0
     assert found["stories"].more_is_better
+
+
+@pytest.mark.long
+def test_what_stories_leave_behind(measured: Measured) -> None:
+    """The file, by table, the log and the memory, with the aims; what is named is part of all."""
+    found = measured(stories.measure)
+    of_tables = [found[f"stories.{name}"].value for name in stories.TABLES]
+    assert 0 < sum(of_tables) <= found["stories.file"].value
+    assert found["stories.file"].aim == stories.FILE
+    assert found["stories.memory"].aim == stories.MEMORY
+    assert found["stories.log"].value > 0
+    assert found["stories.memory"].value > 0
+
+
+@pytest.mark.long
+def test_home_and_lists_of_a_long_record(measured: Measured) -> None:
+    """Both are timed in both records, with the aim of how much they may grow."""
+    found = measured(looks.measure)
+    for what in ("list", "home"):
+        assert found[f"looks.{what}"].value > 0
+        assert found[f"looks.{what}.ratio"].aim == 1.5
 
 
 @pytest.mark.long

@@ -90,8 +90,7 @@ def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, An
         inbox.forget(tx, asked, "deleted before it was read")
         return "deleted before it was read"
     body = json.loads(asked.body)
-    body["event"] |= {"text": after.get("text") or "", "blocks": after.get("blocks") or []}
-    body["event"]["files"] = after.get("files") or []
+    body["event"] |= {"text": after.get("text") or "", "files": after.get("files") or []}
     inbox.reword(tx, asked, json.dumps(body))
     return "edited before it was read"
 

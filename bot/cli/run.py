@@ -6,7 +6,7 @@ import argparse
 import os
 
 from bot.cli.console import DOTENV
-from bot.cli.loading import uncollected
+from bot.cli.loading import share_memory, uncollected
 from bot.cli.process import prepare, work
 from bot.clock import SystemClock
 from bot.config.startup import read
@@ -18,6 +18,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(_arguments: argparse.Namespace) -> int:
     """Start the bot and wait for its end; raises what keeps it from starting."""
+    share_memory()
     settings, policy = read(os.environ, DOTENV)
     prepare(settings)
     with uncollected():

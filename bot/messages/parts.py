@@ -196,9 +196,12 @@ def packed(elements: Iterable[Json], limit: int, name: Callable[[int], str]) -> 
     """
     blocks: list[Json] = []
     current: list[Json] = []
+    used = 0
     for element in elements:
-        if current and weight(current) + weight(element) > limit:
+        size = weight(element)
+        if current and used + size > limit:
             blocks.append(rich(name(len(blocks)), current))
-            current = []
+            current, used = [], 0
         current.append(element)
+        used += size
     return [*blocks, rich(name(len(blocks)), current)] if current else blocks

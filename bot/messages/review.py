@@ -195,6 +195,8 @@ def chunks(text: str, limit: int = CHUNK) -> list[str]:
 
     Joined again they are the text.
     """
+    if slack_length(text) <= limit:
+        return [text]
     pieces: list[str] = []
     start = used = 0
     for index, char in enumerate(text):

@@ -77,6 +77,21 @@ LOOK_UP = 1.5  # when it is submitted
 LIMITED = "app_rate_limited"  # Slack's word that it held events back; there is no event in it
 AT_ONCE = OPENS_DIALOG | LOOKS | TURNS_HOME  # clicks of which nothing is stored
 OPENING = 2.2  # before it opens; its trigger lives three
+# what of a delivery is not stored: it serves at once, or says how Slack came to send it
+_PASSING = frozenset(
+    {
+        "api_app_id",
+        "authorizations",
+        "context_enterprise_id",
+        "context_team_id",
+        "enterprise",
+        "event_context",
+        "is_enterprise_install",
+        "response_url",
+        "token",
+    }
+)
+_DRAWN = frozenset({"confirm", "placeholder", "style", "text"})  # how a button looks
 T = TypeVar("T")
 
 
@@ -215,7 +230,7 @@ def _event(body: dict[str, Any]) -> Delivery:
         user=user if isinstance(user, str) else user.get("id", ""),
         channel=channel if isinstance(channel, str) else channel.get("id", ""),
         thread_ts=event.get("thread_ts") or ts,
-        body=json.dumps(body),
+        body=_without_blocks(body),
     )
 
 
@@ -260,12 +275,35 @@ def _submission(body: dict[str, Any]) -> Delivery:
 
 
 def _without_drawing(body: dict[str, Any]) -> str:
-    """Return what a click or submission says as it is stored: all but the message or view that it
-    was made in, of which Slack sends the whole drawing; nothing is read back from that.
+    """Return what a click or submission says as it is stored: without what it is done with, and
+    without the drawing of the message, view or button that it was made in; nothing is read back
+    from that.
     """
-    kept = dict(body)
+    kept = {name: value for name, value in body.items() if name not in _PASSING}
     if message := body.get("message"):
         kept["message"] = {each: message[each] for each in ("ts", "thread_ts") if each in message}
     if view := body.get("view"):
         kept["view"] = {name: value for name, value in view.items() if name != "blocks"}
+    if actions := body.get("actions"):
+        kept["actions"] = [
+            {name: value for name, value in each.items() if name not in _DRAWN} for each in actions
+        ]
+    return _dumped(kept)
+
+
+def _without_blocks(body: dict[str, Any]) -> str:
+    """Return an event as it is stored: a message's words once, and not a second time as blocks."""
+    kept = {name: value for name, value in body.items() if name not in _PASSING}
+    event = kept["event"] = _but_blocks(body["event"])
+    for name in ("message", "previous_message"):
+        if isinstance(event.get(name), dict):
+            event[name] = _but_blocks(event[name])
+    return _dumped(kept)
+
+
+def _but_blocks(message: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name != "blocks"}
+
+
+def _dumped(kept: dict[str, Any]) -> str:
     return json.dumps(kept, separators=(",", ":"))

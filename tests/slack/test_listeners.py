@@ -83,6 +83,31 @@ def test_whose_an_event_of_a_shared_channel_is() -> None:
     assert row(shared).key == row(event()).key
 
 
+def test_a_message_is_stored_without_its_blocks() -> None:
+    """Its words, files and place stay, as before an edit; not what Slack says of how it came."""
+    blocks = [{"type": "rich_text", "elements": []}]
+    files = [{"id": "F1", "name": "a.txt"}]
+    changed = event(
+        blocks=blocks,
+        files=files,
+        message={"ts": "100.1", "text": "new", "blocks": blocks},
+        previous_message={"ts": "100.1", "text": "old", "blocks": blocks},
+    )
+    passing = {"token": "t", "api_app_id": "A1", "event_context": "1-x", "context_team_id": TEAM}
+    body = (
+        changed | passing | {"authorizations": [{"team_id": TEAM}], "is_ext_shared_channel": True}
+    )
+    stored = row(body)
+    said = json.loads(stored.body)
+    kept = event(
+        files=files,
+        message={"ts": "100.1", "text": "new"},
+        previous_message={"ts": "100.1", "text": "old"},
+    )
+    assert said == kept | {"is_ext_shared_channel": True}
+    assert body["event"]["blocks"] == body["event"]["message"]["blocks"] == blocks  # as Bolt has it
+
+
 def test_half_a_surrogate_pair() -> None:
     """Text that is no valid Unicode is stored as it came.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import ExitStack
 
 import pytest
 
 from storage.connections import FileConnection
-from storage.sqlite import SqliteFile
+from storage.sqlite import KEPT, SqliteFile
 from storage.store import Store
 
 pytestmark = pytest.mark.file
@@ -40,3 +41,21 @@ def test_what_is_taken_while_all_are_closed_is_not_kept(
     with store.write():
         pass
     assert taken not in file._idle
+
+
+def test_a_burst_leaves_no_more_connections_than_are_kept(store: Store) -> None:
+    """As many are open as transactions are; what is beyond a few is closed when it is given back,
+    and the others serve whoever comes next.
+    """
+    file = store.database
+    assert isinstance(file, SqliteFile)
+    with ExitStack() as burst:
+        taken = [burst.enter_context(store.read()).raw for _ in range(3 * KEPT)]
+    assert len(file._idle) == KEPT
+    closed = [each for each in taken if each not in file._idle]
+    assert len(closed) == 2 * KEPT
+    with pytest.raises(sqlite3.ProgrammingError):
+        closed[0].execute("SELECT 1")
+    with store.write() as tx:
+        assert tx.raw in taken
+        assert len(file._idle) == KEPT - 1

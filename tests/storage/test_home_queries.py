@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import random
+from datetime import datetime, timedelta
 from typing import Any
 
+from sqlalchemy import insert
+
 from storage import home, overview
-from storage.models import Call
+from storage.columns import values
+from storage.models import Call, Plan, Run, Vote
+from storage.states import RunStatus, Verb
 from storage.store import Store
 from storage.transaction import Trace
-from tests.runs.fakes import BEN
+from tests.runs.fakes import ANA, BEN
 from tests.storage.builders import AT, TEAM, C, seed
 
 
@@ -77,7 +82,114 @@ def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
             for sql, values in asked.items()
             if "FROM vote" in sql
         ]
-    assert len(voted) == 2
+    assert len(voted) == 3  # with whether there are more
     for plan in voted:
         assert "ix_vote_lately (person=? AND created_at>?)" in plan
         assert "(team=?" not in plan
+
+
+LONG_AGO = AT - timedelta(days=30)
+
+
+def years(store: Store, count: int) -> tuple[list[Run], list[Call], list[Vote]]:
+    """Requests of many people with a call each, made, decided and moved in no order."""
+    chance = random.Random(7)
+
+    def later(moment: datetime, hours: int) -> datetime:
+        return moment + timedelta(seconds=chance.randrange(hours * 3600))
+
+    runs, plans, made, votes = [], [], [], []
+    for number in range(count):
+        born = later(LONG_AGO - timedelta(days=5), 700) + timedelta(microseconds=number)
+        decided = later(born, 72)
+        over = number > 100 or chance.random() < 0.5
+        run = Run(
+            team=TEAM,
+            channel=f"C{number % 3}",
+            thread_ts=f"{number}.0",
+            requester=BEN if number % 3 else "UOTHER",
+            status=RunStatus.COMPLETED if over else RunStatus.WAITING,
+            created_at=born,
+            updated_at=later(decided, 20) if over else born,
+        )
+        run.root_id = run.id
+        plan = Plan(run_id=run.id, turn=1, created_at=born)
+        call = Call(
+            run_id=run.id,
+            plan_id=plan.id,
+            position=0,
+            provider_id=f"call_{number}",
+            tool="note",
+            status=C.APPROVED if chance.random() < 0.8 else C.PENDING,
+            created_at=born,
+            asked_at=born,
+        )
+        if call.status is C.APPROVED:
+            call.decided_at = decided
+        if number % 2:  # some hours before the last of those who had to
+            given = {"call_id": call.id, "revision": 1, "digest": "d", "person": ANA}
+            at = decided - timedelta(seconds=chance.randrange(40_000))
+            votes.append(Vote(**given, verb=Verb.APPROVE, created_at=max(at, born)))
+        runs.append(run)
+        plans.append(plan)
+        made.append(call)
+    with store.write() as tx:
+        for model, rows in ((Run, runs), (Plan, plans), (Call, made), (Vote, votes)):
+            tx.execute(insert(model), [values(row) for row in rows])
+    return runs, made, votes
+
+
+def test_of_many_decisions_the_newest_are_found(store: Store) -> None:
+    """What was decided by a person, or for them, comes as a look at every row would have it: the
+    newest first, also where it was voted on long before, and in one channel.
+    """
+    runs, made, votes = years(store, 4 * overview.LOOKED_AT)
+    run_of = {run.id: run for run in runs}
+    voted = {vote.call_id for vote in votes if vote.created_at >= LONG_AGO}
+    assert len(voted) > overview.LOOKED_AT
+
+    def expected(person: str, channel: str, most: int) -> list[str]:
+        found = [
+            (call.decided_at, call.id)
+            for call in made
+            if call.decided_at is not None
+            and call.decided_at >= LONG_AGO
+            and (run_of[call.run_id].requester == person or (person == ANA and call.id in voted))
+            and channel in ("", run_of[call.run_id].channel)
+        ]
+        return [call_id for _, call_id in sorted(found, reverse=True)[:most]]
+
+    with store.read() as tx:
+        for person in (ANA, BEN, "UOTHER", "UNOBODY"):
+            for channel in ("", "C1"):
+                for most in (1, 9, 400):
+                    given = overview.decided(tx, TEAM, person, LONG_AGO, most, channel)
+                    assert [call.id for call in given] == expected(person, channel, most)
+
+
+def test_of_many_requests_the_newest_are_found(store: Store) -> None:
+    """A person's requests come by when they were made, whichever moved last."""
+    runs, *_ = years(store, 400)
+    with store.read() as tx:
+        for channel in ("", "C2"):
+            for most in (1, 9, 60, 500):
+                mine = [r for r in runs if r.requester == BEN and channel in ("", r.channel)]
+                mine.sort(key=lambda run: run.created_at, reverse=True)
+                given = home.of_late(tx, TEAM, BEN, most, channel)
+                assert [run.id for run in given] == [run.id for run in mine[:most]]
+
+
+def test_what_is_shown_of_many_is_found_without_all_of_them(store: Store) -> None:
+    """With nine times as many decisions and requests, the work is hardly more."""
+    met = []
+    for count in (800, 6400):
+        years(store, count)
+        with store.read() as tx:
+            steps: list[int] = []
+            tx.raw.set_progress_handler(lambda steps=steps: steps.append(1), 100)
+            overview.decided(tx, TEAM, ANA, LONG_AGO, 9)
+            overview.decided(tx, TEAM, BEN, LONG_AGO, 9)
+            home.of_late(tx, TEAM, BEN, 9)
+            tx.raw.set_progress_handler(None, 0)
+        met.append(len(steps))
+    assert met[1] < 1.5 * met[0], met

@@ -28,6 +28,7 @@ from storage.migrations import newest
 from storage.outcomes import Applied, Decided
 from storage.replicas import Lane, Pause, Replica
 from storage.store import SchemaError, Store, migrate
+from storage.transaction import Trace
 from storage.webhooks import Webhook
 from tests.storage.builders import AT, ONE, C, R, Seeded, seed
 
@@ -128,6 +129,45 @@ def test_opening_again_changes_nothing(store: Store) -> None:
     again.close()
     assert counts(store.path) == before
     assert not list(store.path.parent.glob("*.before-*"))
+
+
+class Asked(Trace):
+    """What a database was asked."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def running(self, sql: str, values: object) -> None:
+        """Keep it."""
+        self.found.append(sql)
+
+
+def opened_again(store: Store) -> list[str]:
+    """Open the same file, and give it back; what it was asked meanwhile."""
+    again = Store(f"sqlite:///{store.path}")
+    again.trace = asked = Asked()
+    again.open().close()
+    return asked.found
+
+
+def test_a_file_that_is_as_it_was_made_is_known_by_its_words(store: Store) -> None:
+    """Each start compares words, of a new file and of one that was migrated; columns are looked at
+    only where the words differ, and then tell whether it is the same all the same.
+    """
+    store.close()
+    assert not [each for each in opened_again(store) if "pragma_table_info" in each]
+    with closing(sqlite3.connect(store.path)) as raw:
+        raw.execute("CREATE TABLE of_somebody_else (a)")  # is none of ours
+    assert not [each for each in opened_again(store) if "pragma_table_info" in each]
+    with closing(sqlite3.connect(store.path)) as raw:
+        raw.execute("DROP INDEX ix_call_decided")
+        raw.execute('CREATE INDEX "ix_call_decided" ON call (decided_at)')  # otherwise put
+        raw.commit()
+    assert [each for each in opened_again(store) if "pragma_table_info" in each]
+    with closing(sqlite3.connect(store.path)) as raw:
+        raw.execute("CREATE INDEX by_hand ON call (decided_at)")
+    with pytest.raises(SchemaError, match="index by_hand is not Countersign's"):
+        opened_again(store)
 
 
 def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:

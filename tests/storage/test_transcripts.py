@@ -95,3 +95,24 @@ def test_what_is_remembered_is_bounded(seeded: Seeded, monkeypatch: pytest.Monke
             assert known.read(tx, run).items == (long,)
     assert len(known._known) == 1
     assert known._size <= 150
+
+
+def test_so_are_short_items_which_take_more_than_their_words(
+    seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little many items say, only so many are remembered; of a purged thread, nothing."""
+    monkeypatch.setattr(transcripts, "ITEMS", 5)
+    known, other = Transcripts(), seeded.run()
+    other.id, other.thread_ts, other.status = "other", "1.2", RunStatus.READY
+    short = [{"role": "user", "content": str(number)} for number in range(3)]
+    append(seeded, *short)
+    with seeded.store.write() as tx:
+        moves.started(tx, other, at=AT)
+        for item in short:
+            runs.append(tx, other, item, at=AT)
+    with seeded.store.read() as tx:
+        for run in (seeded.run(), other, seeded.run()):
+            assert known.read(tx, run).items == tuple(short)
+    assert (len(known._known), known._items) == (1, 3)
+    known.forget(seeded.run())
+    assert (len(known._known), known._items, known._size) == (0, 0, 0)
