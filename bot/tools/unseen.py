@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from bot.tools.emoji import EMOJI
+
 # controls, formats, lone surrogates, line and paragraph ends
 _HIDING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Default_Ignorable_Code_Point in DerivedCoreProperties.txt of Unicode 17.0, as pairs of first and
@@ -31,3 +33,8 @@ def is_plain(text: str) -> bool:
 def is_hidden(char: str) -> bool:
     """Whether a reader cannot see this one character; newline, tab and spaces count as seen."""
     return char not in "\n\t" and (char in _UNSEEN or unicodedata.category(char) in _HIDING)
+
+
+def hidden_in(text: str) -> list[str]:
+    """List what a reader cannot see in a text, in order; what makes an emoji of others is seen."""
+    return [] if is_plain(text) else list(filter(is_hidden, EMOJI.sub("", text)))
