@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from bot.tools.emoji import EMOJI
-from bot.tools.unseen import is_hidden, is_plain
+from bot.tools.unseen import EMOJI, is_hidden, is_plain
 
 PERSON = re.compile(r"[UW][A-Z0-9]+")
 GROUP = re.compile(r"S[A-Z0-9]+")

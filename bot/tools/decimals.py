@@ -13,8 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from storage.digest import MOST_DIGITS
-
+MOST_DIGITS = 4000  # before the point; as in the record
 Node = Mapping[str, Any]  # of Pydantic's core schema
 _SAME = ("schema", "lax_schema", "strict_schema", "json_schema", "python_schema")  # same value
 

@@ -114,7 +114,7 @@ def test_the_sentence_reads_like_the_card() -> None:
     ("given", "read"),
     [("1e2", "100.00"), ("-0.5", "-0.50"), ("0", "0.00"), ("99999999999999999999.1", None)],
 )
-def test_odd_amounts(given: str, read: str | None) -> None:
+def test_no_digit_of_an_amount_is_lost(given: str, read: str | None) -> None:
     """However it is written and however long it is, no digit of it is lost."""
     what = tool(Root)
     found = load_arguments(what, f'["{given}"]')
