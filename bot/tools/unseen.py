@@ -23,8 +23,8 @@ _UNSEEN = frozenset(_BLANK).union(
 )
 
 # Emoji that are written with characters which nobody sees: joined ones, keycaps, flags. By the
-# rules of emoji-zwj-sequences.txt and emoji-sequences.txt of Unicode 17.0, fully qualified: what is put
-# together otherwise is drawn as its parts, and what joins them would stand there unseen.
+# rules of emoji-zwj-sequences.txt and emoji-sequences.txt of Unicode 17.0, fully qualified: what
+# is put together otherwise is drawn as its parts, and its joiners would stand there unseen.
 _TONE = "[\U0001f3fb-\U0001f3ff]"
 _ADULT = "[\U0001f468\U0001f469\U0001f9d1]"  # man, woman, person
 _JOIN, _AS_EMOJI = "\u200d", "\ufe0f"
