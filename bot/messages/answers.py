@@ -26,6 +26,7 @@ from bot.messages.parts import (
 )
 from bot.messages.quoting import said
 from bot.messages.text import (
+    in_order,
     mention,
     plain,
     slack_length,
@@ -181,7 +182,7 @@ def record_line(ended: Sequence[Ended]) -> str:
 
 
 def _brief(effect: str) -> str:
-    return plain(visible(" ".join(masked(effect).split())), MOST_OF_EFFECT)
+    return plain(in_order(visible(" ".join(masked(effect).split()))), MOST_OF_EFFECT)
 
 
 def _counted(effects: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from bot.messages.text import neutral_markdown, slack_length, split_markdown, visible
+from bot.messages.text import apart, neutral_markdown, slack_length, split_markdown, visible
 
 PART = 11_000  # characters of one message's frame; it holds 12,000 of Markdown
 LEAST = 200  # characters into which a part is divided that has hardly any but line ends
@@ -20,14 +20,21 @@ HELD_BACK = 400  # characters of a link that is not at its end yet
 _LABEL = r"(?:[^\[\]\n\\]|\\.|\[[^\[\]\n]{0,200}\]){0,300}"
 _URL = r"(?:[^\s()<>]|\([^\s()<>]{0,500}\)){1,2000}"
 _TITLE = r"(?:\s{1,3}(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|\([^()\n]{0,300}\)))?"
+_AT = r"[^\s/?#<>()\[\]|]"  # of an address: the part that says where it leads, and as whom
 _LINK = re.compile(
     rf"\[(?P<label>{_LABEL})\]\([ \t]{{0,3}}<?(?P<url>{_URL})>?{_TITLE}[ \t]{{0,3}}\)"
     r"|<(?P<slack>[a-z][a-z0-9+.-]{1,30}:[^|<>\s]{1,2000})\|(?P<named>[^<>\n]{0,300})>"
     # what is left may be a link that is written otherwise, or the address of one that is named
-    r"|\](?=[(\[:])",
+    rf"|\](?=[(\[:])|(?<!\w)(?P<bare>https?:)//(?P<at>{_AT}*)",
     re.IGNORECASE,
 )
+_SCHEME_END = re.compile(r"://")
 _SCHEME = re.compile(r"^(?:https?://|mailto:)", re.IGNORECASE)
+_LONGEST_HOST = 300  # characters; no network knows a longer one
+_GROWING = re.compile(rf"(?<!\w)https?:(?P<rest>/(?:/{_AT}*)?)\Z", re.IGNORECASE)
+# what turns the order of letters round
+_TURNING = {ord(each): f"⟨U+{ord(each):04X}⟩" for each in "\u061c\u200e\u200f"}
+_TURNING |= {at: f"⟨U+{at:04X}⟩" for at in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _OPEN = re.compile(r"[\[<][^\n]*\Z")
 
 
@@ -50,19 +57,23 @@ def shown_links(text: str) -> str:
     """Return Markdown in which each link says where it leads, behind its label.
 
     "[Approve](https://evil.example/x)" becomes "Approve ([evil.example](https://evil.example/x))".
-    What leads nowhere on the web is no link any more.
+    What leads nowhere on the web, or elsewhere than its beginning says, is no link any more.
     """
-    return _LINK.sub(_shown, text)
+    return _LINK.sub(_shown, text.translate(_TURNING))
 
 
 def _shown(match: re.Match[str]) -> str:
+    if match["bare"] is not None:
+        at = match["at"]
+        honest = at.isascii() and len(at) <= _LONGEST_HOST and not re.search(r"[@\\%]", at)
+        return match[0] if honest else f"{match['bare']} //{at}"
     label = match["label"] if match["label"] is not None else match["named"]
     url = match["url"] or match["slack"]
     if label is None or url is None:
         return "] "  # a bracket, and then a space: so it is no link
     label, host = shown_links(label), _host(url)
     if not host:
-        return f"[{label}] ({url})"
+        return f"[{label}] ({_SCHEME_END.sub(': //', url, count=1)})"
     bare, seen = _SCHEME.sub("", url).rstrip("/"), _SCHEME.sub("", label.strip()).rstrip("/")
     says_so = seen.isascii() and seen.casefold() in (bare.casefold(), host.casefold())
     link = f"[{seen if says_so else host}]({url})"
@@ -73,8 +84,10 @@ def _shown(match: re.Match[str]) -> str:
 def _host(url: str) -> str:
     """Return the host, or the address of mail, that a link leads to; "" where it is neither.
 
-    In letters that look like no others.
+    In letters that look like no others. A back-slash ends it for browsers, and not for Python.
     """
+    if "\\" in url:
+        return ""
     try:
         parts = urlsplit(url)
         found = parts.hostname or (parts.path if parts.scheme.lower() == "mailto" else "")
@@ -83,7 +96,7 @@ def _host(url: str) -> str:
         plain = found if found.isascii() else found.encode("idna").decode()
     except ValueError:  # UnicodeError is one
         return ""
-    return plain if re.fullmatch(r"[\w.@+:%-]{1,255}", plain) else ""
+    return plain if re.fullmatch(r"[\w.@+:-]{1,255}", plain) else ""
 
 
 def parts_of(text: str, limit: int = PART) -> list[str]:
@@ -103,7 +116,8 @@ def settled(text: str) -> str:
         if len(rest) <= HELD_BACK and not _is_whole(rest):
             return text[: found.start()]
         found = _OPEN.search(text, found.start() + 1)
-    return text
+    growing = _GROWING.search(text)
+    return text[: growing.start("rest")] if growing and len(growing[0]) <= HELD_BACK else text
 
 
 def _is_whole(rest: str) -> bool:
@@ -119,4 +133,4 @@ def _is_whole(rest: str) -> bool:
 
 def quoted_line(text: str) -> str:
     """Return a model's words as they stand in a notification: literal, on one line, in quotes."""
-    return f"“{' '.join(visible(text).split())}”"
+    return f"“{apart(' '.join(visible(text).split()))}”"

@@ -28,6 +28,28 @@ def humanised(name: str) -> str:
     return words[:1].upper() + words[1:] or name
 
 
+def unnamed(key: str) -> str:
+    """Return a label for a key that nothing describes: no two keys have the same one.
+
+    A key of small letters, as programs write one, is in words; any other stands behind its words.
+    """
+    label = humanised(key)
+    words = key.split("_")
+    is_plain = all(word.isalnum() and word == _lowered(word) for word in words)
+    if is_plain and (key.isascii() or not any(map(_is_disguised, words))):
+        return label
+    return f"{label} ({raw([key])})".strip()
+
+
+def _lowered(word: str) -> str:
+    return unicodedata.normalize("NFKC", word).lower()
+
+
+def _is_disguised(word: str) -> bool:
+    """Whether a word of another script reads as one of Latin letters."""
+    return not word.isascii() and look_of(word).isascii()
+
+
 def told_apart(labels: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[str]:
     """Return the labels, each that may be taken for another one with its keys behind it.
 
@@ -37,7 +59,9 @@ def told_apart(labels: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[s
     looks = [look_of(label) for label in labels]
     alike = {look for look, count in Counter(looks).items() if count > 1}
     return [
-        f"{label} ({raw(way)})".strip() if look in alike or _is_mixed(label) else label
+        f"{label} ({raw(way)})".strip()
+        if look in alike or (_is_mixed(label) and not label.endswith(f"({raw(way[-1:])})"))
+        else label
         for label, look, way in zip(labels, looks, keys, strict=True)
     ]
 

@@ -7,13 +7,14 @@ so no value can format, mention, link or pass for a part of the card.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from bot.messages.labels import WITHIN
 from bot.messages.parts import Json, line, preformatted, quote, weight, words
-from bot.messages.text import plain, slack_length, visible
+from bot.messages.text import apart, in_order, plain, slack_length, visible
 from bot.messages.views import CallView, Value
 from bot.tools.stated import Stated
 
@@ -133,12 +134,13 @@ def shown(text: str, instead: str) -> str:
 
 def effect_of(call: CallView) -> str:
     """Return the effect sentence on one line; the title, then a bare word, where it is blank."""
-    return shown(" ".join(call.effect.split()), shown(" ".join(call.title.split()), "Action"))
+    effect = shown(" ".join(call.effect.split()), shown(" ".join(call.title.split()), "Action"))
+    return in_order(effect)
 
 
 def title_of(call: CallView, limit: int = HEADER_LIMIT) -> str:
     """Return the tool's title on one line, at most `limit` characters; a cut is said."""
-    return plain(shown(" ".join(call.title.split()), "Action"), limit)
+    return plain(in_order(shown(" ".join(call.title.split()), "Action")), limit)
 
 
 def fits_header(text: str) -> bool:
@@ -173,7 +175,9 @@ def pieces_of(call: CallView) -> list[Piece]:
         title = line(words("Preview", bold=True))
         pieces.append(
             _piece(
-                PieceKind.PREVIEW, visible(call.preview), lambda text: (title, preformatted(text))
+                PieceKind.PREVIEW,
+                in_order(visible(call.preview)),
+                lambda text: (title, preformatted(text)),
             )
         )
     if call.agent_reason.strip():
@@ -199,10 +203,10 @@ def _bold(text: str) -> Json:
 
 def _argument(value: Value) -> Piece:
     name = label_of(value)
-    label = words(f"{name}:  ", bold=True)
+    label = words(f"{apart(name)}:  ", bold=True)
     mark = [words(secrecy(value), italic=True)] if secrecy(value) else []
-    now = shown(value.text, "(blank)")
-    was = None if value.before is None else shown(value.before, "(blank)")
+    now = apart(shown(value.text, "(blank)"))
+    was = None if value.before is None else apart(shown(value.before, "(blank)"))
     flat = "\n" not in now + (was or "")
 
     def draw(texts: Sequence[str]) -> tuple[Json, ...]:
@@ -220,10 +224,11 @@ def _argument(value: Value) -> Piece:
         )
 
     texts = (now,) if was is None else (was, now)
-    cell = f"{name}: {now}"
+    cell = f"{apart(name)}: {now}"
     # what belongs together, as an address does, stays together
     is_short = was is None and not secrecy(value) and flat and WITHIN not in name
-    is_short = is_short and slack_length(cell) <= SHORT
+    # nothing in it may look like a label, or like the gap between two of them
+    is_short = is_short and slack_length(cell) <= SHORT and not re.search(r":\s|\s\s|\t", now)
     return Piece(PieceKind.ARGUMENT, name, texts, draw, cell if is_short else "")
 
 
@@ -310,6 +315,6 @@ def compact(values: Sequence[Value]) -> list[Json]:
         was = []
         if value.before is not None:
             before = plain(shown(" ".join(value.before.split()), "(blank)"), COMPACT_LIMIT)
-            was = [words(before, strike=True), words(" → ")]
-        leaves += [words(f"{label}: ", bold=True), *was, words(text)]
+            was = [words(apart(before), strike=True), words(" → ")]
+        leaves += [words(f"{apart(label)}: ", bold=True), *was, words(apart(text))]
     return leaves

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bot.durations import in_words
-from bot.messages.text import escape, plain, visible
+from bot.messages.text import escape, in_order, plain, visible
 from bot.policy.gates import Offer
 from storage.masking import masked
 
@@ -15,7 +15,7 @@ _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel
 
 def said(text: str, limit: int = 300) -> str:
     """Quote what others wrote, in mrkdwn: masked, hidden characters shown, one line, escaped."""
-    return escape(plain(visible(" ".join(masked(text).split())), limit))
+    return escape(plain(in_order(visible(" ".join(masked(text).split()))), limit))
 
 
 def past(verb: str) -> str:

@@ -38,7 +38,7 @@ from bot.messages.pieces import (
     title_of,
     who_says,
 )
-from bot.messages.text import due, mention, plain, slack_length, visible
+from bot.messages.text import apart, due, in_order, mention, plain, slack_length, visible
 from bot.messages.views import CallView
 
 CHUNK = 2_900  # characters of one text in a dialog
@@ -79,8 +79,8 @@ def shows_all(call: CallView) -> bool:
     if "submit" not in view:
         return False
     there = set(_texts(view["blocks"]))
-    texts = [visible(call.preview), visible(call.agent_reason)]
-    texts += [shown(each.text, "(blank)") for each in call.values]
+    texts = [in_order(visible(call.preview)), visible(call.agent_reason)]
+    texts += [apart(shown(each.text, "(blank)")) for each in call.values]
     return all(chunk in there for text in texts if text.strip() for chunk in chunks(text))
 
 
@@ -124,11 +124,11 @@ def _review_blocks(call: CallView) -> list[Json]:
     for value in call.values:
         label = label_of(value) + secrecy(value)
         if value.before is not None:
-            elements += _long(f"{label}, before", shown(value.before, "(blank)"))
+            elements += _long(f"{label}, before", apart(shown(value.before, "(blank)")))
             label = f"{label}, now"
-        elements += _long(label, shown(value.text, "(blank)"))
+        elements += _long(label, apart(shown(value.text, "(blank)")))
     if call.preview.strip():
-        elements += _long("Preview", visible(call.preview))
+        elements += _long("Preview", in_order(visible(call.preview)))
     if call.has_rows:
         elements.append(line(words(WHERE_ALL_ROWS, italic=True)))
     blocks += _rich("all", elements)
@@ -182,7 +182,7 @@ def _long(label: str, text: str) -> list[Json]:
     """Build one argument: on a line, or below its label, in numbered parts if very long."""
     parts = chunks(text)
     if len(parts) == 1 and "\n" not in text:
-        return [line(words(f"{label}:  ", bold=True), words(text))]
+        return [line(words(f"{apart(label)}:  ", bold=True), words(text))]
     elements: list[Json] = []
     for number, part in enumerate(parts, 1):
         of = f" (part {number} of {len(parts)})" if len(parts) > 1 else ""

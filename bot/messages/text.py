@@ -10,13 +10,22 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from bot.tools.unseen import is_hidden, is_plain
+from bot.tools.unseen import EMOJI, is_hidden, is_plain
 
 PERSON = re.compile(r"[UW][A-Z0-9]+")
 GROUP = re.compile(r"S[A-Z0-9]+")
 CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 DATE_FORMAT = "{date_short_pretty} at {time}"
+
+_ISOLATE, _END = "\u2068", "\u2069"  # first strong isolate, pop directional isolate
+# letters that are written from right to left, with their marks; numbers of their scripts
+_LETTER = "[\u0590-\u065f\u066e-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefe"
+_LETTER += "\U00010800-\U00010fff\U0001e800-\U0001efff]"
+_NUMBER = "[\u0660-\u066d\u06f0-\u06f9]"
+_LEFTWARD = re.compile(rf"{_LETTER}+(?:(?:, ?|[ .'\"-]){_LETTER}+)*|{_NUMBER}+(?:[.,]{_NUMBER}+)*")
+
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # a text within JSON
 
 _CONTROL = re.compile(
     r"<(?:@([UWB]\w*)|!((?:channel|here|everyone|group|subteam\^|date\^)[^<>|\n]*))(?:\|([^<>\n]*))?>",
@@ -33,13 +42,41 @@ _STYLED = re.compile(r"(?<!\w)(\*\*|__|~~|\*|_|`)(?=\S)([^\n]{1,150}?)(?<=\S)\1(
 def visible(text: str) -> str:
     """The text with each hidden character written out as ⟨U+202E⟩.
 
-    All other characters stay as they are.
+    All other characters stay as they are, and so do those that join an emoji's parts.
     """
     if is_plain(text):
         return text
+    made: list[str] = []
+    start = 0
+    for emoji in EMOJI.finditer(text):
+        made += [_written_out(text[start : emoji.start()]), emoji[0]]
+        start = emoji.end()
+    return "".join([*made, _written_out(text[start:])])
+
+
+def _written_out(text: str) -> str:
     return text.translate(
         {ord(char): f"⟨U+{ord(char):04X}⟩" for char in set(text) if is_hidden(char)}
     )
+
+
+def apart(text: str) -> str:
+    """A value, isolated where a part of it is written from right to left: so it does not change the
+    order of what stands beside it. Within JSON, and on several lines, each text in quotes is.
+    """
+    if text.isascii() or not _LEFTWARD.search(text):
+        return text
+    if "\n" in text or text[:1] in "[{":
+        text = _QUOTED.sub(lambda found: apart(found[0]), text)
+    return text if "\n" in text else f"{_ISOLATE}{text}{_END}"
+
+
+def in_order(text: str) -> str:
+    """A text with each run of words from right to left isolated: numbers beside one stay in order.
+
+    For sentences and previews, in which others have put values beside one another.
+    """
+    return text if text.isascii() else _LEFTWARD.sub(rf"{_ISOLATE}\g<0>{_END}", text)
 
 
 def escape(text: str) -> str:
@@ -123,7 +160,8 @@ def plain(text: str, limit: int, lines: int | None = None) -> str:
 
 
 def _missing(text: str, kept: int) -> str:
-    return f"… ({len(text) - kept:,} more characters)"
+    opened = text.count(_ISOLATE, 0, kept) > text.count(_END, 0, kept)
+    return f"{_END if opened else ''}… ({len(text) - kept:,} more characters)"
 
 
 def neutral_markdown(text: str) -> str:

@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from bot.policy.conditions.values import Id
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
+from bot.tools.decimals import in_full
 from bot.tools.described.patience import checked_before
 from bot.tools.names import Naming
 from storage.digest import canonical
@@ -40,7 +41,7 @@ def load_arguments(tool: Tool[Any], text: str, names: Naming | None = None) -> B
         args: BaseModel = tool.arguments.model_validate_json(
             text, extra="forbid", by_alias=True, by_name=True, context=names
         )
-    return args
+    return in_full(args)
 
 
 def readable_arguments(

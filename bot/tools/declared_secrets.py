@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, quote_plus, unquote
 
 import re2  # type: ignore[import-untyped] # ships no types
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
@@ -32,6 +32,7 @@ _TYPES = (SecretStr, SecretBytes, Secret)
 Node = Mapping[str, Any]
 Path = tuple[str | int, ...]  # as in storage.masking
 MASK = "••••••••"  # the same as there
+_MANY, _QUOTES = re.compile(r"\\\\"), re.compile("['\"]")  # a back-slash in a pattern · quotes
 _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # as RE2 does not write it
 
 
@@ -109,7 +110,12 @@ def _placed(node: Node, place: int) -> Iterator[Any]:
 
 
 def _is_marked(node: Node) -> bool:
-    return node.get("writeOnly") is True or node.get("format") == "password"
+    """Whether it calls its value secret; so it does a text that holds data with a secret in it."""
+    return (
+        node.get("writeOnly") is True
+        or str(node.get("format", "")).lower() == "password"
+        or _has_mark(node.get("contentSchema"))
+    )
 
 
 def _has_mark(node: Any) -> bool:
@@ -312,6 +318,25 @@ def secret_texts(value: Any, paths: frozenset[Path]) -> list[str]:
     found: set[str] = set()
     _collect(value, paths, found, within=False)
     return sorted(found, key=len, reverse=True)
+
+
+def without_secrets(text: str, value: Any, paths: frozenset[Path]) -> str:
+    """Return a text with a mask for what is secret within a value, however it is written there: as
+    it is, with other blanks, quoted as Python or JSON does, or as part of an address.
+    """
+    for secret in secret_texts(value, paths):
+        as_python, as_json = repr(secret)[1:-1], json.dumps(secret)[1:-1]
+        forms = (secret, as_python, as_json, json.dumps(secret, ensure_ascii=False)[1:-1])
+        in_address = (way(secret, safe="", errors="replace") for way in (quote, quote_plus))
+        for form in dict.fromkeys((*forms, *in_address)):
+            text = re.sub(_written(form), MASK, text)
+    return text
+
+
+def _written(form: str) -> str:
+    """A pattern for this text with any blanks in it, and quoted once more or several times."""
+    words = [_MANY.sub(r"\\\\+", re.escape(each)) for each in form.split() or [form]]
+    return r"\s+".join(_QUOTES.sub(r"\\\\*\g<0>", each) for each in words)
 
 
 def _collect(value: Any, paths: frozenset[Path], found: set[str], *, within: bool) -> None:

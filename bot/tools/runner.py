@@ -40,9 +40,8 @@ from bot.tools import (
     ToolError,
     tables,
 )
-from bot.tools.declared_secrets import secret_texts
+from bot.tools.declared_secrets import without_secrets
 from bot.tools.outcome import outcome_of
-from storage.masking import MASK
 
 SUMMARY_LENGTH = 200  # characters
 FIRST_BEAT = 1.0  # seconds after which a tool counts as one that takes long
@@ -220,9 +219,10 @@ def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> Ran:
             text = _clean(tables.for_model(table, tool.max_output))
             return Ran(text, _summary(tool, args, table), table)
         return Ran(output(result, tool.max_output), _summary(tool, args, result))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 # logged without its traceback, which may quote secrets
         # It did run: a result nobody can write down must not turn into a failure.
-        log.exception("the result of %s cannot be written down", tool.name)
+        why = told(tool, args, error)
+        log.error("the result of %s cannot be written down: %s", tool.name, why)
         text = f"The tool ran, but its result cannot be shown ({type(error).__name__})."
         return Ran(text, text)
 
@@ -262,9 +262,7 @@ def _message(error: BaseException) -> str:
 
 def concealed(tool: Tool[Any], args: BaseModel, text: str) -> str:
     """Return a text with the call's secrets masked wherever they stand in it."""
-    for value in secret_texts(args, tool.secret_paths(args)):
-        text = text.replace(value, MASK)
-    return text
+    return without_secrets(text, args, tool.secret_paths(args))
 
 
 def _json(result: Any) -> str:

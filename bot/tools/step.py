@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from bot.live import EventKind, Live, StepEnd, StepEvent, ToolStep
 from bot.tools import Effect, Tool
-from bot.tools.runner import Changed, Lost, Ran, TimedOut, ToolOutcome, one_line
+from bot.tools.runner import Changed, Lost, Ran, TimedOut, ToolOutcome, one_line, told
 from storage.masking import masked
 from storage.models import Call, Run
 
@@ -32,8 +32,9 @@ def step_of(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
         try:
             said = tool.step(args)
             doing = masked(one_line(tool, args, said, LENGTH)) if isinstance(said, str) else ""
-        except Exception:
-            log.exception("%s runs, and its step sentence failed", tool.name)
+        except Exception as error:  # noqa: BLE001 # its traceback may quote secrets
+            why = told(tool, args, error)
+            log.error("%s runs, and its step sentence failed: %s", tool.name, why)
     return ToolStep(
         call_id=call.id,
         tool=tool.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 # controls, formats, lone surrogates, line and paragraph ends
@@ -21,6 +22,95 @@ _UNSEEN = frozenset(_BLANK).union(
     )
 )
 
+# Emoji that are written with characters which nobody sees: joined ones, keycaps, flags. By the
+# rules of emoji-zwj-sequences.txt and emoji-sequences.txt of Unicode 17.0, fully qualified: what
+# is put together otherwise is drawn as its parts, and its joiners would stand there unseen.
+_TONE = "[\U0001f3fb-\U0001f3ff]"
+_ADULT = "[\U0001f468\U0001f469\U0001f9d1]"  # man, woman, person
+_JOIN, _AS_EMOJI = "\u200d", "\ufe0f"
+_RIGHT = f"{_JOIN}\u27a1{_AS_EMOJI}"  # facing right
+_PICTURES = (  # characters that are emoji only with a selector behind them
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u2328\u23cf\u23ed-\u23ef\u23f1"
+    "\u23f2\u23f8-\u23fa\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb\u25fc\u2600-\u2604\u260e\u2611\u2618"
+    "\u261d\u2620\u2622\u2623\u2626\u262a\u262e\u262f\u2638-\u263a\u2640\u2642\u265f\u2660\u2663"
+    "\u2665\u2666\u2668\u267b\u267e\u2692\u2694-\u2697\u2699\u269b\u269c\u26a0\u26a7\u26b0\u26b1"
+    "\u26c8\u26cf\u26d1\u26d3\u26e9\u26f0\u26f1\u26f4\u26f7-\u26f9\u2702\u2708\u2709\u270c\u270d"
+    "\u270f\u2712\u2714\u2716\u271d\u2721\u2733\u2734\u2744\u2747\u2763\u2764\u27a1\u2934\u2935"
+    "\u2b05-\u2b07\u3030\u303d\u3297\u3299\U0001f170\U0001f171\U0001f17e\U0001f17f\U0001f202"
+    "\U0001f237\U0001f321\U0001f324-\U0001f32c\U0001f336\U0001f37d\U0001f396\U0001f397"
+    "\U0001f399-\U0001f39b\U0001f39e\U0001f39f\U0001f3cb-\U0001f3ce\U0001f3d4-\U0001f3df\U0001f3f3"
+    "\U0001f3f5\U0001f3f7\U0001f43f\U0001f441\U0001f4fd\U0001f549\U0001f54a\U0001f56f\U0001f570"
+    "\U0001f573-\U0001f579\U0001f587\U0001f58a-\U0001f58d\U0001f590\U0001f5a5\U0001f5a8\U0001f5b1"
+    "\U0001f5b2\U0001f5bc\U0001f5c2-\U0001f5c4\U0001f5d1-\U0001f5d3\U0001f5dc-\U0001f5de\U0001f5e1"
+    "\U0001f5e3\U0001f5e8\U0001f5ef\U0001f5f3\U0001f5fa\U0001f6cb\U0001f6cd-\U0001f6cf"
+    "\U0001f6e0-\U0001f6e5\U0001f6e9\U0001f6f0\U0001f6f3"
+)
+_GENDERED = (  # people who do or are something
+    "\u26f9\U0001f3c3\U0001f3c4\U0001f3ca-\U0001f3cc\U0001f46e-\U0001f471\U0001f473\U0001f477"
+    "\U0001f481\U0001f482\U0001f486\U0001f487\U0001f575\U0001f645-\U0001f647\U0001f64b\U0001f64d"
+    "\U0001f64e\U0001f6a3\U0001f6b4-\U0001f6b6\U0001f926\U0001f935\U0001f937-\U0001f939"
+    "\U0001f93c-\U0001f93e\U0001f9b8\U0001f9b9\U0001f9cd-\U0001f9cf\U0001f9d4\U0001f9d6-\U0001f9df"
+)
+_OF_ADULT = (  # what one works with, and hair
+    "(?:[\U0001f692\U0001f384\U0001f9b0-\U0001f9b3\U0001f3eb\U0001fa70\U0001f3ed\U0001f680"
+    "\U0001f3a8\U0001f37c\U0001f393\U0001f3a4\U0001f4bc\U0001f33e\U0001f52c\U0001f373\U0001f4bb"
+    f"\U0001f527]|[\u2695\u2696\u2708]{_AS_EMOJI}|[\U0001f9af\U0001f9bc\U0001f9bd](?:{_RIGHT})?)"
+)
+_CHILD = "[\U0001f466\U0001f467]"
+_TOGETHER = (  # two adults: heart, kiss, hands, ears, a fight
+    f"(?:\u2764{_AS_EMOJI}{_JOIN}(?:\U0001f48b{_JOIN})?|[\U0001f91d\U0001f430\U0001faef]{_JOIN})"
+)
+_PAIRS = (
+    "\U0001f426\u2b1b",
+    "\U0001f426\U0001f525",
+    "\U0001f408\u2b1b",
+    "\U0001f415\U0001f9ba",
+    f"\U0001f43b\u2744{_AS_EMOJI}",
+    f"\u26d3{_AS_EMOJI}\U0001f4a5",
+    "\U0001f344\U0001f7eb",
+    "\U0001f34b\U0001f7e9",
+    f"\U0001f441{_AS_EMOJI}\U0001f5e8{_AS_EMOJI}",
+    "\U0001f62e\U0001f4a8",
+    "\U0001f635\U0001f4ab",
+    f"\U0001f636\U0001f32b{_AS_EMOJI}",
+    f"\U0001f642\u2194{_AS_EMOJI}",
+    f"\U0001f642\u2195{_AS_EMOJI}",
+    f"\u2764{_AS_EMOJI}\U0001f525",
+    f"\u2764{_AS_EMOJI}\U0001fa79",
+    f"\U0001f3f4\u2620{_AS_EMOJI}",
+    f"\U0001f3f3{_AS_EMOJI}\U0001f308",
+    f"\U0001f3f3{_AS_EMOJI}\u26a7{_AS_EMOJI}",
+)
+
+
+def _joined(pair: str) -> str:
+    """Two emoji with a joiner between them."""
+    second = 2 if pair[1] == _AS_EMOJI else 1
+    return re.escape(f"{pair[:second]}{_JOIN}{pair[second:]}")
+
+
+_FLAGS = "|".join(  # England, Scotland, Wales
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in name) + "\U000e007f"
+    for name in ("gbeng", "gbsct", "gbwls")
+)
+EMOJI = re.compile(
+    "|".join(
+        (
+            f"{_ADULT}(?:{_TONE}{_JOIN}{_TOGETHER}{_ADULT}{_TONE}|{_JOIN}{_TOGETHER}{_ADULT})",
+            f"{_ADULT}{_TONE}?{_JOIN}{_OF_ADULT}",
+            f"[\U0001f468\U0001f469](?:{_JOIN}[\U0001f468\U0001f469])?(?:{_JOIN}{_CHILD}){{1,2}}",
+            f"\U0001f9d1(?:{_JOIN}\U0001f9d1)?(?:{_JOIN}\U0001f9d2){{1,2}}",
+            f"\U0001faf1{_TONE}{_JOIN}\U0001faf2{_TONE}",
+            f"[{_GENDERED}](?:{_TONE}|{_AS_EMOJI})?{_JOIN}[\u2640\u2642]{_AS_EMOJI}(?:{_RIGHT})?",
+            f"[\U0001f3c3\U0001f6b6\U0001f9ce]{_TONE}?{_RIGHT}",
+            *map(_joined, _PAIRS),
+            f"[0-9#*]{_AS_EMOJI}\u20e3",
+            _FLAGS,
+            f"[{_PICTURES}]{_AS_EMOJI}",
+        )
+    )
+)
+
 
 def is_plain(text: str) -> bool:
     """Whether nothing in the text is hidden, told quickly; False also where that takes a look."""
@@ -31,3 +121,8 @@ def is_plain(text: str) -> bool:
 def is_hidden(char: str) -> bool:
     """Whether a reader cannot see this one character; newline, tab and spaces count as seen."""
     return char not in "\n\t" and (char in _UNSEEN or unicodedata.category(char) in _HIDING)
+
+
+def hidden_in(text: str) -> list[str]:
+    """List what a reader cannot see in a text, in order; what makes an emoji of others is seen."""
+    return [] if is_plain(text) else list(filter(is_hidden, EMOJI.sub("", text)))

@@ -61,7 +61,7 @@ class Maker:
         """Return a tool of that source: "program", "server", "python" or "form"."""
         if source in ("python", "form"):
             model, value = self._python(0)
-            tool = Tool("act", "Act", "Act on it", Effect.WRITE, model, _nothing)
+            tool = Tool("act", "Act", "Act on it", Effect.WRITE, model, nothing)
             return Sample(tool, json.dumps(value), frozenset(self._secrets))
         schema, value = self._object(0)
         schema |= {"$defs": self._defs}
@@ -220,23 +220,23 @@ class Maker:
                 return Any, self._any(depth)
 
 
-def _nothing(args: BaseModel, context: ToolContext) -> None:
+def nothing(args: BaseModel, context: ToolContext) -> None:
     return None
 
 
-def _of_program(schema: dict[str, Any]) -> Tool[Any]:
+def of_program(schema: dict[str, Any]) -> Tool[Any]:
     action = HandedOver("act", "Act", "Act on it", Effect.WRITE, schema)
     tool = described(json.dumps(asdict(action) | {"client": ""}))
     assert tool is not None
     return tool
 
 
-def _of_server(schema: dict[str, Any]) -> Tool[Any]:
+def of_server(schema: dict[str, Any]) -> Tool[Any]:
     server = Server.model_validate({"name": "depot", "command": "depot"})
     return made(server, Definition("act", "Act", "", schema), _Line(server, {}))
 
 
-_TOOLS = {"program": _of_program, "server": _of_server}
+_TOOLS = {"program": of_program, "server": of_server}
 
 
 def texts(drawn: Any) -> Iterator[str]:

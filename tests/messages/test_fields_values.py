@@ -161,7 +161,7 @@ def test_secrets_are_masked_wherever_they_are() -> None:
 
 def test_a_key_the_model_lacks_is_shown() -> None:
     """What is in the arguments is on the card, also when the model no longer knows it."""
-    assert shown(left_over=[1])["Left over"] == "1"
+    assert shown(left_over=[1])["Left over"] == "[1]"
     assert diff(TOOL, NOW | {"left_over": 1}, NOW) == [("Left over", "1", "—")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 from markdown_it import MarkdownIt
@@ -51,7 +52,24 @@ LINKS = [
     f"- [Approve]({EVIL})",
     f"# [Approve]({EVIL})",
 ]
+# addresses of which a reader thinks that they lead elsewhere
+DECEIVING = [
+    "https://bank.example@evil.example/approve",
+    "HTTPS://bank.example:443@evil.example",
+    "<https://bank.example@evil.example>",
+    "(https://bank.example@evil.example)",
+    f"https://{'bank.example.' * 40}@evil.example",
+    f"https://{'bank.example.' * 40}/approve",
+    "https://bаnk.example/",
+    "<https://bаnk.example>",
+    r"https://evil.example\@bank.example",
+    r"[bank.example](https://evil.example\@bank.example)",
+    r"[Approve](https://evil.example\.bank.example)",
+    "[Approve](https://bank.example%40evil.example)",
+    "https://bank.example%2F@evil.example",
+]
 READER = MarkdownIt("commonmark", {"linkify": False}).enable("table")
+BARE = re.compile(r"https?://[^\s<>)]+", re.IGNORECASE)
 
 
 def links_of(text: str) -> list[tuple[str, str]]:
@@ -92,6 +110,23 @@ def test_a_link_says_where_it_leads(text: str) -> None:
         assert host.lower().endswith(label.rpartition("@")[2]) or label == target
 
 
+@pytest.mark.parametrize("text", DECEIVING, ids=repr)
+def test_an_address_that_deceives_is_no_link(text: str) -> None:
+    """Where it names somebody before its host, or is not written as the network knows it."""
+    frame = framed(text)
+    assert links_of(frame) == []
+    assert BARE.findall(frame) == []
+    assert "evil.example" in frame or "аnk" in frame or "bank.example." in frame
+
+
+@pytest.mark.parametrize("sign", ["\u202e", "\u202d", "\u2066", "\u2067", "\u200f", "\u061c"])
+def test_nothing_turns_a_host_round(sign: str) -> None:
+    """A sign that turns the order of letters round is written out: a host reads as it is."""
+    frame = framed(f"{sign}a [b]({EVIL}) {sign}")
+    assert sign not in frame
+    assert frame.count(f"⟨U+{ord(sign):04X}⟩") == 2
+
+
 def test_letters_that_look_like_others_are_told() -> None:
     """A host in another script is shown as the network knows it."""
     assert "([xn--" in framed("[аррӏе.com](https://аррӏе.com)")
@@ -118,7 +153,17 @@ def test_what_is_plain_stays_plain(text: str, frame: str) -> None:
 def test_a_growing_text_grows_in_its_frame() -> None:
     """Words that are shown while they come never have to be taken back."""
     random.seed(11)
-    pieces = [*TRIES.values(), *LINKS, "plain words ", "a [b] c ", "x < y ", "\n", "\n\n", "\r\n"]
+    pieces = [
+        *TRIES.values(),
+        *LINKS,
+        *DECEIVING,
+        "plain words ",
+        "a [b] c ",
+        "x < y ",
+        "\n",
+        "\n\n",
+        "\r\n",
+    ]
     for _ in range(60):
         text = "".join(random.choices(pieces, k=6))
         shown = ""

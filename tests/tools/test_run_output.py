@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from pydantic import BaseModel
 
 from bot.tools.runner import Raised, Ran, output
+from bot.tools.step import step_of
+from storage.models import Call
 from tests.tools.harness import Nothing, making, run
 
 
@@ -133,3 +138,28 @@ class TestSummary:
         assert told == "••••••••"
         raised = run(making(RuntimeError("tok-123 is wrong"), secret={"token"}), executor, secret)
         assert raised == Raised("RuntimeError: •••••••• is wrong", certain=False)
+
+    @pytest.mark.parametrize(
+        "secret",
+        ["tok  123", "tok\n123", 'it\'s "so"', "a\\b", "päss wörd/?&", "a+b c", "x.*y", "\ttab"],
+    )
+    def test_secrets_are_masked_however_they_are_written(
+        self, executor: ThreadPoolExecutor, secret: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Quoted as Python or JSON does, in an address, with other blanks; in the log, too."""
+        written = [secret, repr(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False)]
+        written += [quote(secret, safe=""), quote_plus(secret), " ".join(secret.split())]
+        for text in written:
+            failing = making(KeyError(f"got {text} here"), secret={"token"})
+            raised = run(failing, executor, Nothing(token=secret))
+            assert isinstance(raised, Raised)
+            assert "••••••••" in raised.message, text
+            assert text.strip("\"'") not in raised.message
+
+        def fails(args: Nothing) -> str:
+            raise ValueError(f"not {args.token!r}")
+
+        step = replace(making({}, secret={"token"}), step=fails)
+        assert step_of(step, Nothing(token=secret), Call(id="c", tool="t")).doing == ""
+        assert "••••••••" in caplog.text
+        assert repr(secret)[1:-1] not in caplog.text

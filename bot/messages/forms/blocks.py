@@ -23,7 +23,7 @@ from bot.messages.forms.slots import Kind, Mark, Slot
 from bot.messages.forms.values import readable, shown
 from bot.messages.pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
 from bot.messages.text import plain, slack_length, visible
-from bot.tools.unseen import is_hidden
+from bot.tools.unseen import hidden_in
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines
 LONG_TEXT = 150  # the same, for the most a field takes
@@ -212,7 +212,7 @@ def hint_of(made: Input, *, new: bool = False) -> str:
         )
     if made.old is Mark.ABSENT and slot.schema.get("default") is not None:
         said.append(f"Left empty, it is {readable(slot.schema['default'], slot.kind)}.")
-    if isinstance(made.initial, str) and (hidden := Counter(filter(is_hidden, made.initial))):
+    if isinstance(made.initial, str) and (hidden := Counter(hidden_in(made.initial))):
         seen = ", ".join(f"{visible(char)} × {count}" for char, count in hidden.most_common(8))
         said.append(f"Holds characters that cannot be seen: {seen}.")
     what = visible(slot.hint.strip())

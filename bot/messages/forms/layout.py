@@ -20,6 +20,7 @@ from bot.messages.forms.inputs import Input, make
 from bot.messages.forms.reader import UnreadableError, read
 from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
 from bot.tools import Tool
+from bot.tools.decimals import in_full
 
 # the introduction, what is revealed, the choice to approve, the list of what found no room
 _MOST_BLOCKS = 100 - 4
@@ -114,7 +115,7 @@ def validated(
         )
     except ValidationError as error:
         return FieldErrors(located(error, slots(tool, arguments), inputs))
-    return args
+    return in_full(args)
 
 
 def _settle_presence(

@@ -26,7 +26,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from bot.messages.actions.names import ARGUMENT
-from bot.messages.labels import WITHIN, humanised, told_apart
+from bot.messages.labels import WITHIN, humanised, told_apart, unnamed
 from bot.tools.declared_secrets import dumped_as, may_hold_secrets
 from storage.masking import Path
 
@@ -79,7 +79,7 @@ class Slot:
     editable: bool = True
     within_optional: bool = False  # belongs to a nested model that may be unset as a whole
     naive: bool = False  # a date-time that must not have a time zone
-    open: bool = False  # nothing says what kind of value it has
+    open: bool = False  # nothing says what kind of value it has, or it may be of several
     null_is_unset: bool = False  # null is what stands there where nothing is given
 
     @property
@@ -157,7 +157,7 @@ def _beside(
         yield Slot(
             (*names, key),
             (*keys, key),
-            f"{whole.label}{WITHIN}{humanised(key)}" if whole else humanised(key),
+            f"{whole.label}{WITHIN}{unnamed(key)}" if whole else unnamed(key),
             "",
             kind if editable else Kind.JSON,
             not editable,
@@ -257,7 +257,7 @@ def _own_slots(model: type[BaseModel]) -> dict[str, Slot]:
             schema=inner,
             called=(_called(name, field),),
             naive=core is NaiveDatetime,
-            open=kind is Kind.JSON and not inner.get("type"),
+            open=kind is Kind.JSON and inner.get("type") not in ("object", "array"),
             null_is_unset=field.default is None,
         )
     return found

@@ -83,10 +83,18 @@ def shown(slot: Slot, value: Any) -> str:
         return MASK
     if slot.hidden:
         return visible("".join(_masked_json(value, slot.hidden, "")))
-    members = value if isinstance(value, list) else [value]
-    if slot.open and any(isinstance(each, str) and _reads_as_json(each) for each in members):
+    # where nothing says what it is, a text looks like no other value, and a list like a list
+    if slot.open and (
+        isinstance(value, list) or (isinstance(value, str) and _reads_as_json(value))
+    ):
+        text = json.dumps(value, ensure_ascii=False)
+        long = len(text) > _SHORT_LIST and isinstance(value, list)
+        return visible(json.dumps(value, ensure_ascii=False, indent=2) if long else text)
+    text = readable(value, slot.kind)
+    others = slot.schema.get("enum", ()) if slot.kind is Kind.CHOICE else ()
+    if any(not same(each, value) and readable(each, slot.kind) == text for each in others):
         return visible(json.dumps(value, ensure_ascii=False))
-    return readable(value, slot.kind)
+    return text
 
 
 def _reads_as_json(text: str) -> bool:
@@ -134,7 +142,7 @@ def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
         case str():
             return _text(value, kind)
         case list():
-            return _list(value)
+            return _list(value, kind)
         case dict():
             return visible(json.dumps(value, indent=2, ensure_ascii=False)) if value else "{}"
         case _:
@@ -243,15 +251,21 @@ def _zone(at: time) -> str:
     return "" if not offset else " UTC" if offset == "+00:00" else f" {offset}"
 
 
-def _list(items: list[Any]) -> str:
+def _list(items: list[Any], kind: Kind) -> str:
+    """A list, its members beside or below one another where no other list would look like it."""
     if not items:
         return EMPTY_LIST
     texts = [readable(item) for item in items]
-    if any(isinstance(item, dict | list) for item in items) or any("\n" in text for text in texts):
+    as_texts = kind is Kind.LINES or not any(
+        isinstance(each, str) and _reads_as_json(each) for each in items
+    )
+    parted = any("," in text for text in texts)
+    if (
+        not as_texts
+        or (parted and len(items) == 1)
+        or any(isinstance(item, dict | list) for item in items)
+        or any("\n" in text for text in texts)
+    ):
         return visible(json.dumps(items, indent=2, ensure_ascii=False))
     line = ", ".join(texts)
-    return (
-        line
-        if len(line) <= _SHORT_LIST and not any("," in text for text in texts)
-        else "\n".join(texts)
-    )
+    return line if len(line) <= _SHORT_LIST and not parted else "\n".join(texts)

@@ -32,7 +32,17 @@ from bot.messages.questions.choices import choices
 from bot.messages.questions.view import QuestionView
 from bot.messages.sentences.absence import away_note
 from bot.messages.sentences.agents import server_line
-from bot.messages.text import due, escape, group_mention, in_utc, mention, plain, unescape, visible
+from bot.messages.text import (
+    apart,
+    due,
+    escape,
+    group_mention,
+    in_utc,
+    mention,
+    plain,
+    unescape,
+    visible,
+)
 from bot.messages.views import UNSET
 from bot.tools.people.question import AnswerKind
 from storage.states import CallStatus
@@ -118,8 +128,10 @@ def _answer(view: QuestionView) -> Json:
     for label, text, suggested in told:
         head = [words(f"{plain(visible(label), 80)}: ")] if len(view.lines) > 1 else []
         said = text.capitalize() if view.asked.kind is AnswerKind.YES_NO else text
-        before = [words(f" (suggested: {plain(visible(suggested), 200)})")] if suggested else []
-        elements.append(line(*head, words(plain(visible(said), QUOTED), bold=True), *before))
+        before = (
+            [words(f" (suggested: {plain(apart(visible(suggested)), 200)})")] if suggested else []
+        )
+        elements.append(line(*head, words(plain(apart(visible(said)), QUOTED), bold=True), *before))
     return rich(block_id(Block.OUTCOME, view.target), elements)
 
 

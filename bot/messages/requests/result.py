@@ -8,7 +8,7 @@ from typing import Any
 from bot.messages.answers import table_blocks, table_room
 from bot.messages.labels import humanised
 from bot.messages.parts import Json, line, preformatted, rich, words
-from bot.messages.text import escape, plain, visible
+from bot.messages.text import apart, escape, in_order, plain, visible
 from storage.masking import masked
 
 MOST = 2_600  # characters of a result that the thread shows
@@ -18,7 +18,7 @@ ROWS, COLUMNS = 20, 10  # of a table
 
 def result_blocks(effect: str, text: str) -> tuple[str, list[Json]]:
     """Return the notification and the blocks of a result; `effect`: what was looked up."""
-    head = plain(visible(" ".join(masked(effect).split())), 300)
+    head = plain(in_order(visible(" ".join(masked(effect).split()))), 300)
     title, found = line(words("🔎 "), words(head, bold=True)), _loaded(text)
     rows = _rows(found)
     lines = _fields(found) if isinstance(found, dict) else []
@@ -43,8 +43,8 @@ def _fields(found: dict[str, Any]) -> list[Json]:
     most = max(MOST // len(told), 60)
     return [
         line(
-            words(f"{plain(visible(humanised(str(name))), 80)}:  ", bold=True),
-            words(plain(visible(masked(_value(value))), most)),
+            words(f"{plain(apart(visible(humanised(str(name)))), 80)}:  ", bold=True),
+            words(plain(apart(visible(masked(_value(value)))), most)),
         )
         for name, value in told.items()
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bot.tools import ToolError
 from bot.tools.database.sql.reasons import why_not
-from bot.tools.unseen import is_hidden
+from bot.tools.unseen import hidden_in
 
 MAX_LENGTH = 3_000  # characters, what an input in Slack takes
 MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
@@ -53,7 +53,7 @@ def lex(text: str) -> tuple[Token, ...]:
     """
     if len(text) > MAX_LENGTH:
         raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
-    hidden = next((each for each in text if each != "\r" and is_hidden(each)), "")
+    hidden = next((each for each in hidden_in(text) if each != "\r"), "")
     if hidden:
         raise StatementError(f"it holds the invisible character U+{ord(hidden):04X}; remove it")
     tokens: list[Token] = []

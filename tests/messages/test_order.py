@@ -1,0 +1,146 @@
+"""Words from right to left, and emoji: what a reader sees on a card is what stands there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bot.messages.cards.card import card
+from bot.messages.framing import quoted_line
+from bot.messages.quoting import said
+from bot.messages.review import review_modal, shows_all
+from bot.messages.text import apart, in_order, plain, visible
+from bot.messages.views import Value
+from tests.messages.cards_support import NOW, REFUND, accept_message, accept_view, read, view
+
+OPEN, END = "\u2068", "\u2069"
+COFFEE = "קפה"
+
+
+def balanced(text: str) -> bool:
+    """Whether each isolate that is opened is closed on its line, and none is within another."""
+    depth = 0
+    for char in text:
+        depth += (char == OPEN) - (char == END)
+        if depth not in (0, 1, 2) or (char == "\n" and depth):
+            return False
+    return depth == 0
+
+
+@pytest.mark.parametrize("word", ["קפה", "قهوة", "٤٠", "שלום עולם", "בע״מ"])
+def test_a_value_from_right_to_left_is_isolated(word: str) -> None:
+    """On the card and in Review, beside its label and where an edit has changed it."""
+    values = (Value("Item", f"{word} 12"), Value("Note", f"{word} 40", before=f"{word} 30"))
+    call = replace(REFUND, values=values, effect=f"Sell {word} 12 for 40 EUR")
+    drawn = card(view(call), NOW)
+    accept_message(drawn.blocks)
+    modal = review_modal(call)
+    accept_view(modal)
+    for shown in (read(drawn.blocks), read(modal["blocks"])):
+        for value in (f"{word} 12", f"{word} 40", f"{word} 30"):
+            assert f"{OPEN}{value}{END}" in shown
+        assert f"Sell {OPEN}{word}{END} 12 for 40 EUR" in shown
+        assert all(map(balanced, shown.splitlines()))
+    assert f"ell {OPEN}{word}{END} 12 for 40 EUR" in drawn.text
+
+
+def test_a_preview_keeps_its_numbers_in_order() -> None:
+    """Between an old and a new number no word is that could turn them round."""
+    call = replace(REFUND, preview=f"{COFFEE}: 40 → 30\n{COFFEE} 12 → {COFFEE} 7\nplain: 1 → 2")
+    for shown in (read(card(view(call), NOW).blocks), read(review_modal(call)["blocks"])):
+        assert f"{OPEN}{COFFEE}{END}: 40 → 30" in shown
+        assert f"{OPEN}{COFFEE}{END} 12 → {OPEN}{COFFEE}{END} 7" in shown
+        assert "plain: 1 → 2" in shown
+    assert shows_all(call)
+
+
+def test_texts_within_json_are_isolated_one_by_one() -> None:
+    """A key, and a number behind it, stay in that order."""
+    text = f'{{\n  "{COFFEE}": 12,\n  "b": "{COFFEE} \\" 3"\n}}'
+    assert apart(text) == (
+        f'{{\n  {OPEN}"{COFFEE}"{END}: 12,\n  "b": {OPEN}"{COFFEE} \\" 3"{END}\n}}'
+    )
+    assert apart(f'["{COFFEE}", 1]') == f'{OPEN}[{OPEN}"{COFFEE}"{END}, 1]{END}'
+
+
+def test_what_is_cut_is_closed() -> None:
+    """A text that is shortened within such words does not turn round what says so."""
+    for limit in range(40, 80):
+        cut = plain(apart(f"{COFFEE} " * 40), limit)
+        assert balanced(cut)
+        assert cut.endswith("more characters)")
+
+
+def test_lines_in_a_thread_are_in_order() -> None:
+    """What a sentence of ours quotes, and what a notification does."""
+    assert said(f"Refund {COFFEE} 40 EUR") == f"Refund {OPEN}{COFFEE}{END} 40 EUR"
+    assert quoted_line(f"{COFFEE} 40") == f"“{OPEN}{COFFEE} 40{END}”"
+
+
+def test_whoever_writes_isolates_themselves_is_seen() -> None:
+    """Only ours are unseen: in a text they are written out, as all that is hidden."""
+    assert apart(visible(f"{OPEN}{COFFEE}{END}")) == f"{OPEN}⟨U+2068⟩{COFFEE}⟨U+2069⟩{END}"
+    assert in_order(visible("a\u202eb")) == "a⟨U+202E⟩b"
+    assert visible(f"{COFFEE}\u200f 1") == f"{COFFEE}⟨U+200F⟩ 1"
+
+
+@pytest.mark.parametrize(
+    "emoji",
+    [
+        *(
+            "👩🏽‍💻",
+            "👨‍👩‍👧‍👦",
+            "🏳️‍🌈",
+            "🏴‍☠️",
+            "❤️",
+            "❤️‍🔥",
+            "🧑🏻‍🤝‍🧑🏿",
+            "👩‍❤️‍💋‍👨",
+            "🤷🏽‍♀️",
+            "⛹️‍♂️",
+            "🐈‍⬛",
+        ),
+        *(
+            "1️⃣",
+            "#️⃣",
+            "🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+            "🧑‍🧑‍🧒‍🧒",
+            "👁️‍🗨️",
+            "😶‍🌫️",
+            "🏃🏽‍♀️‍➡️",
+            "👨🏿‍🦽‍➡️",
+            "⚠️",
+            "🫱🏻‍🫲🏿",
+            "👩🏽‍❤️‍👨🏻",
+        ),
+    ],
+)
+def test_emoji_print_as_themselves(emoji: str) -> None:
+    """Emoji that are put together of others, alone and beside words."""
+    for text in (emoji, f"a {emoji} b", emoji * 3):
+        assert visible(text) == text
+    call = replace(REFUND, values=(Value("Mood", visible(emoji)),))
+    assert f"Mood:  {emoji}" in read(review_modal(call)["blocks"])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\u200db", "a⟨U+200D⟩b"),
+        ("👩🏽\u200d", "👩🏽⟨U+200D⟩"),
+        ("\u200d💻", "⟨U+200D⟩💻"),
+        ("👩‍💻\u200d", "👩‍💻⟨U+200D⟩"),
+        ("👩‍💻\u200d👩‍💻", "👩‍💻⟨U+200D⟩👩‍💻"),
+        ("💻\u200d👩", "💻⟨U+200D⟩👩"),
+        ("👩\u200d\u200d💻", "👩⟨U+200D⟩⟨U+200D⟩💻"),
+        ("a\ufe0f", "a⟨U+FE0F⟩"),
+        ("❤\ufe0f\ufe0f", "❤️⟨U+FE0F⟩"),
+        ("🏴\U000e0061\U000e007f", "🏴⟨U+E0061⟩⟨U+E007F⟩"),
+        ("1\ufe0f", "1⟨U+FE0F⟩"),
+        ("क्\u200dष", "क्⟨U+200D⟩ष"),
+    ],
+)
+def test_joiners_elsewhere_are_written_out(text: str, shown: str) -> None:
+    """What joins no emoji is as hidden as before."""
+    assert visible(text) == shown

@@ -1,0 +1,148 @@
+"""An amount has as many decimals as its type declares, wherever it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any, NamedTuple
+
+import pytest
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel
+
+from bot.messages.actions.targets import CallTarget
+from bot.messages.forms.form import Parsed, edit_modal, read_submission
+from bot.messages.forms.values import values
+from bot.sandbox.blockkit.inputs import states
+from bot.tools import Effect, Tool, ToolContext
+from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
+
+Eur = Annotated[Decimal, Field(decimal_places=2)]
+
+
+@dataclass
+class Line:
+    """A dataclass with an amount."""
+
+    price: Eur
+
+
+class Inner(BaseModel):
+    """A model that holds itself."""
+
+    price: Eur
+    parts: list[Inner] = []
+
+
+class Root(RootModel[list[Eur]]):
+    """A list of amounts."""
+
+
+class Named(NamedTuple):
+    """A tuple with names."""
+
+    price: Eur
+
+
+class Holder(BaseModel):
+    """An amount in each place where a type can have one."""
+
+    model_config = ConfigDict(frozen=True)
+    plain: Decimal = Field(Decimal(1), decimal_places=2, max_digits=8, gt=0)
+    maybe: Eur | None = None
+    text_too: Eur | str | None = None
+    in_list: list[Eur] = []
+    in_set: set[Eur] = set()
+    in_dict: dict[str, Eur] = {}
+    in_pair: tuple[str, Eur] | None = None
+    in_many: tuple[Eur, ...] = ()
+    in_model: Inner | None = None
+    in_models: list[Inner] = []
+    in_line: Line | None = None
+    in_root: Root | None = None
+    in_named: Named | None = None
+    checked: Annotated[Decimal, AfterValidator(lambda v: v), Field(decimal_places=2)] | None = None
+
+
+GIVEN = (
+    '{"plain": 412.5}',
+    '{"maybe": "412.5"}',
+    '{"text_too": "412.5"}',
+    '{"in_list": ["412.5"]}',
+    '{"in_set": ["412.5"]}',
+    '{"in_dict": {"a": 412.5}}',
+    '{"in_pair": ["a", "412.5"]}',
+    '{"in_many": ["1", "412.5"]}',
+    '{"in_model": {"price": "1", "parts": [{"price": "412.5"}]}}',
+    '{"in_models": [{"price": "412.5"}]}',
+    '{"in_line": {"price": "412.5"}}',
+    '{"in_root": ["412.5"]}',
+    '{"in_named": ["412.5"]}',
+    '{"checked": "412.5"}',
+)
+
+
+def tool(model: type[BaseModel], effect: str = "Act") -> Tool[Any]:
+    """A tool that takes this."""
+
+    def act(args: BaseModel, context: ToolContext) -> None:
+        return None
+
+    return Tool("act", "Act", effect, Effect.WRITE, model, act)
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_money_reads_as_money(given: str) -> None:
+    """On the card, in Review and in Edit, and as the tool is handed it: 412.50, never 412.5."""
+    what = tool(Holder)
+    stored = dump_arguments(load_arguments(what, given))
+    assert "412.50" not in stored
+    assert "412.5" in stored
+    again = load_arguments(what, stored)
+    assert "412.50" in str(again)
+    assert dump_arguments(again) == stored
+    shown = [row.text for row in values(what, readable_arguments(what, stored))]
+    assert any("412.50" in text for text in shown), shown
+
+
+def test_the_sentence_reads_like_the_card() -> None:
+    """What fills the sentence at the top has the same decimals."""
+    what = tool(Holder, "Refund {plain} EUR")
+    assert what.effect_sentence(load_arguments(what, '{"plain": 412.5}')) == "Refund 412.50 EUR"
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("1e2", "100.00"), ("-0.5", "-0.50"), ("0", "0.00"), ("99999999999999999999.1", None)],
+)
+def test_no_digit_of_an_amount_is_lost(given: str, read: str | None) -> None:
+    """However it is written and however long it is, no digit of it is lost."""
+    what = tool(Root)
+    found = load_arguments(what, f'["{given}"]')
+    (amount,) = found.root  # type: ignore[attr-defined] # of Root
+    assert str(amount) == (read or f"{given}0")
+    assert amount == Decimal(given)
+
+
+def test_a_number_without_declared_decimals_is_left_alone() -> None:
+    """Nobody is told of precision that nobody declared."""
+
+    class Loose(BaseModel):
+        ratio: Decimal
+        other: Eur = Decimal(1)
+
+    what = tool(Loose)
+    assert "ratio=Decimal('0.5')" in repr(load_arguments(what, '{"ratio": "0.5"}'))
+
+
+def test_the_same_amount_typed_again_is_no_edit() -> None:
+    """412.50 in the dialog, 412.5 typed over it: nothing changed."""
+    what = tool(Holder)
+    given = readable_arguments(what, dump_arguments(load_arguments(what, '{"plain": 412.5}')))
+    modal = edit_modal(what, given, target=CallTarget("call-1", 1), save_and_approve=False)
+    state = states(modal["blocks"])
+    action = next(iter(state["f:plain"]))
+    assert state["f:plain"][action]["value"] == "412.50"
+    state["f:plain"] = {action: {**state["f:plain"][action], "value": "412.5"}}
+    parsed = read_submission(what, given, state)
+    assert isinstance(parsed, Parsed)
+    assert not parsed.changed
