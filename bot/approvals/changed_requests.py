@@ -17,6 +17,7 @@ from storage.states import DeliveryStatus
 from storage.transaction import Transaction
 
 CHANGES = ("message_changed", "message_deleted")
+UNASKED = "no request's message changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ def changed(
     _let_go_of_files(tx, key, before, {} if gone else after, at)
     asked = inbox.find(tx, key)
     if asked is None:
-        return Heeded("no request's message changed")
+        is_for_us = gone and _may_be_for_us(tx, delivery, event, before, bot_user)
+        return Heeded(_never_to_be_read(tx, delivery, key, before) if is_for_us else UNASKED)
     if asked.status is DeliveryStatus.NEW:
         return Heeded(_before_it_was_read(tx, asked, None if gone else after))
     run = runs.get(tx, asked.run_id) if asked.run_id else None
@@ -66,6 +68,40 @@ def changed(
     runs.reword(tx, run, ts, None if text == read else text)
     _tell(tx, run, delivery, answers.request_edited(asked.user, text))
     return Heeded("request edited")
+
+
+def _may_be_for_us(
+    tx: Transaction,
+    delivery: Delivery,
+    event: Mapping[str, Any],
+    before: Mapping[str, Any],
+    bot_user: str,
+) -> bool:
+    """Return whether a message that never came may have been for the bot."""
+    if event.get("channel_type") == "im" or f"<@{bot_user}" in (before.get("text") or ""):
+        return True
+    thread = before.get("thread_ts") or ""
+    return bool(thread and runs.in_thread(tx, delivery.team, delivery.channel, thread))
+
+
+def _never_to_be_read(
+    tx: Transaction, delivery: Delivery, key: str, before: Mapping[str, Any]
+) -> str:
+    """Have a message that is deleted before Slack delivers it count as delivered, and done with."""
+    never = Delivery(
+        key=key,
+        kind=delivery.kind,
+        team=delivery.team,
+        user=str(before.get("user") or delivery.user),
+        channel=delivery.channel,
+        thread_ts=str(before.get("thread_ts") or before.get("ts") or delivery.thread_ts),
+        body="{}",
+        received_at=delivery.received_at,
+    )
+    note = "deleted before it was delivered"
+    if inbox.store(tx, never) and (stored := inbox.find(tx, key)):
+        inbox.forget(tx, stored, note)
+    return note
 
 
 def _let_go_of_files(

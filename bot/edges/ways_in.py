@@ -14,7 +14,8 @@ from bot.config.connection import USUAL, Transport
 from bot.config.startup import StartupError
 from bot.runs.direct.programs import Programs
 from bot.slack.client import SlackClient
-from bot.slack.socket import ACKNOWLEDGED, SocketMode, connect_alone
+from bot.slack.socket import SocketMode, connect_alone
+from bot.slack.socket_client import ACKNOWLEDGED
 
 if TYPE_CHECKING:
     from bot.core import Core

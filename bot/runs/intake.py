@@ -119,7 +119,7 @@ class Intake:
         is_dm = event.get("channel_type") == "im"
         addressed = is_dm or f"<@{self._bot_user}" in (event.get("text") or "")
         if not addressed and not self._continues(delivery, event, is_shared=is_shared):
-            return "not addressed to the bot"
+            return self._turned_away(delivery, event, is_shared=is_shared)
         if not self._authority.colleague(delivery.user):
             self._tell(delivery, "I take requests from full members of this workspace only.")
             return "not a colleague"
@@ -167,6 +167,19 @@ class Intake:
             return True
         return rooted and "<@" not in (event.get("text") or "")
 
+    def _turned_away(self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool) -> str:
+        """Say to who would stop somebody else's request that they cannot; all else is not for us.
+
+        Returns the note about the message.
+        """
+        with self._store.write() as tx:
+            run = run_of(tx, delivery, is_shared=is_shared)
+            is_stop = takes_back(message_text(event, self._bot_user))
+            if run is None or not runs.is_open(run) or not is_stop:
+                return "not addressed to the bot"
+            self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
+        return "not the requester's stop"
+
     def _asks(self, delivery: Delivery, text: str) -> bool:
         """Return whether the words ask about approvals; they are answered then."""
         return self._questions(delivery.user, delivery.channel, delivery.thread_ts, text)
@@ -182,7 +195,10 @@ class Intake:
         if runs.is_form(run) and not (takes_back(text) and run and run.requester == delivery.user):
             run = None  # it goes on by itself, beside what is said here
         if run is not None and runs.is_open(run) and run.requester != delivery.user:
-            self._private(tx, delivery, refusals.waits_for(run.requester))
+            if takes_back(text):
+                self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
+            else:
+                self._private(tx, delivery, refusals.waits_for(run.requester))
             inbox.settle(tx, delivery, "someone else's thread is busy")
             return None
         if takes_back(text):

@@ -258,3 +258,8 @@ class Sandbox(Admin):
     def connections(self) -> int:
         """How many sockets the apps have open."""
         return self._transports.connections
+
+    @property
+    def closed(self) -> list[int]:
+        """How sockets have ended, as close codes; 1006 is one without a close frame."""
+        return self._transports.closed

@@ -35,7 +35,7 @@ from slack_sdk.web import SlackResponse
 
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.slack.errors import status_of
+from bot.slack.errors import seconds_in, status_of
 from bot.slack.pauses import Pauses
 from bot.slack_codes import code_of
 from bot.watch.passages import Incident, Lookout, Work
@@ -45,6 +45,7 @@ STREAM = "chat.startStream"
 POSTS = ("chat.postMessage", STREAM, "files.completeUploadExternal")
 # what slack_sdk raises where an answer is no text, or no JSON object
 UNREADABLE = UnicodeDecodeError, LookupError, AttributeError
+LONGEST_READ = 30.0  # seconds that a look-up waits where Slack limits it, before it tries again
 REMEMBERED = 5_000  # threads whose last post is known
 IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
 KEPT = 16  # connections that are kept for later; more may be in use at once
@@ -113,7 +114,8 @@ class _Patience(RateLimitErrorRetryHandler):
         headers = {
             name.lower(): value for name, value in (response.headers if response else {}).items()
         }
-        self.ended.wait(int((headers.get("retry-after") or ["1"])[0]))
+        seconds = seconds_in((headers.get("retry-after") or ["1"])[0])
+        self.ended.wait(min(seconds or 1.0, LONGEST_READ))
         state.next_attempt_requested = True
         state.increment_current_attempt()
 

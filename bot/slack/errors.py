@@ -6,7 +6,7 @@ import math
 
 from slack_sdk.errors import SlackApiError
 
-from bot.slack_codes import LIMITED, TOO_MANY, Meaning, code_of, meaning_of
+from bot.slack_codes import CERTAIN, CODE, LIMITED, TOO_MANY, Meaning, code_of, meaning_of
 
 # Answers that say this workspace or app does not have the feature.
 ABSENT = {
@@ -17,12 +17,22 @@ ABSENT = {
     "not_allowed_token_type",
     "no_permission",
 }
+LONGEST = 300.0  # seconds that are waited at most before Slack is asked again
+RATE_LIMITED = "ratelimited"
 NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
 
 
 def status_of(error: SlackApiError) -> int:
     """Return the HTTP status that an error came with."""
     return int(getattr(error.response, "status_code", 200))
+
+
+def code_said(error: SlackApiError) -> str:
+    """Return the code of an answer that is Slack's own; "" for any other, as a page of HTML."""
+    if is_limited(error):
+        return RATE_LIMITED
+    code = code_of(error)
+    return code if CODE.fullmatch(code) and status_of(error) < CERTAIN else ""
 
 
 def meaning(error: SlackApiError) -> Meaning:
@@ -52,9 +62,16 @@ def is_absent(error: SlackApiError) -> bool:
 
 
 def seconds_asked(error: SlackApiError) -> float:
-    """Return for how long Slack asks to wait; 0 where it does not say."""
+    """Return for how long Slack asks to wait; 0 where it does not say, or nothing sensible."""
+    return seconds_in(error.response.headers.get("Retry-After"))
+
+
+def seconds_in(header: object) -> float:
+    """Return the seconds of a Retry-After, of which nobody waits longer than `LONGEST`; 0 for
+    none, and for what is no number of seconds.
+    """
     try:
-        seconds = float(error.response.headers.get("Retry-After") or 0)
+        seconds = float(str(header or 0))
     except ValueError:
-        return 0
-    return seconds if math.isfinite(seconds) else 0
+        return 0.0
+    return min(seconds, LONGEST) if math.isfinite(seconds) and seconds > 0 else 0.0

@@ -188,12 +188,15 @@ def trigger_expired() -> str:
     return "Slack did not let me open the dialog in time. Nothing was changed; please click again."
 
 
-def not_opened(code: str) -> str:
-    """Tell somebody why Slack did not open a dialog; `code` is Slack's, "" for no answer."""
+def not_opened(code: str, means: str = "final") -> str:
+    """Tell somebody why Slack did not open a dialog; `code` is Slack's, "" for no answer.
+
+    `means` is what it says about the call: final, passing, token or unknown.
+    """
     match code:
         case "expired_trigger_id" | "exchanged_trigger_id" | "invalid_trigger_id":
             return trigger_expired()
-        case "ratelimited" | "rate_limited":
+        case "ratelimited":
             why = "Slack asks me to slow down. Please click again in a minute."
         case "view_too_large":
             why = "There is more to show than a dialog of Slack's can hold."
@@ -205,10 +208,25 @@ def not_opened(code: str) -> str:
             why = "Too many dialogs are open. Close one, then click again."
         case "":
             why = "Slack did not answer. If no dialog is open, please click again."
+        case "user_not_found" | "not_allowed" | "user_is_restricted" | "restricted_action":
+            why = f"Slack does not let you have dialogs of mine here ({code})."
         case _:
-            why = f"Slack did not open the dialog ({code}). Clicking again may not help; tell "
-            why += "whoever runs this bot."
+            why = _by_meaning(code, means)
     return f"{why} Nothing was changed."
+
+
+def _by_meaning(code: str, means: str) -> str:
+    """Say what whoever clicked can do about a code that has no sentence of its own."""
+    match means:
+        case "unknown":
+            return f"Slack failed while it was at work ({code}). Please click again in a moment."
+        case "passing":
+            return f"Slack takes nothing from me just now ({code}). Please click again later."
+        case "token":
+            why = f"Slack does not let me in just now ({code}), whatever I ask."
+        case _:
+            why = f"Slack did not open the dialog ({code}). Clicking again may not help."
+    return f"{why} Please tell whoever runs this bot."
 
 
 def late_message() -> str:

@@ -14,7 +14,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from bot.sandbox.delivery.timers import Timers
 from bot.sandbox.spec.slack_error import Json
@@ -29,6 +29,7 @@ RETRY_DELAYS = (
 )  # seconds of the sandbox's clock after an attempt failed; then Slack gives up
 MOST_SOCKETS = 10
 GRACE = {"warning": 10.0, "refresh_requested": 1.0}  # seconds between the notice and the close
+CLOSING = 2.0  # seconds for the app's own close frame once a socket is being closed
 _HOST = "applink-sandbox"
 
 
@@ -39,6 +40,7 @@ class Socket:
     number: int
     ws: web.WebSocketResponse
     frames: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)  # None closes it
+    is_closing: bool = False  # by the server
 
 
 class Hub:
@@ -49,6 +51,9 @@ class Hub:
     ) -> None:
         self.world, self.app, self.loop, self.timers = world, app, loop, timers
         self.sockets: list[Socket] = []
+        self.closed: list[int] = []  # how each socket ended: the code, 1006 without a close frame
+        self.counts_dead = 0.0  # seconds for which one that ended so is counted on
+        self._died: list[float] = []  # time.monotonic()
         self._tickets: set[str] = set()
         self._waiting: list[Delivery] = []  # events that no socket was there for
         self._by_envelope: dict[str, Delivery] = {}
@@ -139,7 +144,7 @@ class Hub:
         if ticket not in self._tickets:
             return web.Response(status=403, text="this ticket is used up or was never issued")
         self._tickets.discard(ticket)
-        ws = web.WebSocketResponse(autoping=True)
+        ws = web.WebSocketResponse(autoping=True, timeout=CLOSING)
         await ws.prepare(request)
         if len(self.sockets) >= MOST_SOCKETS:
             await ws.send_str(json.dumps(self._disconnect_frame("too_many_websockets")))
@@ -158,27 +163,44 @@ class Hub:
         try:
             async for frame in ws:
                 if frame.type is WSMsgType.TEXT:
-                    self._received(frame.data)
+                    self._received(frame.data, socket)
         finally:
             with self.world.lock:
                 self.sockets = [other for other in self.sockets if other is not socket]
-            writer.cancel()
-            self.world.touch([])
+            await self._end(socket, writer)
         return ws
+
+    async def _end(self, socket: Socket, writer: asyncio.Task[None]) -> None:
+        """Wait for the app's close frame, if it is the server that closes, and note the code."""
+        if socket.is_closing:
+            await asyncio.wait([writer])
+        writer.cancel()
+        code = socket.ws.close_code or WSCloseCode.ABNORMAL_CLOSURE
+        with self.world.lock:
+            self.closed.append(int(code))
+            if code == WSCloseCode.ABNORMAL_CLOSURE:
+                self._died.append(time.monotonic())
+            self.world.touch([])
 
     async def _write(self, socket: Socket) -> None:
         with contextlib.suppress(ConnectionError):
             while (frame := await socket.frames.get()) is not None:
                 await socket.ws.send_str(frame)
+            socket.is_closing = True
             await socket.ws.close()
 
     def _hello(self) -> Json:
         return {
             "type": "hello",
-            "num_connections": len(self.sockets) + 1,
+            "num_connections": len(self.sockets) + 1 + self._dead(),
             "debug_info": {"host": _HOST, "build_number": 1, "approximate_connection_time": 18060},
             "connection_info": {"app_id": self.app.id},
         }
+
+    def _dead(self) -> int:
+        """Return how many sockets are counted though nobody is there any more."""
+        since = time.monotonic() - self.counts_dead
+        return sum(died > since for died in self._died)
 
     def _disconnect_frame(self, reason: str) -> Json:
         return {
@@ -189,7 +211,7 @@ class Hub:
             "connection_info": {"app_id": self.app.id},
         }
 
-    def _received(self, text: str) -> None:
+    def _received(self, text: str, socket: Socket) -> None:
         try:
             frame = json.loads(text)
         except ValueError:
@@ -203,7 +225,7 @@ class Hub:
             if self.world.loses_ack(delivery):
                 self._overdue(delivery, delivery.envelope_id)  # as if the three seconds were over
                 return
-            delivery.acked_at = time.monotonic()
+            delivery.acked_at, delivery.acked_by = time.monotonic(), socket.number
             payload = frame.get("payload")
             delivery.ack = payload if isinstance(payload, dict) else None
             self._settle(delivery, "acked")

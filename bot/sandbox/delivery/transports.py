@@ -45,6 +45,11 @@ class Transports:
         """How many sockets all apps have open."""
         return sum(len(hub.sockets) for hub in list(self._hubs.values()))
 
+    @property
+    def closed(self) -> list[int]:
+        """How the sockets of all apps ended, as close codes; 1006 is one without a close frame."""
+        return [code for hub in list(self._hubs.values()) for code in hub.closed]
+
     def send(self, delivery: Delivery) -> None:
         """Hand a payload to its app."""
         with self.world.lock:
@@ -77,6 +82,11 @@ class Transports:
         """Tell every socket (of that app) to go, and close it after the reason's grace period."""
         for hub in self._of(app):
             hub.disconnect(reason)
+
+    def count_dead(self, seconds: float, app: App | None = None) -> None:
+        """Count sockets (of that app) for so long after they ended without a close frame."""
+        for each in [app] if app else list(self.world.apps.values()):
+            self.hub(each).counts_dead = seconds
 
     def cut(self, app: App | None = None) -> None:
         """Drop every socket (of that app) without a word."""

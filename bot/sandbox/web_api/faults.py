@@ -225,6 +225,13 @@ class Faults:
         """Drop every socket (of that app) without a word."""
         self._transports.cut(app)
 
+    def count_dead(self, seconds: float, app: App | None = None) -> None:
+        """Have `hello` count sockets for so long after they ended without a close frame.
+
+        As after a crash, of which a server hears late.
+        """
+        self._transports.count_dead(seconds, app)
+
     def clear(self) -> None:
         """Forget all faults, let every held request go and cut those that hang."""
         with self._world.lock:

@@ -34,6 +34,7 @@ class Delivery:
     attempts: int = 0
     sent_at: float | None = None
     acked_at: float | None = None
+    acked_by: int | None = None  # the socket that the acknowledgement came by
     ack: Json | None = None  # the payload of the acknowledgement
     outcome: str = "pending"  # pending | acked | timeout | no_socket | unreachable | http_error
     next_at: float | None = None  # sandbox seconds of the retry that is planned

@@ -13,7 +13,7 @@ from bot.messages.actions.codec import Click, Subject
 from bot.messages.actions.names import Action, Dialog
 from bot.messages.parts import Json
 from bot.messages.sentences import refusals
-from bot.slack_codes import code_of
+from bot.slack.errors import code_said, meaning
 from storage.models import Call
 
 
@@ -33,7 +33,9 @@ def view_of(found: Opening | TurnedAway) -> Json | str:
 
 def why_not_opened(error: Exception) -> str:
     """Return the sentence for who clicked, by what Slack answered; mrkdwn."""
-    return refusals.not_opened(code_of(error) if isinstance(error, SlackApiError) else "")
+    if not isinstance(error, SlackApiError):
+        return refusals.not_opened("")
+    return refusals.not_opened(code_said(error), meaning(error))
 
 
 class DialogFamily(Protocol):

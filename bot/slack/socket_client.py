@@ -1,0 +1,276 @@
+"""The Socket Mode client. A new connection is there, and read, before the old one is let go.
+
+Each envelope is acknowledged by the connection that it came by, as long as there is that one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError, SlackClientNotConnectedError
+from slack_sdk.proxy_env_variable_loader import load_http_proxy_from_env
+from slack_sdk.socket_mode.client import BaseSocketModeClient
+from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.socket_mode.response import SocketModeResponse
+
+from bot.slack.errors import is_limited, seconds_asked
+from bot.slack.socket_line import Json, Line
+
+log = logging.getLogger("countersign.socket")
+
+# seconds between two pings, and between two tries to connect; a line is given up after five pings
+# that failed, and is deaf till then
+PING = 2.0
+AT_ONCE = 10  # deliveries dealt with side by side
+ACKNOWLEDGED = 3.0  # seconds that what has arrived may take before its connection is closed
+GOODBYE = 0.5  # seconds for Slack's close frame after ours
+GREETING = 1.0  # seconds that an old connection is kept for the new one's greeting
+COUNTED = 30.0  # seconds for which Slack may count a connection that is no more
+SHORT = 5.0  # seconds; a line that ended so soon is not replaced at once
+HELD_BACK = 30.0  # seconds to wait where Slack says "too many", and not for how long
+LONGEST = 60.0  # of what Slack asks to wait
+
+
+class ByLine:
+    """What a listener answers an envelope by."""
+
+    def __init__(self, client: Client, line: Line) -> None:
+        """`line`: the one that the envelope came by."""
+        self._client, self._line = client, line
+        self.logger = client.logger
+
+    def send_socket_mode_response(self, response: SocketModeResponse) -> None:
+        """Acknowledge it; SlackClientNotConnectedError where there is no connection."""
+        self._client.answer(self._line, json.dumps(response.to_dict()))
+
+
+class Client(BaseSocketModeClient):
+    """One per process; any thread."""
+
+    def __init__(
+        self,
+        app_token: str,
+        logger: logging.Logger,
+        web_client: WebClient,
+        *,
+        proxy: str | None,
+        deal: Callable[[ByLine, SocketModeRequest], None],
+        greeted: Callable[[int, int], None],
+    ) -> None:
+        """`deal` deals with one delivery; `greeted` hears how many connections of this app there
+        are, and how many of them are ours.
+        """
+        self.app_token, self.logger, self.web_client = app_token, logger, web_client
+        self._deal = deal
+        self._proxy = proxy or load_http_proxy_from_env(logger)
+        self._greeted = greeted
+        self.closed = False
+        self.connect_operation_lock = threading.Lock()
+        self.message_workers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="slack-delivery")
+        self._state = threading.Condition()
+        self.current_session: Line | None = None
+        self._left: list[Line] = []  # those before it, also what is counted as alive only
+        self._has_greeted = False  # the current one
+        self._look = threading.Event()  # the keeper is to look at once
+        self._over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="slack-socket", daemon=True)
+        self._in_a_row = 0  # lines that were short-lived
+
+    def is_connected(self) -> bool:
+        """Return whether there is a connection."""
+        return self.current_session is not None and self.current_session.is_active()
+
+    def connect(self) -> None:
+        """Connect, and from then on stay connected, unless this was closed.
+
+        Raises what Slack answers to the question where.
+        """
+        with self.connect_operation_lock:
+            if self.closed:
+                return
+            line = Line(
+                self.issue_new_wss_url(),
+                heard=self._heard,
+                ended=lambda _: self._look.set(),
+                logger=self.logger,
+                ping_interval=PING,
+                proxy=self._proxy,
+                ssl_context=self.web_client.ssl,
+            )
+            self._begin(line)
+            if not self._keeper.is_alive() and not self.closed:
+                self._keeper.start()
+
+    def _begin(self, line: Line) -> None:
+        """Connect by this line, and let the one before it go once this one is there."""
+        with self._state:
+            before, is_first = self.current_session, self.current_session is None
+            greeted, self._has_greeted = self._has_greeted, False
+        line.connect()
+        with self._state:
+            if not line.is_active() and not is_first:
+                self._has_greeted = greeted
+                raise ConnectionError("no connection to Slack could be made")
+            if before is not None:
+                before.leave()
+                self._left.append(before)
+            self.current_session = line
+            self._state.notify_all()
+        if self.closed:
+            self._end(line)
+        self._let_go()
+
+    def connect_to_new_endpoint(self, force: bool = False) -> None:
+        """Connect anew where there is no connection, or in any case."""
+        if force or not self.is_connected():
+            self.connect()
+
+    def disconnect(self) -> None:
+        """Take the current connection away; another is made."""
+        if (line := self.current_session) is not None:
+            line.disconnect()
+
+    def issue_new_wss_url(self) -> str:
+        """Ask Slack where to connect, and wait where it is asked too often."""
+        while True:
+            try:
+                answer = self.web_client.apps_connections_open(app_token=self.app_token)
+            except SlackApiError as error:
+                if not is_limited(error):
+                    raise
+                seconds = min(LONGEST, seconds_asked(error) or HELD_BACK)
+                log.warning("Slack takes no connection for %g seconds: too many", seconds)
+                if self._over.wait(seconds):
+                    raise
+            else:
+                if isinstance(url := answer.get("url"), str):
+                    return url
+                raise ConnectionError("Slack does not say where to connect")
+
+    def answer(self, line: Line, text: str) -> None:
+        """Send an acknowledgement by the line its envelope came by, else by the current one."""
+        try:
+            line.send(text)
+        except SlackClientNotConnectedError:
+            self.send_message(text)
+
+    def send_message(self, message: str) -> None:
+        """Send by the current connection, or the one that takes its place before long."""
+        until, line = time.monotonic() + ACKNOWLEDGED, self.current_session
+        while line is not None:
+            try:
+                line.send(message)
+            except SlackClientNotConnectedError:
+                line = self._after(line, until - time.monotonic())
+            else:
+                return
+        raise SlackClientNotConnectedError("there is no connection to Slack")
+
+    def _after(self, line: Line, seconds: float) -> Line | None:
+        """Return the line that takes this one's place, None for none within so many seconds."""
+        with self._state:
+            self._state.wait_for(lambda: self.current_session is not line or self.closed, seconds)
+            return self.current_session if self.current_session is not line else None
+
+    def close(self) -> None:
+        """Disconnect for good, each connection with a close frame."""
+        self._over.set()
+        with self._state:
+            self.closed = True
+            lines = [*self._left, *filter(None, [self.current_session])]
+            self._state.notify_all()
+        self._look.set()
+        self._end(*lines)
+        if self._keeper.is_alive():
+            self._keeper.join(ACKNOWLEDGED)  # it may be asking Slack where to connect
+        self.message_workers.shutdown(cancel_futures=True)
+
+    @staticmethod
+    def _end(*lines: Line) -> None:
+        for line in lines:
+            line.say_goodbye()
+        until = time.monotonic() + GOODBYE
+        for line in lines:
+            line.wait(until - time.monotonic())
+            line.disconnect()
+            line.wait(GOODBYE)
+
+    def _heard(self, line: Line, message: Json) -> None:
+        """On the reader's thread: nothing that comes after it is dealt with before."""
+        match message.get("type"):
+            case "hello":
+                self._count(line, int(message.get("num_connections") or 1))
+            case "disconnect":
+                line.leave()
+                self._look.set()
+            case _ if not self.closed:
+                self.message_workers.submit(self._deal_with, line, message)
+
+    def _count(self, line: Line, connections: int) -> None:
+        with self._state:
+            now = time.monotonic()
+            self._left = [
+                each for each in self._left if each.died is None or now - each.died < COUNTED
+            ]
+            ours = 1 + sum(each is not line for each in self._left)
+            if self.current_session is not line:  # it is greeted before it is put in its place
+                ours += self.current_session is not None
+            self._has_greeted = True
+        self._greeted(connections, ours)
+        self._let_go()
+
+    def _deal_with(self, line: Line, message: Json) -> None:
+        request = SocketModeRequest.from_dict(message)
+        try:
+            if request:
+                self._deal(ByLine(self, line), request)
+        except Exception:
+            log.exception("a delivery failed")
+        finally:
+            line.settled(str(message.get("envelope_id")))
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Say goodbye on the lines that are left, once what came by them is acknowledged."""
+        with self._state:
+            left, has_greeted, now = list(self._left), self._has_greeted, time.monotonic()
+        for line in left:
+            waited = now - (line.left or now)
+            is_greeted = has_greeted or waited > GREETING
+            if line.is_active() and is_greeted and (line.is_answered() or waited > ACKNOWLEDGED):
+                line.say_goodbye()
+            if line.is_active() and waited > 2 * ACKNOWLEDGED:
+                line.disconnect()
+
+    def _keep(self) -> None:
+        """The keeper's body: pings, and a new line where the current one ends or is to end."""
+        while not self._over.is_set():
+            self._look.wait(PING)
+            self._look.clear()
+            self._let_go()
+            line = self.current_session
+            if line is None or self._over.is_set():
+                continue
+            line.check_state()
+            if line.is_active() and line.left is None:
+                continue
+            try:
+                self._pause_after(line)
+                self.connect()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+                log.warning("no new connection to Slack: %s", error)
+                self._over.wait(PING)
+                self._look.set()
+
+    def _pause_after(self, line: Line) -> None:
+        """Wait before a line is replaced that ended after a moment, longer each time."""
+        is_short = not line.is_active() and time.monotonic() - line.born < SHORT
+        self._in_a_row = self._in_a_row + 1 if is_short else 0
+        if self._in_a_row > 1:
+            self._over.wait(min(PING, 0.1 * 2**self._in_a_row))

@@ -1,0 +1,78 @@
+"""A server in Slack's place that answers every call in one odd way."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends a reset
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers as its server says."""
+
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Answer it, or break off."""
+        odd = self.server.odd
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        odd.asked += 1
+        if odd.breaks == "before":
+            self._reset()
+            return
+        self.send_response(odd.status)
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(odd.body) + odd.missing))
+        for name, value in odd.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(odd.body)
+        if odd.breaks == "within" or odd.missing:
+            self._reset()
+
+    def _reset(self) -> None:
+        self.wfile.flush()
+        if self.server.odd.breaks:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    odd: OddServer
+
+
+class OddServer:
+    """On 127.0.0.1; what it answers may be changed between two calls."""
+
+    def __init__(self) -> None:
+        self.status, self.body = 200, b""
+        self.headers: dict[str, str] = {}
+        self.missing = 0  # bytes that its length says there are, and that never come
+        self.breaks = ""  # "before" any answer, or "within" it: the connection is reset
+        self.asked = 0
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.odd = self
+        self._thread = threading.Thread(target=self._server.serve_forever)
+
+    @property
+    def url(self) -> str:
+        """Where it is, as an address of the Web API."""
+        return f"http://127.0.0.1:{self._server.server_port}/"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()

@@ -1,0 +1,110 @@
+"""Whatever Slack says of when to come back: nothing is lost, hurried or put off for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.sandbox.server import Sandbox
+from bot.slack.client import reading_client
+from bot.slack.errors import LONGEST, seconds_in
+from bot.slack.pauses import Pauses
+from storage.states import MessageStatus
+from tests.slack.odd_server import OddServer
+from tests.slack.post_office import PostOffice
+
+M = MessageStatus
+ABSURD = (
+    None,
+    "",
+    "soon",
+    "-5",
+    "0",
+    "1e400",
+    "nan",
+    "1e300",
+    "99999999999999999999",
+    "Wed, 25 Nov 2026 20:00:00 GMT",
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        *((each, 0.0) for each in (None, "", "soon", "-5", "0", "nan", "inf", "1e400", "²")),
+        ("1.5", 1.5),
+        (7, 7.0),
+        ("1e300", LONGEST),
+        ("86400", LONGEST),
+    ],
+)
+def test_the_seconds_of_a_header(header: object, seconds: float) -> None:
+    """What is no number of seconds counts as nothing said; a day is not waited for."""
+    assert seconds_in(header) == seconds
+
+
+@pytest.fixture
+def limiting() -> Iterator[OddServer]:
+    """A server that answers 429 to every call."""
+    with OddServer() as server:
+        server.status, server.body = 429, b'{"ok": false, "error": "ratelimited"}'
+        yield server
+
+
+@pytest.mark.parametrize("header", ABSURD)
+@pytest.mark.parametrize("with_body", [True, False])
+def test_a_message_that_is_limited_is_sent_later(
+    office: PostOffice, limiting: OddServer, header: str | None, with_body: bool
+) -> None:
+    """It is PENDING, due within five minutes and not at once, however often it was limited."""
+    office.client.pauses = Pauses(office.clock)
+    limiting.headers = {} if header is None else {"Retry-After": header}
+    limiting.body = limiting.body if with_body else b""
+    row, right = office.put(attempts=40), office.client.base_url
+    office.client.base_url = limiting.url
+    for _ in range(3):
+        assert office.send(row) is False
+        assert office.now(row).status is M.PENDING
+        assert 0.4 < office.due_in(row) <= LONGEST
+        office.clock.at += timedelta(seconds=LONGEST)
+    office.client.base_url = right
+    assert office.send(row) is True
+    assert office.now(row).status is M.SENT
+
+
+@pytest.mark.parametrize("header", ABSURD)
+def test_a_look_up_that_is_limited_is_tried_again(header: str | None) -> None:
+    """It waits for a moment, and raises nothing but Slack's own answer."""
+    with Sandbox() as sandbox:
+        begun = time.monotonic()
+        sandbox.faults.rate_limit("users.info", retry_after=1)
+        client = reading_client(sandbox.bot_token, sandbox.api_url)
+        patience: Any = client.retry_handlers[-1]
+        headers = {} if header is None else {"Retry-After": [header]}
+        patience.ended.set()  # else it waits as long as is said
+        state, answer = _State(), _Answer(headers)
+        patience.prepare_for_next_attempt(state=state, request=None, response=answer)
+        assert state.next_attempt_requested
+        assert time.monotonic() - begun < 10
+
+
+class _State:
+    """What slack_sdk keeps of the tries of a call."""
+
+    next_attempt_requested = False
+
+    def increment_current_attempt(self) -> None:
+        """One more."""
+
+
+class _Answer:
+    """An answer with these headers."""
+
+    status_code = 429
+
+    def __init__(self, headers: dict[str, list[str]]) -> None:
+        self.headers = headers

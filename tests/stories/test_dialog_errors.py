@@ -1,0 +1,59 @@
+"""Whatever Slack answers instead of opening a dialog: who clicked is told why, and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.slack_codes import PASSING, TOKEN, UNKNOWN
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import ask, press, told
+
+TRIGGER = ("expired_trigger_id", "exchanged_trigger_id", "invalid_trigger_id")
+LIMITED = ("ratelimited", "rate_limited")
+# codes of views.open, views.push and views.update that say what is the matter with this dialog
+OWN = {
+    **dict.fromkeys(TRIGGER, "in time"),
+    **dict.fromkeys(LIMITED, "slow down"),
+    "view_too_large": "more to show",
+    "hash_conflict": "has changed meanwhile",
+    "not_found": "has been closed",
+    "duplicate_external_id": "open already",
+    "push_limit_reached": "Too many dialogs",
+}
+DONE = ("view_too_large", "duplicate_external_id", "push_limit_reached")
+NEVER = (
+    *("access_denied", "deprecated_endpoint", "enterprise_is_restricted", "invalid_arg_name"),
+    *("invalid_array_arg", "invalid_charset", "invalid_form_data", "invalid_post_type", "is_bot"),
+    *("invalid_arguments", "invalid_blocks", "method_deprecated", "missing_post_type"),
+    *("missing_scope", "no_permission", "not_allowed_token_type", "unknown_method"),
+)
+SENTENCES = {
+    **dict.fromkeys(NEVER, "Clicking again may not help"),
+    **dict.fromkeys(TOKEN, "does not let me in"),
+    **dict.fromkeys(PASSING, "takes nothing from me just now"),
+    **dict.fromkeys((*UNKNOWN, "a_code_of_next_year"), "failed while it was at work"),
+    **OWN,
+}
+
+
+def test_every_error_has_its_sentence(harness: Harness) -> None:
+    """Each says that nothing was changed, and only what may go well is to be clicked again."""
+    thread = ask(harness, ("note", {"text": "errors of dialogs"}))
+    card = harness.card(SUPPORT, thread)
+    for code, part in SENTENCES.items():
+        harness.slack.faults.fail("views.open", code)
+        press(harness, "ana", SUPPORT, card, "reject")
+        said = told(harness, "ana", SUPPORT, thread, part if code in OWN else f"({code})")
+        assert part in said
+        assert "Nothing was changed" in said or code in TRIGGER
+        assert ("lease click again" in said) is (code not in (*NEVER, *TOKEN, *DONE))
+
+
+@pytest.mark.parametrize("status", [200, 302, 404, 500, 503])
+def test_no_answer_is_said_to_be_none(harness: Harness, status: int) -> None:
+    """A page of HTML, a redirect, an outage: the dialog may be open all the same."""
+    thread = ask(harness, ("note", {"text": f"no answer, {status}"}))
+    card = harness.card(SUPPORT, thread)
+    harness.slack.faults.status("views.open", status)
+    press(harness, "ana", SUPPORT, card, "reject")
+    assert "Nothing was changed" in told(harness, "ana", SUPPORT, thread, "Slack did not answer")
