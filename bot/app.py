@@ -20,6 +20,7 @@ from slack_bolt import App as BoltApp
 from bot.agent.late_planner import LatePlanner
 from bot.approvals.delegation.delegations import StandIns
 from bot.approvals.forms.templates import insist
+from bot.checks.inspection import Inspection
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, fitted
@@ -84,6 +85,7 @@ class App:
     planner: LatePlanner
     tool_pool: ThreadPoolExecutor
     ways_in: WaysIn
+    inspection: Inspection | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -107,6 +109,13 @@ class App:
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         log.info("Countersign is at work in %s", self.core.identity.team)
 
+    def inspect(self) -> None:
+        """From now on say in the log and the metrics what is wrong with the setup."""
+        core = self.core
+        parts = (core.settings, core.policy, core.tools, core.store, core.clock, core.signals)
+        self.inspection = Inspection(*parts)
+        self.inspection.start()
+
     def wait(self) -> None:
         """Block until `stop` or an interrupt."""
         self._ended.wait()
@@ -114,6 +123,8 @@ class App:
     def stop(self) -> None:
         """Stop taking in, let what runs come to the end of its step, close everything."""
         self._ended.set()
+        if self.inspection is not None:
+            self.inspection.stop()
         self.ways_in.shut()
         self.upkeep.stop()
         self.core.signals.stopping.set()

@@ -8,6 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 from slack_bolt import App
@@ -39,6 +40,18 @@ NOT_ALONE = (
     "another process is connected to Slack with this SLACK_APP_TOKEN, and Slack gives each "
     "delivery to one of the two only; stop it, or set COUNTERSIGN_OTHER_CONNECTIONS=on"
 )
+ANOTHERS = (
+    "SLACK_APP_TOKEN is a token of the app {0}, and SLACK_BOT_TOKEN one of the app {1}: what people"
+    " do would never arrive; take both from one app's page at Slack"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What Slack says first on a connection."""
+
+    connections: int  # of this app, this one included
+    app: str  # the id of the app whose token it was; "" where Slack does not say
 
 
 class _Reading(ConnectionState):
@@ -51,7 +64,7 @@ class _Reading(ConnectionState):
     gone, and `close()` for the reader.
     """
 
-    def __init__(self, client: _Client, session: Connection) -> None:
+    def __init__(self, client: SocketClient, session: Connection) -> None:
         self._client, self._session = client, session
         self._told = client.current_session_state
         self._is_over = False
@@ -76,7 +89,7 @@ class _Line:
     with a processor kept busy.
     """
 
-    def __init__(self, sock: Any, client: _Client) -> None:
+    def __init__(self, sock: Any, client: SocketClient) -> None:
         self._sock, self._client = sock, client
 
     def recv(self, size: int) -> bytes:
@@ -90,11 +103,11 @@ class _Line:
         return getattr(self._sock, name)
 
 
-class _Client(SocketModeClient):
+class SocketClient(SocketModeClient):
     """The built-in client, whose `close` returns, and which does not connect again after it."""
 
-    def __init__(self, *args: Any, greeted: Callable[[int], None], **options: Any) -> None:
-        """`greeted` hears how many connections of this app there are, this one included."""
+    def __init__(self, *args: Any, greeted: Callable[[Hello], None], **options: Any) -> None:
+        """`greeted` hears what Slack says first of each connection."""
         self._greeted = greeted
         self._connected = threading.Event()  # there may be a connection that is not read yet
         self.closed = False  # the reader asks before the client has said so
@@ -105,7 +118,8 @@ class _Client(SocketModeClient):
         if HELLO in message[:LOOKED_AT] and message.startswith("{"):
             found = json.loads(message)
             if found.get("type") == HELLO:
-                self._greeted(int(found.get("num_connections", 1)))
+                app = str((found.get("connection_info") or {}).get("app_id") or "")
+                self._greeted(Hello(int(found.get("num_connections", 1)), app))
         super()._on_message(message)
 
     def connect(self) -> None:
@@ -162,19 +176,28 @@ class _Client(SocketModeClient):
 class SocketMode(SocketModeHandler):
     """One connection to Slack."""
 
-    def __init__(self, app: App, token: str, arrivals: Arrivals, own: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: App,
+        token: str,
+        arrivals: Arrivals,
+        own: Collection[str] = (),
+        own_app: str = "",
+    ) -> None:
         """`token` is the app-level one; `arrivals` counts what is not acknowledged yet.
 
-        `own`: the ids that the bot has as a user and as a bot.
+        `own`: the ids that the bot has as a user and as a bot. `own_app`: the id of the app that
+        the bot's token is of; "" where that is not known.
         """
         self._arrivals = arrivals
-        self._own = own
+        self._own, self._own_app = own, own_app
         self._shut = threading.Event()  # nothing more is taken in
         self._is_greeted = threading.Event()
         self._allowed = True  # that there are others
         self.others = 0  # connections that other processes have with this token
+        self.stranger = ""  # the id of the app that the token is of, where that is another one
         self.app, self.app_token = app, token
-        self.client = _Client(
+        self.client = SocketClient(
             token,
             app.logger,
             app.client,
@@ -188,7 +211,7 @@ class SocketMode(SocketModeHandler):
     def connect_alone(self, *, allowed: bool) -> bool:
         """Connect; whether nobody else is connected with this token, or that is `allowed`.
 
-        Where it is neither, nothing that arrives is taken in.
+        Where it is neither, nothing that arrives is taken in, nor where the token is another app's.
         """
         self._allowed = allowed
         self.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
@@ -196,9 +219,13 @@ class SocketMode(SocketModeHandler):
             log.warning("Slack has not said hello within %g seconds", GREETED)
         return allowed or not self.others
 
-    def _greeted(self, connections: int) -> None:
+    def _greeted(self, hello: Hello) -> None:
         """Slack says how many there are; one that is made anew overlaps with its predecessor."""
         own = 2 if self._is_greeted.is_set() else 1
+        if hello.app and self._own_app and hello.app != self._own_app:
+            self.stranger = hello.app
+            self._shut.set()
+        connections = hello.connections
         self.others = max(0, connections - own)
         if self.others:
             log.log(
@@ -240,19 +267,23 @@ def connect_alone(
     arrivals: Arrivals,
     ended: threading.Event,
     own: Collection[str] = (),
+    own_app: str = "",
 ) -> SocketMode:
     """Return a connection to Slack that is the only one with this app's token.
 
-    `own`: the ids of the bot, whose echoes are acknowledged and no more.
+    `own`: the ids of the bot, whose echoes are acknowledged and no more; `own_app`: its app's.
 
     Raises StartupError where another process keeps one, unless the settings allow it; one that has
-    just died may still count for a while.
+    just died may still count for a while. Raises it as well where the token is another app's.
     """
     token, allowed = settings.slack_app_token.get_secret_value(), settings.other_connections
     for pause in (0.0, *LINGERING):
         ended.wait(pause)
-        made = SocketMode(app, token, arrivals, own)
-        if made.connect_alone(allowed=allowed):
+        made = SocketMode(app, token, arrivals, own, own_app)
+        is_alone = made.connect_alone(allowed=allowed)
+        if is_alone and not made.stranger:
             return made
         made.close()
+        if made.stranger:
+            raise StartupError([ANOTHERS.format(made.stranger, own_app)], ())
     raise StartupError([NOT_ALONE], ())

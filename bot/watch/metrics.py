@@ -5,7 +5,7 @@ What is done is counted as it is reported; what the record says is read when som
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -84,6 +84,11 @@ class Metrics:
                 self._add(measures.POLICIES, measures.REFUSED_POLICY)
             case Incident.LATE:
                 self._of[measures.LATE.name].inc()
+
+    def inspected(self, counts: Mapping[str, int]) -> None:
+        """Show it until the next look."""
+        for level, number in counts.items():
+            self._of[measures.SETUP.name].labels(level).set(number)
 
     def _make(self, measure: Measure) -> Any:
         given: dict[str, Any] = {"labelnames": measure.labels, "registry": self._registry}
