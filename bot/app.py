@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from slack_bolt import App as BoltApp
 
+import bot
+from bot import version
 from bot.agent.late_planner import LatePlanner
 from bot.approvals.delegation.delegations import StandIns
 from bot.approvals.forms.templates import insist
@@ -58,6 +60,7 @@ from bot.toolbox import toolbox
 from bot.tools import Tool
 from bot.upkeep.upkeep import Upkeep
 from bot.watch.logs import mask_logs
+from storage import audit
 
 if TYPE_CHECKING:  # it imports what is not always there
     from bot.replicas.replicas import Replicas
@@ -94,6 +97,7 @@ class App:
         # a clock that can be moved says so
         on_shift = getattr(self.core.clock, "on_shift", [])
         on_shift += [self.core.signals.work.give, self.core.signals.post.give]
+        self._record()
         self.core.restored(self.presence.done).take_up()
         self.replicas.start()
         if connect:
@@ -107,7 +111,18 @@ class App:
         self.upkeep.start()
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
-        log.info("Countersign is at work in %s", self.core.identity.team)
+        log.info("Countersign is at work in %s: %s", self.core.identity.team, version.described())
+
+    def _record(self) -> None:
+        """Have the audit say which program writes from now on."""
+        core = self.core
+        data = {
+            "version": bot.__version__,
+            "commit": version.commit(),
+            "policy": core.policy.digest,
+        }
+        with core.store.write() as tx:
+            audit.record(tx, "bot.started", at=core.clock.now(), actor="system", data=data)
 
     def inspect(self) -> None:
         """From now on say in the log and the metrics what is wrong with the setup."""

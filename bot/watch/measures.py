@@ -201,7 +201,9 @@ SETUP = Measure(
     ("level",),
     ("fail", "warn"),
 )
-BUILD = Measure("countersign_build_info", GAUGE, "1, with the version", ("version",))
+BUILD = Measure(
+    "countersign_build_info", GAUGE, "1, with version and commit", ("version", "commit")
+)
 
 RECORDED = (
     *(DECISIONS, DECISION_TIME, CALLS, REFUSALS, RUNS, ACKNOWLEDGED, TICKS, LOOK_UPS),

@@ -17,6 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from bot import __version__
 from bot.live import StepEnd
+from bot.version import commit
 from bot.watch import measures
 from bot.watch.backlog import BacklogCollector
 from bot.watch.measures import Measure, Shape
@@ -43,7 +44,7 @@ class Metrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
         self._of = {each.name: self._make(each) for each in measures.RECORDED}
-        self._of[measures.BUILD.name].labels(__version__).set(1)
+        self._of[measures.BUILD.name].labels(__version__, commit()).set(1)
         self._by_work: dict[Work, Callable[[Passage], None]] = {
             Work.ACKNOWLEDGE: lambda each: self._took(measures.ACKNOWLEDGED, each),
             Work.TICK: lambda each: self._took(measures.TICKS, each),

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 
+from bot import version
 from bot.checks.check import Check, Level, fail, ok, warn
 from bot.checks.operator import check_operator
 from bot.checks.people import check_people, usual_requesters
@@ -71,6 +72,7 @@ def examine(
         yield from (fail("settings", each) for each in error.settings)
         yield from (fail("policy", each) for each in error.policy)
         return
+    yield ok("version", version.described())
     yield ok("settings", "all there")
     for warning in settings.warnings:
         yield warn("settings", warning)
