@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from slack_bolt import App as BoltApp
 
+import bot
+from bot import version
 from bot.agent.late_planner import LatePlanner
 from bot.approvals.delegation.delegations import StandIns
 from bot.approvals.forms.templates import insist
+from bot.checks.inspection import Inspection
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, fitted
@@ -57,6 +60,7 @@ from bot.toolbox import toolbox
 from bot.tools import Tool
 from bot.upkeep.upkeep import Upkeep
 from bot.watch.logs import mask_logs
+from storage import audit
 
 if TYPE_CHECKING:  # it imports what is not always there
     from bot.replicas.replicas import Replicas
@@ -84,6 +88,7 @@ class App:
     planner: LatePlanner
     tool_pool: ThreadPoolExecutor
     ways_in: WaysIn
+    inspection: Inspection | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -92,6 +97,7 @@ class App:
         # a clock that can be moved says so
         on_shift = getattr(self.core.clock, "on_shift", [])
         on_shift += [self.core.signals.work.give, self.core.signals.post.give]
+        self._record()
         self.core.restored(self.presence.done).take_up()
         self.replicas.start()
         if connect:
@@ -105,7 +111,25 @@ class App:
         self.upkeep.start()
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
-        log.info("Countersign is at work in %s", self.core.identity.team)
+        log.info("Countersign is at work in %s: %s", self.core.identity.team, version.described())
+
+    def _record(self) -> None:
+        """Have the audit say which program writes from now on."""
+        core = self.core
+        data = {
+            "version": bot.__version__,
+            "commit": version.commit(),
+            "policy": core.policy.digest,
+        }
+        with core.store.write() as tx:
+            audit.record(tx, "bot.started", at=core.clock.now(), actor="system", data=data)
+
+    def inspect(self) -> None:
+        """From now on say in the log and the metrics what is wrong with the setup."""
+        core = self.core
+        parts = (core.settings, core.policy, core.tools, core.store, core.clock, core.signals)
+        self.inspection = Inspection(*parts)
+        self.inspection.start()
 
     def wait(self) -> None:
         """Block until `stop` or an interrupt."""
@@ -114,6 +138,8 @@ class App:
     def stop(self) -> None:
         """Stop taking in, let what runs come to the end of its step, close everything."""
         self._ended.set()
+        if self.inspection is not None:
+            self.inspection.stop()
         self.ways_in.shut()
         self.upkeep.stop()
         self.core.signals.stopping.set()

@@ -286,6 +286,7 @@ class Core:
                 self.clock,
                 lambda policy: misfitting(policy, self.tools),
                 self.signals.watch,
+                self.signals.policy.give,
             ),
         )
         return Loop(

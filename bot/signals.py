@@ -148,6 +148,7 @@ class Signals:
 
     work: Signal = field(default_factory=Signal)  # a fact was stored: the loop looks
     post: Signal = field(default_factory=Signal)  # the outbox has something to send
+    policy: Signal = field(default_factory=Signal)  # another policy is in force
     rest: Rest = field(default_factory=Rest)  # something came to its end
     decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
     live: Live = field(default_factory=Live)  # what goes on in each request, for surfaces

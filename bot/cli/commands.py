@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
-from bot import __version__
+from bot import version
+from bot.cli.console import say
 
 
 class Command(Protocol):
@@ -127,12 +128,23 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 
 
+class _Version(argparse.Action):
+    """Says the version and the commit, which is looked for only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        say(version.described())
+        parser.exit()
+
+
 def build_parser(loaded: Mapping[str, Command]) -> argparse.ArgumentParser:
     """Build the parser of the whole command line, with the options of the commands in `loaded`."""
     parser = argparse.ArgumentParser(
         "countersign", description="The agent proposes, your team countersigns."
     )
-    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--version", action=_Version, help="which version, made from which commit")
     parsers = parser.add_subparsers(dest="command", required=True)
     for name, entry in COMMANDS.items():
         options = parsers.add_parser(name, help=entry.help)

@@ -20,6 +20,10 @@ class Working(Protocol):
         """Begin to work; raises what keeps it from that."""
         ...
 
+    def inspect(self) -> None:
+        """Look beside the work at whether all is set up well."""
+        ...
+
     def wait(self) -> None:
         """Return when it is over."""
         ...
@@ -46,6 +50,7 @@ def work(bot: Working) -> int:
     try:
         try:
             bot.start()
+            bot.inspect()
             bot.wait()
         finally:
             begin()  # a signal that comes in between raises here, and none does after it

@@ -36,12 +36,14 @@ class PolicyReload:
         clock: Clock,
         misfits: Callable[[Policy], Sequence[str]] = lambda _: (),
         watch: Lookout | None = None,
+        taken: Callable[[], None] = lambda: None,
     ) -> None:
         """Replaces the `current` policy whenever the file at `path` says something else.
 
         `misfits` says what in a policy does not fit the tools there are; `watch` is told of one
-        that is refused.
+        that is refused, and `taken` called once another one is in force.
         """
+        self._taken = taken
         self._misfits, self._watch = misfits, watch or Lookout()
         self._path = path
         self._current = current
@@ -91,6 +93,7 @@ class PolicyReload:
         with self._store.write() as tx:
             audit.record(tx, "policy.reloaded", at=self._clock.now(), actor="system", data=data)
         self._current.policy, self._was = policy, policy.digest
+        self._taken()
         log.info(
             "the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8]
         )

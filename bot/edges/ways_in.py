@@ -13,6 +13,7 @@ from slack_bolt import App as BoltApp
 from bot.config.connection import USUAL, Transport
 from bot.config.startup import StartupError
 from bot.runs.direct.programs import Programs
+from bot.slack.apps import app_of
 from bot.slack.client import SlackClient
 from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.socket_client import ACKNOWLEDGED
@@ -48,7 +49,9 @@ class WaysIn:
             if over_http:
                 self.web.let_slack_in(self._bolt, own)
         if not over_http:
-            self.socket = connect_alone(self._bolt, settings, core.signals.arrivals, ended, own)
+            own_app = app_of(self._slack, core.identity.bot)
+            arrivals = core.signals.arrivals
+            self.socket = connect_alone(self._bolt, settings, arrivals, ended, own, own_app)
         if self.web is not None:
             self.web.start()
 

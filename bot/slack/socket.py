@@ -15,7 +15,7 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.signals import Arrivals
 from bot.slack.echoes import is_echo
-from bot.slack.socket_client import ACKNOWLEDGED, Client
+from bot.slack.socket_client import ACKNOWLEDGED, Hello, SocketClient
 
 log = logging.getLogger("countersign.socket")
 
@@ -27,25 +27,38 @@ NOT_ALONE = (
     "another process is connected to Slack with this SLACK_APP_TOKEN, and Slack gives each "
     "delivery to one of the two only; stop it, or set COUNTERSIGN_OTHER_CONNECTIONS=on"
 )
+ANOTHERS = (
+    "SLACK_APP_TOKEN is a token of the app {0}, and SLACK_BOT_TOKEN one of the app {1}: what people"
+    " do would never arrive; take both from one app's page at Slack"
+)
 COUNTS = "Slack counts %d connections of this app: each delivery goes to one of them"
 
 
 class SocketMode(SocketModeHandler):
     """One connection to Slack."""
 
-    def __init__(self, app: App, token: str, arrivals: Arrivals, own: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: App,
+        token: str,
+        arrivals: Arrivals,
+        own: Collection[str] = (),
+        own_app: str = "",
+    ) -> None:
         """`token` is the app-level one; `arrivals` counts what is not acknowledged yet.
 
-        `own`: the ids that the bot has as a user and as a bot.
+        `own`: the ids that the bot has as a user and as a bot. `own_app`: the id of the app that
+        the bot's token is of; "" where that is not known.
         """
         self._arrivals = arrivals
-        self._own = own
+        self._own, self._own_app = own, own_app
         self._shut = threading.Event()  # nothing more is taken in
         self._is_greeted = threading.Event()
         self._allowed = True  # that there are others
         self.others = 0  # connections that other processes have with this token
+        self.stranger = ""  # the id of the app that the token is of, where that is another one
         self.app, self.app_token = app, token
-        self.client: Client = Client(  # type: ignore[assignment]  # all that Bolt's handler uses
+        self.client: SocketClient = SocketClient(  # type: ignore[assignment]  # all that Bolt's handler uses
             token,
             app.logger,
             app.client,
@@ -57,7 +70,7 @@ class SocketMode(SocketModeHandler):
     def connect_alone(self, *, allowed: bool) -> bool:
         """Connect; whether nobody else is connected with this token, or that is `allowed`.
 
-        Where it is neither, nothing that arrives is taken in.
+        Where it is neither, nothing that arrives is taken in, nor where the token is another app's.
         """
         self._allowed = allowed
         self.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
@@ -65,14 +78,17 @@ class SocketMode(SocketModeHandler):
             log.warning("Slack has not said hello within %g seconds", GREETED)
         return allowed or not self.others
 
-    def _greeted(self, connections: int, ours: int) -> None:
-        """Slack says how many there are; `ours` may be counted though they are no more."""
-        self.others = max(0, connections - ours)
+    def _greeted(self, hello: Hello) -> None:
+        """Slack says how many connections there are, and of which app."""
+        if hello.app and self._own_app and hello.app != self._own_app:
+            self.stranger = hello.app
+            self._shut.set()
+        self.others = max(0, hello.connections - hello.ours)
         is_first = not self._is_greeted.is_set()
         if self.others and is_first and not self._allowed:
             self._shut.set()  # whoever looks says what it comes to
         elif self.others:
-            log.log(logging.INFO if self._allowed else logging.ERROR, COUNTS, connections)
+            log.log(logging.INFO if self._allowed else logging.ERROR, COUNTS, hello.connections)
         self._is_greeted.set()
 
     def handle(self, client: Any, req: Any) -> None:
@@ -105,23 +121,27 @@ def connect_alone(
     arrivals: Arrivals,
     ended: threading.Event,
     own: Collection[str] = (),
+    own_app: str = "",
 ) -> SocketMode:
     """Return a connection to Slack that is the only one with this app's token.
 
-    `own`: the ids of the bot, whose echoes are acknowledged and no more.
+    `own`: the ids of the bot, whose echoes are acknowledged and no more; `own_app`: its app's.
 
     Raises StartupError where another process keeps one, unless the settings allow it; one that has
-    just died may still count for a while.
+    just died may still count for a while. Raises it as well where the token is another app's.
     """
     token, allowed = settings.slack_app_token.get_secret_value(), settings.other_connections
     counted = 0
     for pause in (0.0, *LINGERING):
         if ended.wait(pause) and counted:
             break
-        made = SocketMode(app, token, arrivals, own)
-        if made.connect_alone(allowed=allowed):
+        made = SocketMode(app, token, arrivals, own, own_app)
+        is_alone = made.connect_alone(allowed=allowed)
+        if is_alone and not made.stranger:
             return made
         made.close()
+        if made.stranger:
+            raise StartupError([ANOTHERS.format(made.stranger, own_app)], ())
         counted = made.others + 1
         log.info(COUNTS + "; one may be of a process that has died", counted)
     log.error(COUNTS, counted)

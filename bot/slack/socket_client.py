@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientNotConnectedError
@@ -37,10 +38,19 @@ HELD_BACK = 30.0  # seconds to wait where Slack says "too many", and not for how
 LONGEST = 60.0  # of what Slack asks to wait
 
 
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What Slack says first on a connection."""
+
+    connections: int  # of this app, this one included
+    ours: int  # of those; they may be counted though they are no more
+    app: str  # the id of the app whose token it was; "" where Slack does not say
+
+
 class ByLine:
     """What a listener answers an envelope by."""
 
-    def __init__(self, client: Client, line: Line) -> None:
+    def __init__(self, client: SocketClient, line: Line) -> None:
         """`line`: the one that the envelope came by."""
         self._client, self._line = client, line
         self.logger = client.logger
@@ -50,8 +60,8 @@ class ByLine:
         self._client.answer(self._line, json.dumps(response.to_dict()))
 
 
-class Client(BaseSocketModeClient):
-    """One per process; any thread."""
+class SocketClient(BaseSocketModeClient):
+    """The connection to Slack, kept up for as long as the process lives; any thread."""
 
     def __init__(
         self,
@@ -61,11 +71,9 @@ class Client(BaseSocketModeClient):
         *,
         proxy: str | None,
         deal: Callable[[ByLine, SocketModeRequest], None],
-        greeted: Callable[[int, int], None],
+        greeted: Callable[[Hello], None],
     ) -> None:
-        """`deal` deals with one delivery; `greeted` hears how many connections of this app there
-        are, and how many of them are ours.
-        """
+        """`deal` deals with one delivery; `greeted` hears what Slack says first on each connection."""
         self.app_token, self.logger, self.web_client = app_token, logger, web_client
         self._deal = deal
         self._proxy = proxy or load_http_proxy_from_env(logger)
@@ -205,14 +213,14 @@ class Client(BaseSocketModeClient):
         """On the reader's thread: nothing that comes after it is dealt with before."""
         match message.get("type"):
             case "hello":
-                self._count(line, int(message.get("num_connections") or 1))
+                self._welcome(line, message)
             case "disconnect":
                 line.leave()
                 self._look.set()
             case _ if not self.closed:
                 self.message_workers.submit(self._deal_with, line, message)
 
-    def _count(self, line: Line, connections: int) -> None:
+    def _welcome(self, line: Line, message: Json) -> None:
         with self._state:
             now = time.monotonic()
             self._left = [
@@ -222,7 +230,9 @@ class Client(BaseSocketModeClient):
             if self.current_session is not line:  # it is greeted before it is put in its place
                 ours += self.current_session is not None
             self._has_greeted = True
-        self._greeted(connections, ours)
+        connections = int(message.get("num_connections") or 1)
+        app = str((message.get("connection_info") or {}).get("app_id") or "")
+        self._greeted(Hello(connections, ours, app))
         self._let_go()
 
     def _deal_with(self, line: Line, message: Json) -> None:

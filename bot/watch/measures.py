@@ -194,12 +194,21 @@ INBOX_LAG = Measure(
 READABLE = Measure(
     "countersign_database_up", GAUGE, "1 where the database could be read for this scrape"
 )
-BUILD = Measure("countersign_build_info", GAUGE, "1, with the version", ("version",))
+SETUP = Measure(
+    "countersign_setup_problems",
+    GAUGE,
+    "what doctor would say of Slack, people and rules: how much is wrong (`fail`), or odd (`warn`)",
+    ("level",),
+    ("fail", "warn"),
+)
+BUILD = Measure(
+    "countersign_build_info", GAUGE, "1, with version and commit", ("version", "commit")
+)
 
 RECORDED = (
     *(DECISIONS, DECISION_TIME, CALLS, REFUSALS, RUNS, ACKNOWLEDGED, TICKS, LOOK_UPS),
     *(LOOK_UP_FAILURES, TURNS, MODEL_ERRORS, TOKENS, TOOLS, TOOL_TIME, SLACK_TIME, SLACK_ERRORS),
-    *(PAUSES, POLICIES, LATE, BUILD),
+    *(PAUSES, POLICIES, LATE, SETUP, BUILD),
 )
 READ = (PENDING, OLDEST, OPEN_RUNS, UNSENT, OUTBOX_LAG, UNREAD, INBOX_LAG, READABLE)
 MEASURES = (*RECORDED, *READ)

@@ -5,7 +5,7 @@ What is done is counted as it is reported; what the record says is read when som
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from bot import __version__
 from bot.live import StepEnd
+from bot.version import commit
 from bot.watch import measures
 from bot.watch.backlog import BacklogCollector
 from bot.watch.measures import Measure, Shape
@@ -43,7 +44,7 @@ class Metrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
         self._of = {each.name: self._make(each) for each in measures.RECORDED}
-        self._of[measures.BUILD.name].labels(__version__).set(1)
+        self._of[measures.BUILD.name].labels(__version__, commit()).set(1)
         self._by_work: dict[Work, Callable[[Passage], None]] = {
             Work.ACKNOWLEDGE: lambda each: self._took(measures.ACKNOWLEDGED, each),
             Work.TICK: lambda each: self._took(measures.TICKS, each),
@@ -84,6 +85,11 @@ class Metrics:
                 self._add(measures.POLICIES, measures.REFUSED_POLICY)
             case Incident.LATE:
                 self._of[measures.LATE.name].inc()
+
+    def inspected(self, counts: Mapping[str, int]) -> None:
+        """Show it until the next look."""
+        for level, number in counts.items():
+            self._of[measures.SETUP.name].labels(level).set(number)
 
     def _make(self, measure: Measure) -> Any:
         given: dict[str, Any] = {"labelnames": measure.labels, "registry": self._registry}

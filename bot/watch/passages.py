@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -136,6 +136,10 @@ class Watcher(Protocol):
         """It has happened just now."""
         ...
 
+    def inspected(self, counts: Mapping[str, int]) -> None:
+        """The setup was looked at: so much of it is wrong or odd, by level."""
+        ...
+
     def opened(self, store: Store) -> None:
         """The record may be read from now on."""
         ...
@@ -190,6 +194,11 @@ class Lookout:
         """Tell of it."""
         for each in self._watchers:
             _tell(each.happened, what, about)
+
+    def inspected(self, counts: Mapping[str, int]) -> None:
+        """Tell how much of the setup is wrong (`fail`) or odd (`warn`)."""
+        for each in self._watchers:
+            _tell(each.inspected, counts)
 
     def opened(self, store: Store) -> None:
         """Tell of it."""

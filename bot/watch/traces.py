@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -109,6 +109,9 @@ class Traces:
                     parent=0,
                     is_bad=fact.event == "run.failed",
                 )
+
+    def inspected(self, counts: Mapping[str, int]) -> None:
+        """That is no work on a request."""
 
     def happened(self, what: Incident, about: str) -> None:
         """Nothing that belongs to one request."""

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bot.cli.doctor.check import Check
+from bot.checks.check import Check
 from bot.cli.doctor.doctor import check_all, doctor, examine
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluate import Policy, parse
 from bot.sandbox.openai.server import Planner
-from bot.sandbox.server import Sandbox
+from bot.sandbox.server import Sandbox, load_manifest
 from bot.sandbox.workspace.clock import ShiftedClock
 
 SOUND = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\npost_to = "#finance-approvals"\n'
@@ -128,6 +128,15 @@ def test_each_token_is_tried_by_itself(environ: dict[str, str]) -> None:
     assert "xapp-wrong" not in str(found["app token"])
 
 
+def test_an_app_token_of_another_app_is_found(environ: dict[str, str], sandbox: Sandbox) -> None:
+    """Both tokens have to be one app's: the other app's deliveries would go elsewhere."""
+    other = sandbox.install(load_manifest())
+    found = look(environ | {"SLACK_APP_TOKEN": other.app_token})
+    assert found["app token"].level == "fail"
+    assert f"of the app {other.id}, and the bot token of the app" in found["app token"].text
+    assert found["bot token"].level == "ok"
+
+
 def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
     """Where neither Slack nor the model can be reached, that is said.
 
@@ -164,8 +173,6 @@ def test_scopes_are_held_against_the_manifest(
 
     A missing one fails, a needless one is told; files need not be read where no model gets them.
     """
-    from bot.sandbox.server import load_manifest
-
     manifest: dict[str, Any] = load_manifest()
     scopes = manifest["oauth_config"]["scopes"]
     scopes["bot"] = [each for each in [*scopes["bot"], add] if each and each != take]

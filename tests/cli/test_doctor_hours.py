@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cli.doctor.policy import check_hours
+from bot.checks.rules import check_hours
 from bot.policy.evaluate import parse
 
 HOURS = """

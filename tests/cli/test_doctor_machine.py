@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.prompt import INSTRUCTIONS
-from bot.cli.doctor.check import Check
+from bot.checks.check import Check
 from bot.cli.doctor.checks import check_database, check_tools
 from bot.cli.doctor.model import check_model
 from bot.cli.readonly.directory import NotLookedUp

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.operator import check_operator
-from bot.cli.doctor.slack import SignIn, sign_in
-from bot.cli.readonly.slack_client import make_client
+from bot.checks.operator import check_operator
+from bot.checks.slack import SignIn, sign_in
+from bot.checks.slack_client import make_client
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.check import Check
-from bot.cli.doctor.people import check_people, usual_requesters
+from bot.checks.check import Check
+from bot.checks.people import check_people, usual_requesters
+from bot.checks.slack import SignIn, sign_in
+from bot.checks.slack_client import make_client
 from bot.cli.doctor.policy import check_rules
-from bot.cli.doctor.slack import SignIn, sign_in
-from bot.cli.readonly.slack_client import make_client
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
@@ -115,6 +115,12 @@ def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str
         'tool = "invite"\n'
         "when = 'args.people.exists(p, p == requester) || requester in groups.finance'",
         'tool = "refund_order"\neditable = ["amount"]\nremember = [{fields = ["order_id"]}]',
+        'tool = "post_message"\nwhen = "args.channel == channels.support"',
+        'tool = "post_message"\nwhen = "args.channel in [channels.support, channels.random]"',
+        'when = "channel == channels.support || requester == people.ana"',
+        'tool = "invite"\nwhen = "args.people.exists(p, p == people.ana || p == requester)"',
+        'tool = "refund_order"\n'
+        'when = \'args.amount / (spent("refund_order", "amount", "1d") - 1) > 2.0\'',
     ],
 )
 def test_a_rule_for_something(settings: Settings, rule: str) -> None:
@@ -283,3 +289,43 @@ def test_the_usual_requester(settings: Settings) -> None:
     record(settings, "UBEN00001", 1, days=2)
     assert "only UCLEO0001 may decide" in people(settings, alone)["rule 'default'"][0].text
     assert "rule 'default'" not in people(settings, DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("policy", "level", "names"),
+    [
+        ('tool = "*"\nverdict = "allow"', "warn", "post_message, refund_order"),
+        ('tool = "refund_*"\nverdict = "allow"', "warn", "asked: refund_order."),
+        ('effect = "write"\nverdict = "allow"', "warn", "refund_order"),
+        ('tool = "set_topic"\nverdict = "allow"', "ok", "as it says by name: set_topic"),
+        ('effect = "read"\nverdict = "allow"', "", ""),
+        ('tool = "*"\nverdict = "ask"', "", ""),
+    ],
+)
+def test_what_runs_unasked_is_listed(
+    settings: Settings, policy: str, level: str, names: str
+) -> None:
+    """A rule that lets what changes something run with nobody asked is told, with the tools."""
+    found = [
+        str(each)
+        for each in check_rules(settings, parse(f'{DEFAULTS}[[rule]]\nname = "r"\n{policy}\n'))
+        if "nobody asked" in each.text
+    ]
+    assert len(found) == bool(level)
+    assert all(each.startswith(f"{level:<4}  rule 'r': ") and names in each for each in found)
+
+
+@pytest.mark.parametrize(
+    "stricter",
+    [
+        'tool = "refund_*"\nverdict = "deny"\nreason = "No."',
+        'tool = "refund_*"\nverdict = "add"\napprovers = ["@finance"]',
+    ],
+)
+def test_what_is_asked_all_the_same_is_not_listed(settings: Settings, stricter: str) -> None:
+    """A tool that another rule denies, or adds people to, does not run unasked."""
+    policy = f'{DEFAULTS}[[rule]]\nname = "all"\nverdict = "allow"\ntool = "*"\n'
+    policy += f'[[rule]]\nname = "s"\n{stricter}\n'
+    [told] = [each for each in check_rules(settings, parse(policy)) if "nobody asked" in each.text]
+    assert "set_topic" in told.text
+    assert "refund_order" not in told.text

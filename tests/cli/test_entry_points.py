@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.check import Level
+from bot.checks.check import Level
 from bot.cli.doctor.checks import check_surfaces, check_tools
 from bot.cli.main import main
 from bot.config.settings import Settings

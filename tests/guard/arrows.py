@@ -28,7 +28,7 @@ ALL_ROOMS = (
     *UP_TO_APPROVALS,
     *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.programs"),
     *("bot.upkeep", "bot.servers", "bot.mcp_client"),
-    *("bot.slack", "bot.core", "bot.replicas"),
+    *("bot.slack", "bot.core", "bot.replicas", "bot.checks"),
 )
 START = ("bot.signing_key", "bot.toolbox")
 ARROWS: dict[str, tuple[str, ...]] = {
@@ -53,6 +53,11 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.programs": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", *LEAVES),
     "bot.upkeep": ("storage", "bot.surfaces", *LEAVES),
     "bot.slack": (*UP_TO_APPROVALS, "bot.agent", "bot.explain", *LEAVES),
+    "bot.checks": (
+        *UP_TO_APPROVALS,
+        *("bot.explain", "bot.slack", "bot.surfaces", "bot.terminal"),
+        *LEAVES,
+    ),
     "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.servers", "bot.slack", *LEAVES),
     "bot.signing_key": ("storage", "bot.config", "bot.agent", *LEAVES),
     "bot.app": (*ALL_ROOMS, *START, "bot.edges", "bot.web", *LEAVES),
@@ -82,7 +87,7 @@ def against_the_arrows(source: Source) -> Iterator[str]:
         if not each.within("bot", "storage"):
             continue
         theirs = room_of(each.name.replace(".", "/"))
-        if theirs in (mine, "bot", "bot.__version__") or source.path in OVER_ALL:
+        if theirs in (mine, "bot", "bot.__version__", "bot.version") or source.path in OVER_ALL:
             continue
         if theirs not in ARROWS.get(mine, ()):
             arrow = f"no arrow leads from {mine} to {theirs}"

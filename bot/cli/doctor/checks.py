@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError
 
 from bot import signing_key
-from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
+from bot.checks.check import PATIENCE, Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.config.connection import Transport
 from bot.config.entry_points import OURS

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from bot.cli.doctor.check import Check, fail, ok, warn
+from bot.checks.check import Check, fail, ok, warn
 from bot.config.settings import Settings
 from bot.tools import ToolError
 from bot.tools.database.config import Database

@@ -12,29 +12,32 @@ import os
 from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 
+from bot import version
+from bot.checks.check import Check, Level, fail, ok, warn
+from bot.checks.operator import check_operator
+from bot.checks.people import check_people, usual_requesters
+from bot.checks.rules import check_hours
+from bot.checks.slack import (
+    check_places,
+    check_sign_in,
+    sign_in,
+)
+from bot.checks.slack_client import make_client
 from bot.cli.console import DOTENV, UsageError, say
-from bot.cli.doctor.check import Check, Level, fail, ok, warn
+from bot.cli.doctor.app_token import check_app_token
 from bot.cli.doctor.checks import check_database, check_surfaces, check_tools, check_watching
 from bot.cli.doctor.databases import check_databases
 from bot.cli.doctor.first_policy import POLICY, ask_and_write
 from bot.cli.doctor.http import check_http
 from bot.cli.doctor.model import check_model
-from bot.cli.doctor.operator import check_operator
-from bot.cli.doctor.people import check_people, usual_requesters
-from bot.cli.doctor.policy import check_hours, check_rules
+from bot.cli.doctor.policy import check_rules
 from bot.cli.doctor.servers import check_servers
-from bot.cli.doctor.slack import (
-    check_app_token,
-    check_places,
-    check_sign_in,
-    sign_in,
-)
-from bot.cli.readonly.slack_client import make_client
 from bot.clock import Clock, SystemClock
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read
 from bot.policy.evaluate import Policy
+from bot.slack.apps import app_of
 from bot.surfaces.found import PartKind
 
 
@@ -69,6 +72,7 @@ def examine(
         yield from (fail("settings", each) for each in error.settings)
         yield from (fail("policy", each) for each in error.policy)
         return
+    yield ok("version", version.described())
     yield ok("settings", "all there")
     for warning in settings.warnings:
         yield warn("settings", warning)
@@ -93,7 +97,8 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
         yield from check_people(policy, found.workspace, usual)
         yield from check_operator(settings, policy, found.workspace)
     if settings.slack_app_token.get_secret_value():
-        yield check_app_token(client, settings)
+        own_app = "" if isinstance(found, Check) else app_of(client, found.workspace.bot)
+        yield check_app_token(client, settings, own_app)
     yield from check_http(settings)
     yield from check_watching(settings)
     yield from check_tools(settings)

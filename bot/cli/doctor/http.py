@@ -8,7 +8,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 
-from bot.cli.doctor.check import Check, fail, ok, warn
+from bot.checks.check import Check, fail, ok, warn
 from bot.config.connection import USUAL, Endpoint, Transport, reason
 from bot.config.settings import Settings
 

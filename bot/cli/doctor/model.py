@@ -13,7 +13,7 @@ from bot.agent.dialect import Dialect, Inquiry
 from bot.agent.prompt import INSTRUCTIONS, request
 from bot.agent.responses import RESPONSES
 from bot.agent.troubles import lacks_api, lacks_tools, reason_of, without_tools
-from bot.cli.doctor.check import Check, Level, fail, ok, warn
+from bot.checks.check import Check, Level, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import Clock
 from bot.config.settings import Settings

@@ -17,8 +17,8 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.limits import Allowance
+from bot.checks.slack_client import UNREACHABLE, make_client, reason
 from bot.cli.readonly.directory import NotLookedUp
-from bot.cli.readonly.slack_client import UNREACHABLE, make_client, reason
 from bot.clock import Clock, SystemClock
 from bot.config.mistakes import SettingsError
 from bot.config.settings import Settings

@@ -8,22 +8,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import SQLAlchemyError
 
-from bot.cli.doctor.check import Check, fail, ok, warn
-from bot.cli.doctor.slack import Workspace
-from bot.config.settings import Settings
+from bot.checks.check import Check, fail, ok, warn
 from bot.policy.authority import Authority, is_colleague
 from bot.policy.directory import LookupFailedError, Person
-from bot.policy.evaluate import Ask, Policy
 from bot.policy.gates import Approvers, load_gate
-from bot.policy.rules import Rule, needs_of
-from bot.slack.lookups.directory import SlackDirectory
+from bot.policy.rules import needs_of
 from storage import history
 from storage.reading import ReadOnly
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from bot.checks.slack import Workspace
+    from bot.config.settings import Settings
+    from bot.policy.evaluate import Policy
+    from bot.policy.gates import Ask
+    from bot.policy.rules import Rule
+    from bot.slack.lookups.directory import SlackDirectory
 
 CROWD = 50  # more people than this are not written to one by one
 DAYS = 30  # how far back the record is read
@@ -36,9 +42,13 @@ def usual_requesters(settings: Settings, now: datetime) -> Usual:
 
     Nothing where the record cannot be read.
     """
-    store, found = ReadOnly(settings.database_url), Usual()
-    if store.trouble():
-        return found
+    store = ReadOnly(settings.database_url)
+    return {} if store.trouble() else usual_of(store, now)
+
+
+def usual_of(store: Store, now: datetime) -> Usual:
+    """The same of a record that is open."""
+    found: Usual = {}
     try:
         with store.read() as tx:
             for gate, requester, count in history.asked(tx, now - timedelta(days=DAYS)):
@@ -56,6 +66,7 @@ def check_people(policy: Policy, workspace: Workspace, usual: Usual) -> Iterator
     client, directory = workspace.client, workspace.directory
     asks, people = policy.asks(), _People(directory, workspace.team)
     named = [who for ask in asks for who in _all(ask)]
+    named += _beside(policy)
     for user in dict.fromkeys(user for each in named for user in each.users):
         yield people.user(user)
     handles = dict.fromkeys(handle for each in named for handle in each.groups)
@@ -64,8 +75,12 @@ def check_people(policy: Policy, workspace: Workspace, usual: Usual) -> Iterator
     needs = needs_of(policy.rules)
     for handle in sorted(needs.groups - set(handles)):
         yield from _condition_group(handle, directory)
-    for name in sorted(needs.channels):
+    for name in sorted(needs.channels | _places(policy)):
         yield from _rule_channel(name, directory)
+    for handle in sorted(needs.people):
+        yield from _condition_person(handle, directory)
+    for user in sorted(_requesters(policy) - {user for each in named for user in each.users}):
+        yield from _rule_person(user, directory)
     rules = {rule.name: rule for rule in policy.rules}
     for ask in asks:
         yield from people.rule(ask, usual.get(ask.rule, Counter()))
@@ -77,6 +92,49 @@ def _all(ask: Ask) -> Iterator[Approvers]:
     """The approvers of every stage and escalation."""
     yield ask.approvers
     yield from (step.approvers for step in ask.escalation)
+
+
+def _beside(policy: Policy) -> Iterator[Approvers]:
+    """Whom the policy names beside its rules: who loosens modes, reads records, uses templates."""
+    found = (policy.loosen, policy.readers, *(each.who for each in policy.templates))
+    yield from (each for each in found if each is not None)
+
+
+def _places(policy: Policy) -> set[str]:
+    """The channels that the policy names, but for those to post to, by id as well as by name."""
+    return {*policy.shared_channels, *(name for rule in policy.rules for name in rule.channels)}
+
+
+def _requesters(policy: Policy) -> set[str]:
+    """The people whom rules name as those who ask, by id."""
+    named = {each for rule in policy.rules for each in rule.requesters}
+    return {each for each in named if not each.startswith("@")}
+
+
+def _rule_person(user: str, directory: SlackDirectory) -> Iterator[Check]:
+    """Somebody who is only named as who asks."""
+    about = f"requester {user}"
+    try:
+        found = directory.person(user)
+    except LookupFailedError as error:
+        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        return
+    if found is None:
+        text = "there is no such person, so the rules that name them are about nobody"
+        yield fail(about, text, "Correct the id in the policy")
+
+
+def _condition_person(handle: str, directory: SlackDirectory) -> Iterator[Check]:
+    """Somebody whom a condition names by handle; what people call themselves does not count."""
+    about = f"person @{handle}"
+    try:
+        found = [user for user, known in directory.named(handle).items() if known == handle]
+    except LookupFailedError as error:
+        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        return
+    if len(found) != 1:
+        text = "nobody has that handle, so the rules that name it can never be told"
+        yield fail(about, text, "Correct the handle in the policy")
 
 
 def _condition_group(handle: str, directory: SlackDirectory) -> Iterator[Check]:
@@ -107,7 +165,7 @@ def _rule_channel(name: str, directory: SlackDirectory) -> Iterator[Check]:
     if found is None:
         text = (
             "does not exist, or is private without the bot,"
-            " so the rules that name it can never be told"
+            " so what the policy says of it never holds"
         )
         yield fail(about, text, "Invite the bot, or correct the name in the policy")
 

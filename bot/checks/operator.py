@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from bot.cli.doctor.check import Check, fail, ok, warn
-from bot.cli.doctor.people import unfit
-from bot.cli.doctor.slack import Workspace
-from bot.config.settings import Settings
+from typing import TYPE_CHECKING
+
+from bot.checks.check import Check, fail, ok, warn
+from bot.checks.people import unfit
 from bot.policy.authority import Authority, is_colleague
 from bot.policy.directory import LookupFailedError
-from bot.policy.evaluate import Policy
 from bot.surfaces.private_socket import LONGEST_PATH
 from bot.terminal.wire import socket_path
+
+if TYPE_CHECKING:
+    from bot.checks.slack import Workspace
+    from bot.config.settings import Settings
+    from bot.policy.evaluate import Policy
 
 ABOUT = "operator"
 REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"

@@ -9,20 +9,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.cli.doctor.check import Check, fail, ok, warn
-from bot.cli.readonly.slack_client import UNREACHABLE, reason
+from bot.checks.check import Check, fail, ok, warn
+from bot.checks.slack_client import UNREACHABLE, reason
 from bot.clock import Clock
 from bot.config.model import FilesGiven
 from bot.config.settings import Settings
 from bot.policy.directory import LookupFailedError
-from bot.policy.evaluate import Policy
 from bot.slack.lookups.directory import SlackDirectory
+
+if TYPE_CHECKING:
+    from bot.policy.evaluate import Policy
 
 MANIFEST = files("bot") / "manifest.yml"
 DRIFT = 60.0  # seconds between our clock and Slack's
@@ -35,6 +37,7 @@ class Workspace:
     client: WebClient
     directory: SlackDirectory
     team: str
+    bot: str = ""  # the bot's id as a bot
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,12 @@ def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
         return fail("bot token", reason(error), remedy)
     between = before + (clock.now() - before) / 2
     return SignIn(
-        Workspace(client, SlackDirectory(client, clock), str(answer["team_id"])),
+        Workspace(
+            client,
+            SlackDirectory(client, clock),
+            str(answer["team_id"]),
+            str(answer.get("bot_id") or ""),
+        ),
         f"@{answer.get('user')} in {answer.get('team')}",
         {str(key).lower(): str(value) for key, value in answer.headers.items()},
         between.timestamp(),
@@ -113,16 +121,6 @@ def _clock(headers: Mapping[str, str], now: float) -> Check:
             remedy,
         )
     return ok("clock", f"within {abs(drift) + 1:.0f} s of Slack's")
-
-
-def check_app_token(client: WebClient, settings: Settings) -> Check:
-    """Whether Socket Mode would open; the connection that Slack offers is left unused."""
-    try:
-        client.apps_connections_open(app_token=settings.slack_app_token.get_secret_value())
-    except (SlackApiError, *UNREACHABLE) as error:
-        remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
-        return fail("app token", reason(error), remedy)
-    return ok("app token", "Socket Mode opens")
 
 
 def check_places(policy: Policy, workspace: Workspace) -> Iterator[Check]:

@@ -1,0 +1,65 @@
+"""Which version this is, and which commit it was made from.
+
+In a checkout git's own files say so, in an installed wheel a file that was written as it was made
+(setup.py). It runs no program, and reads nothing until it is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+UNKNOWN = "unknown"
+FILE = "commit.txt"  # beside this file, in a wheel only
+SHORT = 12  # digits of a commit that people read
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_REFERENCE = "ref: "
+
+
+@cache
+def commit() -> str:
+    """Return the commit's id; `unknown` where nothing here says it."""
+    here = Path(__file__).parent
+    return commit_of(here.parent) or _checked(_text(here / FILE)) or UNKNOWN
+
+
+def described() -> str:
+    """Return the version with its commit, for people and for the log."""
+    from bot import __version__
+
+    found = commit()
+    return f"{__version__} (commit {found if found == UNKNOWN else found[:SHORT]})"
+
+
+def commit_of(folder: Path) -> str:
+    """Return the commit that is checked out in this folder; "" where it is no checkout's top."""
+    git = folder / ".git"
+    if said := _text(git):  # of a worktree: a file that names the folder
+        git = folder / said.removeprefix("gitdir: ")
+    head = _text(git / "HEAD")
+    if not head.startswith(_REFERENCE):
+        return _checked(head)
+    name = head.removeprefix(_REFERENCE)
+    common = _text(git / "commondir")
+    homes = [git, git / common] if common else [git]
+    loose = (_checked(_text(each / name)) for each in homes)
+    return next(filter(None, loose), "") or _packed(homes[-1], name)
+
+
+def _packed(git: Path, name: str) -> str:
+    """Return what a reference points to, where git has put many into one file."""
+    found = (line.split(" ", 1) for line in _text(git / "packed-refs").splitlines() if " " in line)
+    return next((_checked(commit) for commit, each in found if each == name), "")
+
+
+def _text(path: Path) -> str:
+    """Return what a small file says, "" where there is none."""
+    try:
+        return path.read_text("utf-8").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _checked(text: str) -> str:
+    return text if _COMMIT.fullmatch(text) else ""

@@ -1,0 +1,30 @@
+"""What a start writes down of itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+import bot
+from bot import version
+from bot.version import described
+from storage import audit
+from tests.stories.harness import Harness
+
+
+def test_each_start_is_in_the_audit_and_the_log(
+    own_harness: Callable[..., Harness], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who wrote what follows can be told, over every start."""
+    caplog.set_level(logging.INFO, "countersign")
+    harness = own_harness()
+    harness.restart()
+    with harness.app.core.store.read() as tx:
+        rows = [each for each in audit.every(tx) if each.event == "bot.started"]
+    assert len(rows) == 2
+    assert {audit.said(each)["version"] for each in rows} == {bot.__version__}
+    assert {audit.said(each)["commit"] for each in rows} == {version.commit()}
+    begun = [each.getMessage() for each in caplog.records if "is at work" in each.getMessage()]
+    assert begun[-1].endswith(f": {described()}")

@@ -1,0 +1,99 @@
+"""Which version and commit a bot says it is: read from git's own files, or told to a wheel."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import bot
+from bot import version
+from bot.cli.main import main
+from bot.version import commit_of, described
+
+ROOT = Path(__file__).parent.parent
+ONE, TWO = "1" * 40, "2" * 64
+
+
+def test_the_commit_is_read_as_git_keeps_it(tmp_path: Path) -> None:
+    """A branch of its own file or among many, a bare commit, a worktree; no checkout says none."""
+    git = tmp_path / ".git"
+    assert commit_of(tmp_path) == ""
+    (git / "refs/heads").mkdir(parents=True)
+    (git / "HEAD").write_text(f"{ONE}\n")
+    assert commit_of(tmp_path) == ONE
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    assert commit_of(tmp_path) == ""
+    (git / "packed-refs").write_text(
+        f"# pack-refs\n{ONE} refs/heads/main2\n{TWO} refs/heads/main\n"
+    )
+    assert commit_of(tmp_path) == TWO
+    (git / "refs/heads/main").write_text(f"{ONE}\n")
+    assert commit_of(tmp_path) == ONE
+    beside = tmp_path / "beside"
+    (git / "worktrees/beside").mkdir(parents=True)
+    (git / "worktrees/beside/HEAD").write_text("ref: refs/heads/main\n")
+    (git / "worktrees/beside/commondir").write_text("../..\n")
+    beside.mkdir()
+    (beside / ".git").write_text(f"gitdir: {git}/worktrees/beside\n")
+    assert commit_of(beside) == ONE
+    (git / "HEAD").write_text("ref: refs/heads/../../secret\n")
+    (git / "secret").write_text("no commit at all\n")
+    assert commit_of(tmp_path) == ""
+
+
+def test_this_checkout_says_what_git_says() -> None:
+    """The commit is the one that git tells."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    assert version.commit() == told.stdout.strip()
+    assert described() == f"{bot.__version__} (commit {told.stdout[:12]})"
+
+
+def test_without_git_and_file_it_says_that_it_is_not_known(tmp_path: Path) -> None:
+    """Nothing is made up; and what a wheel was told is said."""
+    package = tmp_path / "bot"
+    package.mkdir()
+    for name in ("__init__.py", "version.py"):
+        shutil.copy(ROOT / "bot" / name, package / name)
+    code = "from bot.version import described; print(described())"
+
+    def said() -> str:
+        run = [sys.executable, "-c", code]
+        return subprocess.run(run, cwd=tmp_path, capture_output=True, text=True).stdout.strip()
+
+    assert said() == f"{bot.__version__} (commit unknown)"
+    (package / version.FILE).write_text(f"{ONE}\n")
+    assert said() == f"{bot.__version__} (commit {ONE[:12]})"
+
+
+@pytest.mark.long
+def test_a_wheel_says_which_commit_it_was_made_from(tmp_path: Path) -> None:
+    """It has a file that says so, and every module; the checkout is left as it was."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-q", "-w", str(tmp_path), str(ROOT)]
+    made = subprocess.run(pip, capture_output=True, text=True)
+    if "No matching distribution" in made.stderr:
+        pytest.skip("what builds wheels cannot be had here")
+    assert made.returncode == 0, made.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        assert file.read(f"bot/{version.FILE}").decode().strip() == version.commit()
+        assert "bot/version.py" in file.namelist()
+    assert not (ROOT / "bot" / version.FILE).exists()
+
+
+def test_the_command_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """`countersign --version` is a version and a commit, and nothing else."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert re.fullmatch(r"0\.1\.0 \(commit ([0-9a-f]{12}|unknown)\)\n", said)
