@@ -73,7 +73,7 @@ class SocketClient(BaseSocketModeClient):
         deal: Callable[[ByLine, SocketModeRequest], None],
         greeted: Callable[[Hello], None],
     ) -> None:
-        """`deal` deals with one delivery; `greeted` hears what Slack says first on each connection."""
+        """`deal` deals with one delivery; `greeted` hears what Slack says first each time."""
         self.app_token, self.logger, self.web_client = app_token, logger, web_client
         self._deal = deal
         self._proxy = proxy or load_http_proxy_from_env(logger)
