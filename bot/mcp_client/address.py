@@ -7,14 +7,18 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from bot.mcp_client.once import CallsOnce
 from bot.mcp_client.wire import ServerWire, watch_answer, watched
+
+if TYPE_CHECKING:
+    from bot.mcp_client.login import ServerLogin
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class UrlAddress:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     connect_within: float = 60.0  # seconds
     quiet_for: float = 300.0  # seconds between two signs of life
+    login: ServerLogin | None = field(default=None, repr=False)  # None: the headers say who asks
 
 
 Address = CommandAddress | UrlAddress
@@ -48,7 +53,9 @@ async def transport(address: Address, wire: ServerWire) -> AsyncGenerator[Any, N
         patience = httpx2.Timeout(address.connect_within, read=address.quiet_for)
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(watch_answer, wire)]}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=patience, event_hooks=hooks) as http,
+            httpx2.AsyncClient(
+                headers=headers, timeout=patience, event_hooks=hooks, auth=CallsOnce(address.login)
+            ) as http,
             watched(
                 streamable_http_client(address.url, http_client=http), wire, reads=False
             ) as streams,

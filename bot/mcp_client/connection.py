@@ -17,7 +17,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import Tool
 from pydantic import ValidationError
 
-from bot.mcp_client.address import Address
+from bot.mcp_client.address import Address, UrlAddress
 from bot.mcp_client.outcomes import (
     CallOutcome,
     Failed,
@@ -59,6 +59,7 @@ class ServerConnection:
         know of people.
         """
         self._address, self._open_within = address, open_within
+        self._login = address.login if isinstance(address, UrlAddress) else None
         self._changed, self._elicit, self._told = changed, elicit, put_off
         self._session: OpenSession | None = None
         self._failures, self._again_at = 0, 0.0
@@ -106,8 +107,20 @@ class ServerConnection:
         promised = next((each.output_schema for each in tools if each.name == tool), None)
         return GaveResult(result, broken_promise(result, promised))
 
+    async def logged_in(self) -> bool:
+        """Wait until a person who is asked to log in at the server has; False where nobody is asked
+        to. Raises NotReachedError where they did not.
+        """
+        if self._login is None or not self._login.wanted:
+            return False
+        if not await self._login.done():
+            raise NotReachedError(self._login.wanted)
+        return True
+
     async def close(self) -> None:
         """End it, and wait until it has."""
+        if self._login is not None:
+            await self._login.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -127,8 +140,7 @@ class ServerConnection:
                 continue
             self._failures = 0
             return session, client, found
-        self._put_off(why)
-        raise NotReachedError(why)
+        raise await self._not_reached(why)
 
     def _lost(self, session: OpenSession, error: Exception) -> str:
         """Give up a connection that does not answer; returns why."""
@@ -137,7 +149,7 @@ class ServerConnection:
         session.abandon()
         if isinstance(error, TimeoutError):
             return f"it did not say within {LIST_SECONDS:g} seconds what tools it has"
-        return reason(error)
+        return _with_status(reason(error), session.wire.status)
 
     async def _open(self) -> tuple[OpenSession, Client]:
         async with self._opening:
@@ -152,15 +164,24 @@ class ServerConnection:
             if client is not None:
                 return session, client
             self._session = None
-            why = session.why or "it ended at once"
-            self._put_off(why)
-        raise NotReachedError(why)
+            why = _with_status(session.why or "it ended at once", session.wire.status)
+        raise await self._not_reached(why)
 
-    def _put_off(self, why: str) -> None:
-        """Have the next try wait, for longer each time."""
+    async def _not_reached(self, why: str) -> NotReachedError:
+        """Have the next try wait, for longer each time; but not for a person who is to log in."""
+        if self._login is not None:
+            await self._login.shown()
+            if self._login.wanted:
+                return NotReachedError(self._login.wanted)
         self._failures += 1
         self._again_at = time.monotonic() + min(2.0**self._failures, LONGEST_PAUSE)
         self._told(why)
+        return NotReachedError(why)
+
+
+def _with_status(why: str, status: int) -> str:
+    """Why a server was not reached, with what HTTP says of it."""
+    return f"{why}, HTTP {status}" if status else why
 
 
 def _outcome_of(error: Exception, call: SentCall) -> CallOutcome:
@@ -170,6 +191,8 @@ def _outcome_of(error: Exception, call: SentCall) -> CallOutcome:
     if not call.sent:
         return NotStarted(reason(error))
     said = heard(call.answer)
+    if call.status:
+        return Unknown(f"it was answered with HTTP {call.status} alone", said)
     if isinstance(error, TimeoutError):
         return Unknown("it did not answer in time", said, timed_out=True)
     if isinstance(error, ValidationError) or said:

@@ -19,6 +19,7 @@ from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse, 
 from pydantic import ValidationError
 
 MOST_BODY = 1_048_576  # bytes of one message that are looked at
+FIRST_BAD = 300  # status of HTTP
 GARBLED = -32700  # JSON-RPC's code for what cannot be read
 
 
@@ -27,6 +28,7 @@ class SentCall:
     """One call, and what is known of it; a new round of it begins anew."""
 
     sent: bool = False
+    status: int = 0  # of HTTP, where it is no success
     error: ErrorData | None = None  # the server's own
     answer: Any = None  # the server's own, before it was read
 
@@ -43,6 +45,7 @@ CURRENT_CALL: ContextVar[SentCall | None] = ContextVar("current_call", default=N
 class ServerWire:
     """What went over one connection, by request."""
 
+    status: int = 0  # of HTTP, of the last answer that was no call's, where it is no success
     _calls: dict[str, SentCall] = field(default_factory=dict)
 
     def sending(self, item: SessionMessage) -> None:
@@ -50,8 +53,16 @@ class ServerWire:
         message, call = item.message, CURRENT_CALL.get()
         is_call = isinstance(message, JSONRPCRequest) and message.method == "tools/call"
         if call is not None and isinstance(message, JSONRPCRequest) and is_call:
-            call.sent, call.error, call.answer = True, None, None
+            call.sent, call.status, call.error, call.answer = True, 0, None, None
             self._calls[str(message.id)] = call
+
+    def answered_with(self, status: int, posted: RequestId | None) -> None:
+        """Note the status of an answer over HTTP; `posted`: the call that it answers."""
+        status = status if status >= FIRST_BAD else 0
+        if posted is None:
+            self.status = status
+        elif call := self._calls.get(str(posted)):
+            call.status = status
 
     def forget(self, call: SentCall) -> None:
         """Note nothing more of a call."""
@@ -210,15 +221,28 @@ class _WatchedBody(httpx2.AsyncByteStream):
 
 async def watch_answer(wire: ServerWire, response: httpx2.Response) -> None:
     """Read an answer over HTTP along; a hook of the HTTP client."""
-    posted: RequestId | None = None
-    if response.request.method == "POST":
-        try:
-            sent = json.loads(response.request.content)
-            posted = sent["id"] if sent["method"] == "tools/call" else None
-        except (ValueError, TypeError, KeyError, httpx2.StreamError):
-            return
-        if posted is None:
-            return
+    if response.request.method != "POST":
+        return _watch_body(wire, response, None)
+    posted = call_id(response.request)
+    wire.answered_with(response.status_code, posted)
+    if posted is not None:
+        _watch_body(wire, response, posted)
+    return None
+
+
+def call_id(request: httpx2.Request) -> RequestId | None:
+    """Return the id of the call that a request is; None where it is none."""
+    if request.method != "POST":
+        return None
+    try:
+        sent = json.loads(request.content)
+        found: RequestId | None = sent["id"] if sent["method"] == "tools/call" else None
+    except (ValueError, TypeError, KeyError, httpx2.StreamError):
+        return None
+    return found
+
+
+def _watch_body(wire: ServerWire, response: httpx2.Response, posted: RequestId | None) -> None:
     kind = response.headers.get("content-type", "").lower()
     events = kind.startswith("text/event-stream")
     if events or kind.startswith("application/json"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import mcp.types as types
 from anyio import CancelScope, current_time, fail_after
-from mcp import MCPError
+from mcp import Client, MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -222,7 +222,7 @@ async def proxied(
     a Proxy. Raises NotReachedError.
     """
     try:
-        client = await behind.opened()
+        client = await _opened(behind)
         own = client.server_info
         called = name or server_name(prefix, cleaned(own.name) if own else "")
         said = client.instructions
@@ -233,6 +233,16 @@ async def proxied(
     finally:
         with CancelScope(shield=True):
             await behind.close()
+
+
+async def _opened(behind: ServerConnection) -> Client:
+    """Open the connection, and wait for a person who has to log in for that."""
+    try:
+        return await behind.opened()
+    except NotReachedError:
+        if not await behind.logged_in():
+            raise
+    return await behind.opened()
 
 
 async def serve(

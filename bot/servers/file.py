@@ -151,21 +151,32 @@ def _server(
 
 
 def _filled(value: Any, environ: Mapping[str, str], key: str, missing: set[tuple[str, str]]) -> Any:
-    """The value with "$NAME" replaced in its texts; "$$" stands for a dollar sign."""
-
-    def one(found: re.Match[str]) -> str:
-        name = found[1]
-        if name != "$" and name not in environ:
-            missing.add((key, name))
-        return "$" if name == "$" else environ.get(name, "")
-
+    """The value with "$NAME" replaced in its texts."""
     if isinstance(value, str):
-        return _VARIABLE.sub(one, value)
+        unset = set[str]()
+        text = with_variables(value, environ, unset)
+        missing.update((key, name) for name in unset)
+        return text
     if isinstance(value, list):
         return [_filled(each, environ, key, missing) for each in value]
     if isinstance(value, dict):
         return {name: _filled(each, environ, key, missing) for name, each in value.items()}
     return value
+
+
+def with_variables(text: str, environ: Mapping[str, str], missing: set[str]) -> str:
+    """Return a text with each "$NAME" replaced; "$$" stands for a dollar sign.
+
+    Variables that are not set are added to `missing`.
+    """
+
+    def one(found: re.Match[str]) -> str:
+        name = found[1]
+        if name != "$" and name not in environ:
+            missing.add(name)
+        return "$" if name == "$" else environ.get(name, "")
+
+    return _VARIABLE.sub(one, text)
 
 
 def _sentence(error: ErrorDetails) -> str:

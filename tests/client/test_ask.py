@@ -63,14 +63,14 @@ def test_a_command_runs_as_people_approved_it(
     """It is run once, with the edited values as arguments that no shell reads; what it says is the
     job's output, and how it ended stands on the card.
     """
-    words = command("6.8", "--run", "job 68", "--", *script(tmp_path, "{version}", "to {env}"))
+    words = command("6.8", "--run", "job 68", "--", *script(tmp_path, "{version}", "to={env}"))
     future = shop.begin(main, words)
     assert "It runs: " in str(shop.card("Deploy 6.8 to prod"))
     shop.edit("Deploy 6.8 to prod", version="6.8; touch x $(id)")
     shop.approve("Deploy 6.8; touch x $(id) to prod", "cleo")
     assert ended(future) == Exit.APPROVED
     said = json.loads(capfd.readouterr().out)
-    assert said["argv"] == ["6.8; touch x $(id)", "to prod"]
+    assert said["argv"] == ["6.8; touch x $(id)", "to=prod"]
     assert said["values"] == {"env": "prod", "version": "6.8; touch x $(id)"}
     [call] = shop.calls("6.8; touch")
     assert (call.status.value, "exit code 0 after" in call.note) == ("succeeded", True)

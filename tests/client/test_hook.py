@@ -137,3 +137,43 @@ def test_a_hook_that_is_ended_takes_it_back(shop: Shop) -> None:
     shop.harness.settle()
     [call] = shop.calls("make ended")
     assert call.status.value == "cancelled"
+
+
+@pytest.mark.parametrize("number", ["", "toolu_7"])
+def test_a_request_for_permission_is_answered_in_its_form(
+    number: str, shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where Claude Code would ask whoever sits before it: allowed as edited, or denied with why."""
+    command = f"make permitted{number}"
+    asks = {"hook_event_name": "PermissionRequest", "tool_use_id": number}
+    future = shop.begin(hook, monkeypatch, use(command, **asks))
+    shop.edit(f"Use Bash: {command}", command=f"{command} -n")
+    shop.approve(f"Use Bash: {command} -n", "cleo")
+    assert ended(future) == 0
+    allowed = permission(capsys)
+    given = {"command": f"{command} -n", "timeout": 5000}
+    assert allowed == {"behavior": "allow", "updatedInput": given}
+    assert len(shop.calls(f"{command} -n")) == 1
+    future = shop.begin(hook, monkeypatch, use(f"{command} now", **{**asks, "tool_use_id": ""}))
+    shop.reject(f"Use Bash: {command} now", "not today")
+    assert ended(future) == 0
+    denied = permission(capsys)
+    assert (denied["behavior"], "not today" in denied["message"]) == ("deny", True)
+
+
+def test_permission_is_denied_where_nobody_can_be_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In words that its hook takes."""
+    monkeypatch.delenv("COUNTERSIGN_URL", raising=False)
+    assert hook(monkeypatch, use("ls", hook_event_name="PermissionRequest")) == 0
+    assert permission(capsys)["behavior"] == "deny"
+
+
+def permission(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What a request for permission is answered."""
+    found = json.loads(capsys.readouterr().out)["hookSpecificOutput"]
+    assert set(found) == {"hookEventName", "decision"}
+    assert found["hookEventName"] == "PermissionRequest"
+    decision: dict[str, Any] = found["decision"]
+    return decision

@@ -123,9 +123,18 @@ class Host:
 
 @contextmanager
 def hosting(
-    harness: Harness, name: str, server: list[str], book: Path, mode: str, *options: str
+    harness: Harness,
+    name: str,
+    server: list[str],
+    book: Path,
+    mode: str,
+    *options: str,
+    **more: str,
 ) -> Iterator[Host]:
-    """A host that has started the proxy before this server, with a key of this name."""
+    """A host that has started the proxy before this server, with a key of this name.
+
+    `more` stands in the proxy's environment.
+    """
     wanted = KeyWanted(name, "@ben", tools=("*",))
     key = say_to_the_bot(wanted, harness.app.core.store.path).key
     web = harness.app.ways_in.web
@@ -137,6 +146,7 @@ def hosting(
         "COUNTERSIGN_API_KEY": key,
         "PYTHONPATH": str(ROOT),
         "PATH": os.environ["PATH"],
+        **more,
     }
     parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
     with start_blocking_portal() as portal:

@@ -66,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run", default="", help="what this job is called: asked again, it is not asked twice"
     )
+    parser.add_argument(
+        "--unsafe-template",
+        action="store_true",
+        help="let a value be read as code by the command behind --: whoever edits it may run all",
+    )
     add_circumstances(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
@@ -104,10 +109,12 @@ def _command(
 ) -> JobCommand | None:
     """The command that is to be run; raises UsageError for one that cannot be."""
     if arguments.behind is None:
+        if arguments.unsafe_template:
+            raise UsageError("--unsafe-template goes with a command behind --")
         return None
     if not isinstance(what, OwnAction):
         raise UsageError("Countersign runs a registered tool itself: nothing stands behind --")
-    command = JobCommand(tuple(arguments.behind))
+    command = JobCommand(tuple(arguments.behind), arguments.unsafe_template)
     command.insist({*values, *what.schema.get("properties", ())})
     return command
 

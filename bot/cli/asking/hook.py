@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
+from uuid import uuid4
 
 from bot.cli.asking.waiting import (
     AT_ONCE,
@@ -28,7 +29,9 @@ from bot.cli.console import complain, harmless, say
 from bot.client.countersign import LONGEST_LOOK, Countersign
 from bot.client.troubles import CountersignError, Expired, Unreachable
 
-BEFORE, AFTER = "PreToolUse", ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
+BEFORE, PERMISSION = "PreToolUse", "PermissionRequest"
+AFTER = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
+OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use none
 BLOCKED = 2  # the exit code that Claude Code takes for a no
 LATE = 10.0  # seconds after a deadline in which the clock denies
 READ = 20.0  # seconds for what Claude Code says to come
@@ -60,18 +63,21 @@ def run(arguments: argparse.Namespace) -> int:
         said, event = {}, ""
     if event in AFTER:
         return _told(said)
-    if event != BEFORE:
-        complain(f"What came in is not what Claude Code gives a {BEFORE} hook.")
+    if event not in (BEFORE, PERMISSION):
+        complain(f"What came in is not what Claude Code gives a {BEFORE} or {PERMISSION} hook.")
         return BLOCKED
+    if event == PERMISSION and not said.get("tool_use_id"):
+        said["tool_use_id"] = f"{OWN_ID}{uuid4().hex}"  # the same each time it is asked
     try:
         with _within(wait + LATE + SLOW):
             answer: Mapping[str, Any] = _decided(said, wait, arguments)
     except CountersignError as error:
-        answer = _denied(f"{str(error).rstrip('.')}. Do not try to get it done in another way.")
+        why = f"{str(error).rstrip('.')}. Do not try to get it done in another way."
+        answer = _denied(event, why)
     except KeyboardInterrupt:
         return BLOCKED
     except Exception as error:  # noqa: BLE001 # a hook that fails lets the tool be used
-        answer = _denied(f"Countersign could not ask ({type(error).__name__}).")
+        answer = _denied(event, f"Countersign could not ask ({type(error).__name__}).")
     say(json.dumps(answer))
     return 0
 
@@ -101,7 +107,7 @@ def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) 
             look = looks.pop() if looks else LONGEST_LOOK
             found = client.hook(said, look=look, wait=f"{wait}s", **around)
             if ANSWER in found:
-                return _checked(found)
+                return _checked(found, said["hook_event_name"])
             request_id = str(found["id"])
             if look == AT_ONCE:
                 tell(f"Asked at {found['link']}." if found["link"] else "Asked.")
@@ -112,10 +118,17 @@ def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) 
     raise Expired("Nobody approved it in time.")
 
 
-def _checked(found: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer that Claude Code understands; raises Unreachable for any other."""
-    said = found[ANSWER]
-    if not isinstance(said, dict) or said.get("permissionDecision") not in ("allow", "deny"):
+def _checked(found: dict[str, Any], event: str) -> dict[str, Any]:
+    """Return an answer that Claude Code understands at this hook; raises Unreachable for any
+    other.
+    """
+    said = found[ANSWER] if isinstance(found[ANSWER], dict) else {}
+    decision = said.get("decision")
+    if event == BEFORE:
+        decided = said.get("permissionDecision")
+    else:
+        decided = decision.get("behavior") if isinstance(decision, dict) else None
+    if decided not in ("allow", "deny") or said.get("hookEventName") != event:
         raise Unreachable("What answers there is not Countersign: it says neither yes nor no.")
     return found
 
@@ -145,6 +158,9 @@ def _take_back(client: Countersign, request_id: str) -> None:
             client.cancel(request_id, patience=BRIEF)
 
 
-def _denied(why: str) -> dict[str, Any]:
-    said = {"permissionDecision": "deny", "permissionDecisionReason": why}
-    return {ANSWER: {"hookEventName": BEFORE, **said}}
+def _denied(event: str, why: str) -> dict[str, Any]:
+    if event == PERMISSION:
+        said: dict[str, Any] = {"decision": {"behavior": "deny", "message": why}}
+    else:
+        said = {"permissionDecision": "deny", "permissionDecisionReason": why}
+    return {ANSWER: {"hookEventName": event, **said}}

@@ -1,13 +1,13 @@
 """The command that a job runs once people have approved it, with the values as they approved them.
 
-No shell sees a value: each is an argument, or a part of one, as it is.
+No shell sees a value: each is an argument, or a part of one, as it is; unless who wrote the command
+said otherwise.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -18,13 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from bot.cli.asking.code_places import PLACE, read_as_code
 from bot.cli.console import UsageError
 
 ALL = "COUNTERSIGN_ARGUMENTS"  # the environment variable in which the command finds all values
-SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "pwsh", "sh", "zsh"})
-_PLACE = re.compile(r"\{(\w+)\}")
-_SCRIPT_NEXT = re.compile(r"-[a-z]*c[a-z]*", re.I)
-_OPTION_WORDS = frozenset({"errexit", "nounset", "pipefail", "xtrace"})  # behind -o
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +29,7 @@ class JobCommand:
     """A command with places for values: {name}."""
 
     words: tuple[str, ...]
+    is_unsafe: bool = False  # who wrote it answers for what a value does in it
 
     def __str__(self) -> str:
         return shlex.join(self.words)
@@ -40,25 +38,25 @@ class JobCommand:
         """Raise UsageError where it cannot be run with values of these names."""
         if not self.words:
             raise UsageError("behind -- stands the command that is to be run")
-        for place in _PLACE.findall(" ".join(self.words)):
+        for place in PLACE.findall(" ".join(self.words)):
             if place not in names:
                 raise UsageError(f"{{{place}}} is none of the values that people approve")
-        if any(map(_PLACE.search, _scripts(self.words))):
+        code = None if self.is_unsafe else next(read_as_code(self.words), None)
+        if code is not None:
             raise UsageError(
-                "what people may edit is no part of a shell's script;"
+                f"a shell or a program might read a value as code in {code!r};"
                 """ hand it on as an argument: sh -c './deploy.sh "$1"' sh {env}"""
+                " (or say --unsafe-template)"
             )
         first = self.words[0]
-        if _PLACE.search(first):
+        if PLACE.search(first):
             raise UsageError("which command it is stands fixed, and is no value")
         if not shutil.which(first):
             raise UsageError(f"there is no command {first}")
 
     def filled(self, values: Mapping[str, Any]) -> list[str]:
         """The words with the values in their places; KeyError for one that is not there."""
-        return [
-            _PLACE.sub(lambda found: _text(values[found.group(1)]), each) for each in self.words
-        ]
+        return [PLACE.sub(lambda found: _text(values[found.group(1)]), each) for each in self.words]
 
 
 def run_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
@@ -88,20 +86,6 @@ def _passed_on_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-
-
-def _scripts(words: Sequence[str]) -> Iterator[str]:
-    """What a shell among these words may read as a script: all from -c on up to its first word
-    that is no option.
-    """
-    is_shell = reads_script = False
-    for each in words:
-        if reads_script:
-            yield each
-            reads_script = each[:1] in ("-", "+") or each in _OPTION_WORDS
-        elif is_shell and _SCRIPT_NEXT.fullmatch(each):
-            reads_script = True
-        is_shell |= os.path.basename(each) in SHELLS
 
 
 def _text(value: Any) -> str:

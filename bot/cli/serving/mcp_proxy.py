@@ -1,13 +1,19 @@
-"""`countersign mcp-proxy -- COMMAND`: an MCP server whose tools run once people approved them."""
+"""`countersign mcp-proxy -- COMMAND`, or `--url URL`: an MCP server whose tools run once people
+approved them.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+from typing import TYPE_CHECKING
 
 from bot.cli.console import UsageError, complain, harmless
 from bot.cli.extras import MCP, complain_of_missing
+
+if TYPE_CHECKING:
+    from bot.mcp_client.address import Address
 
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
 MOST_NAME = 40  # characters
@@ -15,7 +21,7 @@ START_SECONDS = 60.0  # in which the server behind has to be there
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add who asks, where, and the command of the server behind."""
+    """Add who asks, where, and the command or the address of the server behind."""
     parser.add_argument("--requester", default="", help="who asks: a Slack user id or @handle")
     parser.add_argument("--channel", default="", help="where it is asked: an id or #name")
     parser.add_argument(
@@ -34,7 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"so long a call is held before the host is told to come back (default: {HOLD:g})",
     )
-    parser.add_argument("server", nargs="+", metavar="COMMAND", help="the server, behind --")
+    parser.add_argument(
+        "--url", default="", help="the server, where it is spoken to over streamable HTTP"
+    )
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="with --url: sent with each request; $NAME stands for a variable (several times)",
+    )
+    parser.add_argument("server", nargs="*", metavar="COMMAND", help="the server, behind --")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -43,11 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--name has {MOST_NAME} characters at most")
     if arguments.hold <= 0:
         raise UsageError("--hold takes seconds, more than none")
+    if bool(arguments.server) == bool(arguments.url):
+        raise UsageError("the server is either a command behind --, or at --url")
+    if arguments.header and not arguments.url:
+        raise UsageError("--header goes with --url")
     try:
         from bot.cli.serving.proxy_process import serve_until_told
         from bot.client.countersign import Countersign
         from bot.client.troubles import NotAllowed
-        from bot.mcp_client.address import CommandAddress
         from bot.mcp_client.connection import NotReachedError, ServerConnection
         from bot.proxy.held_calls import HeldCalls
         from bot.proxy.people import PeopleTools
@@ -59,12 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
         return complain(str(error))
     given = {"requester": arguments.requester, "channel": arguments.channel}
     around = {name: each for name, each in given.items() if each}
-    server = json.dumps([arguments.prefix, arguments.server])
+    server = json.dumps([arguments.prefix, arguments.server or arguments.url])
     held_calls = HeldCalls(countersign, around, arguments.hold, server)
     people = PeopleTools(countersign, held_calls, around, arguments.hold)
-    own = {k: v for k, v in os.environ.items() if not k.startswith("COUNTERSIGN_")}
-    command, *rest = arguments.server
-    behind = CommandAddress(command, tuple(rest), own)
+    behind = _behind(arguments)
     try:
         serve_until_told(
             lambda: ServerConnection(behind, open_within=START_SECONDS),
@@ -75,5 +92,18 @@ def run(arguments: argparse.Namespace) -> int:
             trusted=arguments.trust_hints,
         )
     except NotReachedError as error:
-        return complain(harmless(f"The server {command} cannot be reached: {error}."))
+        where = arguments.url or arguments.server[0]
+        return complain(harmless(f"The server {where} cannot be reached: {error}."))
     return 0
+
+
+def _behind(arguments: argparse.Namespace) -> Address:
+    """Where the server behind is; raises UsageError."""
+    from bot.cli.serving.remote import remote_address
+    from bot.mcp_client.address import CommandAddress
+
+    if arguments.url:
+        return remote_address(arguments.url, arguments.header, os.environ)
+    own = {k: v for k, v in os.environ.items() if not k.startswith("COUNTERSIGN_")}
+    command, *rest = arguments.server
+    return CommandAddress(command, tuple(rest), own)

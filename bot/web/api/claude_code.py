@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import uuid4
 
 from bot.client.request import as_effect, request_of
 from bot.client.schema import schema_of_values
@@ -23,6 +24,8 @@ MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
 TELLING = ("command", "file_path", "notebook_path", "url", "query")  # what says most of a call
 TELL_WHY = ("Bash", "Task", "Agent")  # of others a `description` is part of what they do
 NO_WAY_ROUND = "Do not try to get it done in another way."
+_NAMED = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
+_LONGEST_NAMED = 100  # bytes
 GOES_ON = "It goes on in the background, and its end is not seen."
 
 
@@ -30,9 +33,14 @@ class HookEvent(StrEnum):
     """At which of its hooks Claude Code speaks."""
 
     BEFORE = "PreToolUse"
+    PERMISSION = "PermissionRequest"  # where it would ask whoever sits before it
     DONE = "PostToolUse"
     FAILED = "PostToolUseFailure"
     DENIED = "PermissionDenied"  # by its own auto mode, after the hook had let it through
+
+
+ASKING = (HookEvent.BEFORE, HookEvent.PERMISSION)
+OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use none
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,11 @@ class ToolUse:
     def claimant(self, key_id: str) -> str:
         """Who claims it: this one use, by a program with this key, whatever process speaks."""
         return self._hashed(key_id)
+
+    @property
+    def is_heard_of(self) -> bool:
+        """Whether Claude Code says afterwards how this very use went."""
+        return not self.id.startswith(OWN_ID)
 
     def _hashed(self, *more: str) -> str:
         return hashlib.sha256(json.dumps([self.session, self.id, *more]).encode()).hexdigest()
@@ -115,7 +128,7 @@ def read_use(said: Any) -> ToolUse:
             said["tool_name"],
             dict(said["tool_input"]),
             said["session_id"],
-            said["tool_use_id"],
+            _id(said),
             said.get("cwd", ""),
             said,
         )
@@ -127,18 +140,29 @@ def read_use(said: Any) -> ToolUse:
     return found
 
 
+def _id(said: Mapping[str, Any]) -> Any:
+    """The id of a use; a request for permission may have none."""
+    found = said.get("tool_use_id")
+    has_none = not found and said["hook_event_name"] == HookEvent.PERMISSION
+    return f"{OWN_ID}{uuid4().hex}" if has_none else found
+
+
 def allowed(use: ToolUse, found: RequestShown, arguments: dict[str, Any]) -> dict[str, Any]:
     """It may be used, with these arguments: those that people approved."""
     by = f" by {', '.join(found.decided_by)}" if found.decided_by else ""
+    # by ==, true would be 1; all of it, for it replaces what was given
+    edited = {} if same(arguments, use.given) else {"updatedInput": arguments}
+    if use.event is HookEvent.PERMISSION:
+        return _answer({"decision": {"behavior": "allow", **edited}}, use.event)
     said = {"permissionDecision": "allow", "permissionDecisionReason": f"Approved{by}."}
-    if same(arguments, use.given):  # by ==, true would be 1
-        return _answer(said)
-    return _answer({**said, "updatedInput": arguments})  # all of it: it replaces what was given
+    return _answer({**said, **edited})
 
 
-def denied(why: str) -> dict[str, Any]:
+def denied(why: str, event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
     """It may not be used; `why` is a sentence that Claude reads."""
     said = f"{why.rstrip('.')}. {NO_WAY_ROUND}"
+    if event is HookEvent.PERMISSION:
+        return _answer({"decision": {"behavior": "deny", "message": said}}, event)
     return _answer({"permissionDecision": "deny", "permissionDecisionReason": said})
 
 
@@ -150,5 +174,30 @@ def why_not(found: RequestShown, *, taken_back: bool) -> str:
     return str(trouble) if trouble else "It was done before, and is not done again."
 
 
-def _answer(decided: dict[str, str] | dict[str, Any]) -> dict[str, Any]:
-    return {"hookSpecificOutput": {"hookEventName": HookEvent.BEFORE.value, **decided}}
+def _answer(decided: dict[str, Any], event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event.value, **decided}}
+
+
+class EventHeard:
+    """At which hook Claude Code speaks, by what has come of its words so far, readable or not.
+
+    A tool's input may hold such words, too: it counts as asking for permission only where nothing
+    says otherwise, to the end.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has come yet."""
+        self._last, self._named = b"", set[bytes]()
+        self.is_whole = False
+
+    def take(self, part: bytes, *, is_last: bool) -> None:
+        """Hear what has come."""
+        text = self._last + part
+        self._named.update(found[1] for found in _NAMED.finditer(text))
+        self._last, self.is_whole = text[-_LONGEST_NAMED:], is_last
+
+    @property
+    def event(self) -> HookEvent:
+        """Which one."""
+        is_it = self.is_whole and self._named == {HookEvent.PERMISSION.encode()}
+        return HookEvent.PERMISSION if is_it else HookEvent.BEFORE

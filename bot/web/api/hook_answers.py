@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import re
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -17,12 +18,13 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.durations import seconds
-from bot.web.api.claude_code import denied
+from bot.web.api.claude_code import EventHeard, HookEvent, denied
 
 log = logging.getLogger("countersign.api")
 HOOKS, CLAUDE_CODE = "/v1/hooks", "/v1/hooks/claude-code"
 WAIT = "9m"  # that people have, where nothing is said: less than the hook's own ten minutes
 LATE = 10.0  # seconds after a deadline in which the clock denies
+MOST, REST = 1_000_000, 1.0  # bytes and seconds of what is heard though it is refused
 SLOW = 30.0  # and further seconds for all else, after which it is a no
 BROKEN = "Something went wrong in Countersign."
 CUT_SHORT = "Countersign was stopped before there was an answer; ask again in a minute."
@@ -65,13 +67,15 @@ class HookAnswers:
         elif scope["path"] == CLAUDE_CODE and prefers_later(Headers(scope=scope)):
             await self._app(scope, receive, send)  # a program, which says no by itself
         else:
-            await self._answer(scope, receive, _Answer(send))
+            await self._answer(scope, _Heard(receive), _Answer(send))
 
-    async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+    async def _answer(self, scope: Scope, receive: _Heard, answer: _Answer) -> None:
         work = asyncio.ensure_future(self._work(scope, receive, answer))
         why = BROKEN
         try:
             ended, _ = await asyncio.wait({work}, timeout=_longest(scope))
+            if ended and not answer.is_over:
+                await receive.rest()
             why = answer.why if ended else TOO_LATE
             if ended and (work.cancelled() or work.exception() is not None):
                 error = None if work.cancelled() else work.exception()
@@ -84,10 +88,36 @@ class HookAnswers:
                 self._left.add(work)
                 work.add_done_callback(self._left.discard)
                 work.cancel()
-            await answer.refuse(why)
+            await answer.refuse(why, receive.event.event)
 
     async def _work(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         await self._app(scope, receive, answer.heard)
+
+
+class _Heard:
+    """What one hook says, handed on; at which hook that is, is heard along."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._left, self._is_gone = MOST, False
+        self.event = EventHeard()
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            part, more = message.get("body", b""), message.get("more_body", False)
+            self._left -= len(part)
+            self.event.take(part, is_last=not more)
+        else:
+            self._is_gone = True
+        return message
+
+    async def rest(self) -> None:
+        """Hear the rest of what is refused unread, for a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REST):
+                while not (self.event.is_whole or self._is_gone) and self._left > 0:
+                    await self()
 
 
 class _Answer:
@@ -133,12 +163,17 @@ class _Answer:
         except (ValueError, KeyError, TypeError):
             return BROKEN
 
-    async def refuse(self, why: str) -> None:
+    @property
+    def is_over(self) -> bool:
+        """Whether all has been said."""
+        return self._over
+
+    async def refuse(self, why: str, event: HookEvent) -> None:
         """Say no, unless all has been said; nothing that is said later is heard."""
         if self._over:
             return
         self._over = True
-        body = b"" if self._said else refusal(why)
+        body = b"" if self._said else refusal(why, event)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
@@ -148,9 +183,9 @@ class _Answer:
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def refusal(why: str) -> bytes:
+def refusal(why: str, event: HookEvent = HookEvent.BEFORE) -> bytes:
     """The body that says no."""
-    said: dict[str, Any] = denied(why)
+    said: dict[str, Any] = denied(why, event)
     return json.dumps(said).encode()
 
 

@@ -25,7 +25,7 @@ from starlette.datastructures import QueryParams
 from bot.durations import seconds
 from bot.web.api.bodies import ActionWanted, ClaimSent, OutcomeSent, RequestShown, ShownStatus
 from bot.web.api.claude_code import (
-    HookEvent,
+    ASKING,
     ToolUse,
     allowed,
     denied,
@@ -46,6 +46,7 @@ QUIET = 900  # seconds that a tool may take before people are asked how it ended
 ASKED = (ShownStatus.PREPARING, ShownStatus.PENDING)
 OPEN = (*ASKED, ShownStatus.APPROVED)
 MAY = (ShownStatus.APPROVED, ShownStatus.RUNNING)
+NOT_HEARD = "Claude Code does not say how it went."
 STOPPED = "Countersign was stopped while people decided; ask again in a minute."
 _WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
@@ -85,7 +86,7 @@ class Hooks:
         except ValueError as error:
             raise not_taken("body", str(error)) from None
         terms = terms_of(request.query_params)
-        if use.event is not HookEvent.BEFORE:
+        if use.event not in ASKING:
             return JSONResponse(await self._report(key, use))
         if prefers_later(request.headers):
             return await self._for_now(key, use, terms, request)
@@ -122,17 +123,17 @@ class Hooks:
                 if await request.is_disconnected():
                     return
             if self._is_stopping():
-                answer = denied(STOPPED)
+                answer = denied(STOPPED, use.event)
             else:
                 if found.status in ASKED:
                     found = await self._withdrawn(key, found.id, request)
                 answer = await self._decided(key, use, found)
                 left_alone = ""
         except ProblemError as error:
-            answer = denied(str(error))
+            answer = denied(str(error), use.event)
         except Exception:
             log.exception("a hook could not be answered")
-            answer = denied(BROKEN)
+            answer = denied(BROKEN, use.event)
         finally:
             if left_alone:
                 with CancelScope(shield=True), suppress(ProblemError):
@@ -165,11 +166,14 @@ class Hooks:
     async def _decided(self, key: ClientKey, use: ToolUse, found: RequestShown) -> dict[str, Any]:
         """What Claude Code is answered; with a yes the use is handed out to it."""
         if found.status not in MAY:
-            return denied(why_not(found, taken_back=True))
+            return denied(why_not(found, taken_back=True), use.event)
         who = use.claimant(key.id)
         claimed = await self._routes.claim(
             key, found.id, ClaimSent(claimant=who, lease_seconds=QUIET)
         )
+        if not use.is_heard_of:
+            outcome = OutcomeSent(claimant=who, succeeded=None, result=NOT_HEARD)
+            await self._routes.report(key, found.id, outcome)
         return allowed(use, found, claimed.arguments)
 
     async def _report(self, key: ClientKey, use: ToolUse) -> dict[str, Any]:

@@ -285,6 +285,7 @@ def test_whatever_the_app_does(
     """One whole answer with a no is sent; also where the server ends meanwhile, and cancels it."""
     monkeypatch.setattr(hook_answers, "LATE", 0.0)
     monkeypatch.setattr(hook_answers, "SLOW", 0.0)
+    monkeypatch.setattr(hook_answers, "REST", 0.01)
     heard: list[Message] = []
 
     async def send(message: Message) -> None:

@@ -1,0 +1,135 @@
+"""Claude Code's other hook that asks: where it would ask whoever sits before it for permission."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from bot.web.api.claude_code import EventHeard, HookEvent
+from storage.models import Call
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import open_modal, reject, typed, vote
+from tests.web.api.conftest import Asks
+from tests.web.api.program import Program
+from tests.web.api.test_hooks import PATH as SUPPORT_HOOK
+from tests.web.api.test_hooks import use
+
+EVENT = "PermissionRequest"
+PATH = SUPPORT_HOOK + "&wait=1m"
+
+
+def request(command: str, **more: Any) -> dict[str, Any]:
+    """What Claude Code says where it would show a dialog: a use, by some versions without an id."""
+    said = use(command, EVENT, permission_suggestions=[], **more)
+    return {name: each for name, each in said.items() if each is not None}
+
+
+def decided(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    """What is decided, in the form that this hook takes."""
+    status, said = answer
+    assert status == 200, said
+    assert set(said) == {"hookSpecificOutput"}
+    found = said["hookSpecificOutput"]
+    assert found["hookEventName"] == EVENT
+    assert set(found) == {"hookEventName", "decision"}
+    decision: dict[str, Any] = found["decision"]
+    return decision
+
+
+@pytest.mark.parametrize("number", [None, "toolu_1"])
+def test_permission_is_what_people_decide(number: str | None, bot: Harness, asks: Asks) -> None:
+    """As it was edited, or not; where Claude Code does not say how this very use went, the record
+    does not wait for it.
+    """
+    program = asks()
+    command = f"make {number or 'unnamed'}"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(program.ask, "POST", PATH, request(command, tool_use_id=number))
+        card = program.card(f"Use Bash: {command}")
+        open_modal(bot, "ana", SUPPORT, card, "edit")
+        bot.person("ana").submit(typed(command=f"{command} -n"))
+        vote(bot, "cleo", program.card(f"Use Bash: {command} -n", "cleo"))
+        allowed = decided(waiting.result(30))
+    given = {"command": f"{command} -n", "timeout": 5000}
+    assert allowed == {"behavior": "allow", "updatedInput": given}
+    call: Call = bot.all(Call)[-1]
+    if number is None:
+        assert (call.status.value, call.note) == (
+            "unknown",
+            "Claude Code does not say how it went.",
+        )
+        return
+    assert call.status.value == "running"
+    done = use(command, "PostToolUse", tool_use_id=number, duration_ms=100)
+    assert program.ask("POST", PATH, done) == (200, {})
+    assert bot.all(Call)[-1].status.value == "succeeded"
+
+
+def test_what_is_rejected_is_denied(bot: Harness, asks: Asks) -> None:
+    """With the words of who did; the same asked again later is another request."""
+    program = asks()
+    with ThreadPoolExecutor(1) as pool:
+        for number in (1, 2):
+            said = request("git push --force", tool_use_id=None)
+            waiting = pool.submit(program.ask, "POST", PATH, said)
+            reject(bot, "ana", SUPPORT, program.card("Use Bash: git push --force"), f"no, {number}")
+            denied = decided(waiting.result(30))
+            assert denied["behavior"] == "deny"
+            assert f"no, {number}" in denied["message"]
+            assert "another way" in denied["message"]
+
+
+def test_both_hooks_ask_once_about_one_use(bot: Harness, asks: Asks) -> None:
+    """Where a use has an id, and both are set: one card."""
+    program, before = asks(), len(bot.all(Call, Call.tool == "claude_Bash"))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(program.ask, "POST", PATH, use("make both"))
+        vote(bot, "ana", program.card("Use Bash: make both"))
+        assert waiting.result(30)[0] == 200
+    assert decided(program.ask("POST", PATH, request("make both"))) == {"behavior": "allow"}
+    assert len(bot.all(Call, Call.tool == "claude_Bash")) == before + 1
+
+
+WRONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "no tool": (PATH, {"tool_name": 5}),
+    "a session that is none": (PATH, {"session_id": ""}),
+    "an id that is none": (PATH, {"tool_use_id": 5}),
+    "a wait that is none": (f"{SUPPORT_HOOK}&wait=soon", {}),
+    "a mistyped address": ("/v1/hooks/claud-code", {}),
+    "a channel that is none": ("/v1/hooks/claude-code?channel=%23nowhere", {}),
+}
+
+
+@pytest.mark.parametrize("key", [True, False])
+@pytest.mark.parametrize("name", WRONG)
+def test_whatever_is_wrong_is_a_no_here_too(name: str, key: bool, bot: Harness, asks: Asks) -> None:
+    """In the form of this hook, with a key or without."""
+    path, more = WRONG[name]
+    program = asks() if key else Program(bot, "")
+    found = decided(program.ask("POST", path, request("ls", **more)))
+    assert found["behavior"] == "deny"
+    assert found["message"]
+
+
+def test_words_within_a_tools_input_say_nothing_of_the_hook() -> None:
+    """What stands before a use of a tool is refused as such, whatever the agent has written into
+    its input, and however it comes.
+    """
+    own, other = HookEvent.BEFORE.value, HookEvent.PERMISSION.value
+    plain = json.dumps({"hook_event_name": other, "tool_input": {}})
+    nested = json.dumps({"hook_event_name": own, "tool_input": {"hook_event_name": other}})
+    later = json.dumps({"tool_input": {"hook_event_name": other}, "hook_event_name": own})
+    quoted = json.dumps({"hook_event_name": own, "tool_input": {"a": plain}})
+    expected = {plain: HookEvent.PERMISSION}
+    for text in (plain, nested, later, quoted, "", "{", '"hook_event_name"'):
+        for size in (1, 7, 1000):
+            heard, body = EventHeard(), text.encode()
+            for at in range(0, len(body) + 1, size):
+                heard.take(body[at : at + size], is_last=at + size > len(body))
+            assert heard.event is expected.get(text, HookEvent.BEFORE), (text, size)
+        heard = EventHeard()
+        heard.take(text.encode(), is_last=False)
+        assert heard.event is HookEvent.BEFORE  # the rest may say otherwise
