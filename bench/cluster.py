@@ -11,7 +11,6 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib.util import find_spec
 
@@ -103,7 +102,7 @@ def _approve(live: Live, story: Story, person: str) -> None:
 
 
 def _wake(setup: Setup, url: str) -> Iterator[Figure]:
-    """From the commit that makes a run READY to the thread that works on it in another process."""
+    """From the commit that makes a run READY to the thread that hears of it in another process."""
     from bot.replicas.jobs import Jobs
     from bot.replicas.replicas import address_of
     from storage.store import Store
@@ -111,12 +110,11 @@ def _wake(setup: Setup, url: str) -> Iterator[Figure]:
     store = Store(url, key=b"of-the-benchmark-and-of-nobody-else").open()
     begun, moments = threading.Event(), []
 
-    def work(_run_id: str) -> None:
+    def hear(_run_id: str) -> None:
         moments.append(time.monotonic())
         begun.set()
 
-    pool = ThreadPoolExecutor(4)
-    jobs = Jobs(address_of(store), work, pool, 4)
+    jobs = Jobs(address_of(store), hear, 4)
     jobs.prepare(store)
     taking = threading.Thread(target=jobs.run, daemon=True)
     taking.start()
@@ -131,7 +129,6 @@ def _wake(setup: Setup, url: str) -> Iterator[Figure]:
         time.sleep(0.02)  # so that it waits to be woken, as it mostly does
     jobs.stop()
     taking.join(15)
-    pool.shutdown()
     store.close()
     found = took[len(took) // 20 :]  # the first ones find it still beginning
     yield Figure(

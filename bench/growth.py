@@ -99,7 +99,7 @@ class Years:
         Copies(self._bench, over, waiting).make(*counts)
         self._bench = self._bench.again()  # it knew where the audit ended
         core = self._bench.core
-        workers = Workers(lambda _: None, 1, core.signals)
+        workers = Workers(lambda *_: None, 1, core.signals)
         self._loop: Loop = core.loop(self._bench.intake, workers, lambda _: None)
         self._desk = core.desk()
         self._renderer = Renderer(core.store, core.clock, core.tools, People())

@@ -284,5 +284,5 @@ def _outbox(core: Core, posting: SlackClient, naming: Directory, channels: Chann
     """Make what tells Slack, in those `channels` that are this process's; `naming` knows names."""
     store, clock = core.store, core.clock
     renderer = Renderer(store, clock, core.tools, naming)
-    search = PostSearch(store, core.identity.user, posting)
+    search = PostSearch(store, clock, core.identity.user, posting)
     return Outbox(store, clock, core.signals, renderer, Posting(store, posting), search, channels)

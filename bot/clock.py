@@ -98,3 +98,13 @@ class RecordClock:
             now = max(now, self._last[0])
         self._last = now, at
         return now
+
+
+def worlds_time(clock: Clock) -> datetime:
+    """What time it is for others, as Slack: where the clock was set back, the record is ahead."""
+    return clock.wall() if isinstance(clock, RecordClock) else clock.now()
+
+
+def ahead_of_the_world(clock: Clock) -> timedelta:
+    """How far the record's time is ahead of that; nothing where it is not."""
+    return max(clock.now() - worlds_time(clock), timedelta())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Protocol
 
-from sqlalchemy import BindParameter, bindparam, func, or_, select, update
+from sqlalchemy import BindParameter, and_, bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage.columns import values
@@ -30,6 +30,10 @@ WAITS = or_(  # as `waits` has it
 _ELSEWHERE = (col(Call.action) != "") & or_(  # as `is_elsewhere` has it
     col(Call.status) == CallStatus.RUNNING,
     (col(Call.status) == CallStatus.APPROVED) & (col(Call.claimant) == ""),
+)
+GOES_AHEAD = and_(  # as `goes_ahead` has it
+    col(Call.status) == CallStatus.APPROVED,
+    or_(col(Call.decided_at).is_not(None), col(Call.grant_id) != ""),
 )
 HOLDS_UP = or_(WAITS, col(Call.status) == CallStatus.ENTRUSTED, _ELSEWHERE)  # as `holds_up` has it
 _IN_OPEN_PLAN = (col(Plan.run_id) == _ID, col(Plan.answered).is_(False))
@@ -250,6 +254,12 @@ def holds_up(call: Call) -> bool:
 def may_run(call: Call) -> bool:
     """Whether it has been approved, and is not for a program that has not claimed it yet."""
     return call.status is CallStatus.APPROVED and not is_elsewhere(call)
+
+
+def goes_ahead(call: Call) -> bool:
+    """Whether people have approved it, now or before, so that it goes ahead of what asks them."""
+    is_approved = call.status is CallStatus.APPROVED
+    return is_approved and (call.decided_at is not None or bool(call.grant_id))
 
 
 def run_waits(tx: Transaction, run_id: str) -> bool:

@@ -26,7 +26,6 @@ _READY = (
     .where(col(Run.status) == RunStatus.READY, col(Run.thread_ts) != "")
     .order_by(col(Run.updated_at))
 )
-_LONG_READY = _READY.where(col(Run.updated_at) <= bindparam("before_"))
 _ROOTED = (
     update(Run)
     .where(col(Run.root_id) == bindparam("id_"), col(Run.thread_ts) == "")
@@ -132,11 +131,9 @@ def is_of(tx: Transaction, run_id: str, person: str) -> bool:
     return run is not None and run.requester == person
 
 
-def ready(tx: Transaction, before: datetime | None = None) -> list[str]:
-    """Ids of runs a worker may take, oldest first; with `before`, those that were so then."""
-    if before is None:
-        return list(tx.scalars(_READY))
-    return list(tx.scalars(_LONG_READY, {"before_": before}))
+def ready(tx: Transaction) -> list[str]:
+    """Ids of runs a worker may take, oldest first; `storage.ready` says whose they are."""
+    return list(tx.scalars(_READY))
 
 
 def rooted(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:

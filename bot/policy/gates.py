@@ -18,6 +18,7 @@ from bot.policy.conditions.hours import BusinessHours
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
 Reasons = Literal["never", "approve", "reject", "always"]
+GOOD_FOR = 86_400  # seconds from an approval until what it is for starts, unless a rule says so
 
 
 class _Frozen(BaseModel):
@@ -108,7 +109,7 @@ class Ask(_Frozen):
     escalation: tuple[Escalation, ...] = ()
     remember: tuple[Offer, ...] = ()
     once: Offer | None = None  # remembered with every approval, unasked
-    good_for: int = Field(86_400, gt=0)  # seconds from an approval until what it is for starts
+    good_for: int = Field(GOOD_FOR, gt=0)  # seconds from an approval until what it is for starts
     would_allow: bool = False  # policy allows it, but people rejected something before
 
     @property

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any
 
@@ -40,20 +39,16 @@ GRACE = 5.0  # seconds that jobs have to end when the process stops
 class Jobs:
     """One per process. `run` is a thread's body; `defer` belongs to whoever has a transaction."""
 
-    def __init__(
-        self, address: dict[str, Any], work: Callable[[str], None], pool: Executor, workers: int
-    ) -> None:
-        """`address`: how psycopg reaches the database; `work(run id)` is called on the `pool`.
-
-        So many runs are worked on at once.
+    def __init__(self, address: dict[str, Any], hear: Callable[[str], None], at_once: int) -> None:
+        """`address`: how psycopg reaches the database; `hear(run id)` is called on some thread, for
+        so many runs at once, and waits for nobody.
         """
         # it logs a line for each job, and the audit has one already
         logging.getLogger("procrastinate").setLevel(logging.WARNING)
-        self._address, self._work, self._workers = address, work, workers
+        self._address, self._hear, self._at_once = address, hear, at_once
         # never opened: it only words the statement that stores a job on a connection of ours, and
         # in an app that is open that would be done by the connections of that one
         self._words = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
-        self._pool = pool
         self._stopping = threading.Event()
         self._stop: Callable[[], None] = lambda: None
 
@@ -109,7 +104,7 @@ class Jobs:
 
         @app.task(name=ADVANCE, queue=ADVANCE)
         async def advance(run_id: str) -> None:
-            await asyncio.get_running_loop().run_in_executor(self._pool, self._work, run_id)
+            await asyncio.get_running_loop().run_in_executor(None, self._hear, run_id)
 
         # without any periodic task Procrastinate ends its supervision of the worker at the start
         @app.periodic(cron=EVERY_MINUTE)
@@ -126,7 +121,7 @@ class Jobs:
             worker = asyncio.create_task(
                 app.run_worker_async(
                     queues=[ADVANCE],
-                    concurrency=self._workers,
+                    concurrency=self._at_once,
                     install_signal_handlers=False,
                     delete_jobs="always",
                     fetch_job_polling_interval=POLL,

@@ -14,7 +14,7 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.replicas.alone import Alone
 from bot.replicas.clock import SharedClock
-from bot.runs.crew.workers import Workers
+from bot.runs.crew.workers import Advance, Workers
 from bot.signals import Signals
 from bot.slack.pauses import Pauses
 from storage import moments
@@ -84,13 +84,13 @@ class Parts(Protocol):
 
 def joined(
     core: Parts,
-    advance: Callable[[str], None],
+    advance: Advance,
     heard: Callable[[Mapping[str, Any]], bool],
     pauses: Pauses | None,
 ) -> Replicas | Alone:
     """Return what this process is to the others, with its workers; nothing has begun.
 
-    `advance(run id)` is their work. `heard` heeds an event about people and channels, `pauses` are
+    `advance` is their work. `heard` heeds an event about people and channels, `pauses` are
     those that Slack asks for.
     """
     settings, clock, signals = core.settings, core.clock, core.signals

@@ -20,7 +20,7 @@ from bot.replicas.jobs import Jobs
 from bot.replicas.pulse import Pulse
 from bot.runs.crew.workers import Workers
 from bot.signals import Signals
-from storage import audit, replicas, runs
+from storage import audit, ready, replicas, runs
 from storage.models import Delivery, new_id
 from storage.postgres.session import ON_THE_LINE
 from storage.store import Store
@@ -72,7 +72,7 @@ class Replicas:
         self.channels = ReplicaChannels(
             store, clock, self.id, self._pulse.is_alive, partial(self._ears.tell, Word.POST)
         )
-        self.jobs = Jobs(address, workers.work, workers.pool, settings.workers)
+        self.jobs = Jobs(address, self._hear, settings.workers)
         self._threads: list[threading.Thread] = []
         self._last: tuple[int, int] | None = None  # how far audit and inbox have come
         self._beats = 0
@@ -90,6 +90,12 @@ class Replicas:
             self._threads.append(thread)
         log.info("replica %s is one of those on this database", self.id)
 
+    def _hear(self, run_id: str) -> None:
+        """Have a run worked on of which a job says that it is READY."""
+        with self._store.read() as tx:
+            found = ready.one(tx, run_id)
+        self.workers.hand_out(found)
+
     def rest(self) -> None:
         """Take up no more run."""
         self.jobs.stop()
@@ -104,6 +110,7 @@ class Replicas:
         try:
             with self._store.write() as tx:
                 replicas.leave(tx, self.id)
+                tx.ready += self.workers.waiting()  # nobody here was free for them
         except Exception:
             log.exception("the other replicas were not told that this one ends")
         self._ears.tell(Word.POST)

@@ -26,7 +26,13 @@ from bot.approvals.terms.progress import (
     standing,
     waited,
 )
-from bot.approvals.terms.renewal import Renewal, aged, no_longer_remembered, stricter
+from bot.approvals.terms.renewal import (
+    Renewal,
+    aged,
+    no_longer_remembered,
+    stricter,
+    too_old_to_repeat,
+)
 from bot.policy.authority import Authority
 from bot.policy.conditions.facts import Facts
 from bot.policy.directory import LookupFailedError
@@ -230,6 +236,9 @@ class CallExecutor:
         """Return whether people are asked again, for they approved it too long ago."""
         if not has_aged(call, self._clock.now()):
             return False
+        if not isinstance(load_gate(call.gate), Ask):
+            self._endings.invalidated(run, call, too_old_to_repeat(call))
+            return True
         again = reapproval.changed(self._sources, self._previews, run, tool, args, call, aged(call))
         if not isinstance(again, Renewal):
             self._endings.invalidated(run, call, again.message)

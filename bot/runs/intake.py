@@ -17,7 +17,7 @@ from bot.approvals.forms.invitation import invite
 from bot.approvals.forms.places import StartingPlaces
 from bot.approvals.questions.waiting import is_all_that_waits
 from bot.approvals.requests import end_those_of
-from bot.clock import Clock
+from bot.clock import Clock, ahead_of_the_world
 from bot.messages.help import greeting, help_text
 from bot.messages.incoming import WRITTEN, message_text, takes_back
 from bot.messages.sentences import questions, refusals
@@ -254,8 +254,8 @@ class Intake:
 
     def _is_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
         """Return whether Slack delivered this so late that it is not begun; its thread is told."""
-        arrived_after = delivery.received_at.timestamp() - float(event["ts"])
-        is_late = arrived_after > OLD.total_seconds()
+        arrived = delivery.received_at - ahead_of_the_world(self._clock)
+        is_late = arrived.timestamp() - float(event["ts"]) > OLD.total_seconds()
         if is_late:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self._store.write() as tx:

@@ -28,7 +28,7 @@ from bot.runs.crew.workers import Workers
 from bot.runs.intake import Intake
 from bot.signals import Signals, Waiting
 from bot.watch.passages import Incident, Work, watched
-from storage import endings, handovers, inbox, leases, moves, outbox, runs, schedule
+from storage import endings, handovers, inbox, leases, moves, outbox, ready, schedule
 from storage.models import Delivery
 from storage.patience import passes, pause_after, reason
 from storage.states import RunStatus
@@ -272,10 +272,10 @@ class Loop:
         left = self._others.patience
         before = None if left is None else self._clock.now() - left
         with self._store.read() as tx:
-            ready = runs.ready(tx, before)
+            found = ready.found(tx, before)
+        fresh = self._workers.hand_out(found)
         if left is not None:
-            self._tell_late(set(ready) - self._workers.active(), left)
-        self._workers.hand_out(ready)
+            self._tell_late(fresh, left)
 
     def _tell_late(self, found: set[str], left: timedelta) -> None:
         """No job came for these runs, or nobody was free for it."""

@@ -28,6 +28,7 @@ from bot.messages.sentences import notices
 from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
 from bot.runs.children.returning import give_up
+from bot.runs.crew.workers import Keeps
 from bot.runs.endings import Held
 from bot.runs.executor import CallExecutor
 from bot.runs.ports import Presence, announce_wait
@@ -80,8 +81,10 @@ class Worker:
         self._presence = presence
 
     @watched(Work.ADVANCE)
-    def advance(self, run_id: str) -> None:
-        """Claim the run and take steps until it waits, ends or is taken away. Raises nothing."""
+    def advance(self, run_id: str, keeps: Keeps = lambda _: True) -> None:
+        """Claim the run and take steps until it waits, ends or is taken away, or until it is
+        somebody else's turn, as `keeps` says between two steps. Raises nothing.
+        """
         run: Run | None = None
         try:
             claimed = self._patiently(lambda: self._claim(run_id), f"run {run_id}: its claim")
@@ -90,7 +93,8 @@ class Worker:
             run, known = claimed[0], [claimed]
             step = partial(self._next, run, known)
             while self._patiently(step, f"run {run_id}: its next step"):
-                pass
+                if not self._patiently(partial(self._stays, run, known, keeps), f"run {run_id}"):
+                    return
         except moves.FencedError:
             log.info("run %s: taken away from this worker", run_id)
             self._look_back(run)
@@ -142,6 +146,21 @@ class Worker:
             return more
         known.append(more)
         return True
+
+    def _stays(self, run: Run, known: list[Held], keeps: Keeps) -> bool:
+        """Return whether the worker stays with the run for its next step; else it is handed back:
+        RUNNING -> READY.
+        """
+        if not known:
+            known.append(self._held(run))
+        held, found = known[0]
+        if held.status is not R.RUNNING or keeps(_goes_ahead(held, found)):
+            return True
+        with self._store.write(durable=False) as tx:
+            why = {"why": "it is another's turn"}
+            moves.run(tx, held, R.READY, at=self._clock.now(), fence=run.fence, data=why)
+        self._signals.work.give()
+        return False
 
     def _held(self, run: Run) -> Held:
         with self._store.read() as tx:
@@ -288,6 +307,13 @@ class Worker:
                 {"text": text, "blocks": answers.retry_blocks(text, run.id)},
             )
         return True
+
+
+def _goes_ahead(run: Run, found: list[Call]) -> bool:
+    """Return whether the run's next step is a call that people have approved."""
+    if run.source is RunSource.SERVER:  # a worker waits for it, amid such a call
+        return True
+    return any(map(calls.goes_ahead, found)) and not any(map(calls.holds_up, found))
 
 
 def _stops_the_rest(call: Call) -> bool:

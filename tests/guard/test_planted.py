@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from tests.guard.arrows import against_the_arrows, forbidden_imports, imports_everything
+from tests.guard.clocks import wall_clock
 from tests.guard.closed_sets import bare_strings, values_by_hand
 from tests.guard.purity import impure
 from tests.guard.sizes import by_hand, hidden_assignments, too_long
@@ -57,6 +58,11 @@ PLANTED: list[tuple[Check, str, str, str]] = [
     (impure, RULES, "from time import monotonic", "1: imports time.monotonic"),
     (telling, ROWS, "x = create_engine(url)", "1: an engine without hide_parameters"),
     (impure, RULES, "x = datetime.now(UTC)", "1: calls now()"),
+    (wall_clock, LOOP, "x = datetime.now(UTC)", "1: datetime.now"),
+    (wall_clock, LOOP, "x = time.time()", "1: time.time"),
+    (wall_clock, LOOP, "from time import time_ns", "1: imports time.time_ns"),
+    (wall_clock, LOOP, "from bot.clock import SystemClock", "1: makes a clock"),
+    (wall_clock, ROWS, "x = 'SELECT CURRENT_TIMESTAMP'", "1: a statement asks"),
     (bare_strings, ROWS, 'row.status = "sent"', "1: \"row.status = 'sent'\" uses a bare"),
     (bare_strings, ROWS, 'if row.kind in ("card", "file"): pass', "1: \"row.kind in ('card',"),
     (bare_strings, ROWS, 'where(col(Message.status) == "sent")', '1: "col(Message.status) == '),

@@ -19,6 +19,7 @@ from tests.guard.arrows import (
     module_graph,
     package_graph,
 )
+from tests.guard.clocks import MAY_ASK, MAY_MAKE, wall_clock
 from tests.guard.closed_sets import bare_strings, values_by_hand
 from tests.guard.purity import impure, needed_by, pure
 from tests.guard.sizes import by_hand, hidden_assignments, too_long
@@ -78,6 +79,7 @@ CHECKS: dict[str, Callable[[], Iterable[str]]] = {
     "values_by_hand": partial(each_of, values_by_hand, *PRODUCT),
     "patched": patches,
     "telling": partial(each_of, telling, *PRODUCT),
+    "wall_clock": partial(each_of, wall_clock, *PRODUCT),
     "repeated_classes": lambda: repeated_classes(own_files()),
     "short_test_names": partial(each_of, short_test_names, *TESTS),
     "ids_of_elsewhere": partial(each_of, ids_of_elsewhere, *TESTS),
@@ -147,3 +149,10 @@ def test_the_glossary_is_what_the_code_says() -> None:
     if not glossary(page):
         pytest.skip("the glossary is not written yet")
     assert list(unused_words(page, own_files())) == []
+
+
+@pytest.mark.parametrize("path", sorted(MAY_ASK | MAY_MAKE))
+def test_nobody_asks_the_machine_for_the_time_without_need(path: str) -> None:
+    """Whatever may ask for the machine's time does: the lists of them only shrink."""
+    text = (ROOT / path).read_text("utf-8")
+    assert ("datetime.now(" in text) if path in MAY_ASK else ("SystemClock" in text)

@@ -46,7 +46,7 @@ def test_a_request_without_a_job_is_taken_up_and_told(
     """It is left to a job for five seconds; then the loop hands it out, logs and counts it."""
     harness, heard = LoopHarness(tmp_path / "countersign.db"), Heard()
     taken: list[str] = []
-    workers = Workers(taken.append, 1, harness.core.signals)
+    workers = Workers(lambda run_id, _: taken.append(run_id), 1, harness.core.signals)
     loop = harness.core.loop(
         harness.core.intake(harness.directory, lambda _: None),
         workers,
@@ -61,7 +61,7 @@ def test_a_request_without_a_job_is_taken_up_and_told(
     [run] = harness.all()[0]
     harness.clock.at += timedelta(seconds=6)
     loop.tick()
-    workers.pool.shutdown()
+    workers.stop(30)
     assert taken == [run.id]
     assert heard.incidents == [Incident.LATE]
     assert f"no job had run {run.id} taken up within 5 s" in caplog.text

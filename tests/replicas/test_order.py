@@ -36,7 +36,7 @@ def test_an_approval_does_not_overtake_an_edit(tmp_path: Path) -> None:
     harness, other = LoopHarness(tmp_path / "countersign.db"), OneOther()
     loop = harness.core.loop(
         harness.core.intake(harness.directory, lambda _: None),
-        Workers(lambda _: None, 1, harness.core.signals),
+        Workers(lambda *_: None, 1, harness.core.signals),
         lambda _: None,
         others=other,
     )

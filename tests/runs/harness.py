@@ -178,7 +178,7 @@ class LoopHarness:
         directory: Any = self.directory
         intake = self.core.intake(directory, lambda _: None)
         self.loop = self.core.loop(
-            intake, Workers(lambda _: None, 1, self.core.signals), lambda _: None
+            intake, Workers(lambda *_: None, 1, self.core.signals), lambda _: None
         )
         self.core.restored(lambda run: self.over.append(run.id)).take_up()
         self.loop.adopt()

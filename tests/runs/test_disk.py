@@ -80,7 +80,7 @@ def core(store: Store) -> Core:
 def ticking(core: Core) -> Loop:
     """A loop that deals with clicks, and leaves the filler where it is."""
     nothing: Any = SimpleNamespace(take=lambda _: None)
-    return core.loop(nothing, Workers(lambda _: None, 1, core.signals), lambda _: None)
+    return core.loop(nothing, Workers(lambda *_: None, 1, core.signals), lambda _: None)
 
 
 def clicked(core: Core, count: int) -> list[Seeded]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from bot.policy.gates import Offer
 from storage import calls, grants, moves, runs
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
-from tests.runs.fakes import ANA, CLEO, POLICY
+from tests.runs.fakes import ANA, BEN, CLEO, POLICY
 from tests.runs.harness import Crash, LoopHarness, approved
 from tests.storage.builders import HOUR, click
 
@@ -92,6 +93,56 @@ def test_what_nobody_approved_grows_no_older(begin: Begin) -> None:
         press(each, "approve", ANA, 1)
         each.clock.at += MINUTE
         assert runs_on_it(each).status is C.SUCCEEDED
+
+
+RUN_AGAIN = {
+    "what people had approved": ("note", C.PENDING),
+    "what policy allows": ("free", C.INVALIDATED),
+    "what was remembered": ("note", C.PENDING),
+}
+
+
+@pytest.mark.parametrize("days", [0, 3])
+@pytest.mark.parametrize("what", RUN_AGAIN)
+def test_a_yes_to_run_it_again_grows_old(begin: Begin, what: str, days: int) -> None:
+    """Nobody knew how it ended and somebody had it run again; then nobody worked for three days:
+    it does not run unasked, whyever it had been approved before.
+    """
+    tool, status = RUN_AGAIN[what]
+    harness = begin(EVERYWHERE, texts=("one", "two"), first=tool)
+    if what == "what was remembered":
+        on_grant(harness)
+    elif tool == "note":
+        press(harness, "approve", ANA)
+    press(harness, "approve", ANA, 1)
+    harness.outcome = "loses"
+    call = runs_on_it(harness)
+    assert (call.status, harness.effects[call.id]) == (C.UNKNOWN, 1)
+    press(harness, "run_again", BEN if tool == "free" else ANA)  # whoever asked may say so there
+    assert harness.all()[1][0].status is C.APPROVED
+    harness.clock.at += timedelta(days=days)
+    call = runs_on_it(harness)
+    assert call.status is (status if days else C.SUCCEEDED)
+    assert harness.effects[call.id] == (1 if days else 2)
+
+
+@pytest.mark.parametrize("days", [0, 3])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_start_that_a_crash_cut_short_grows_old(tmp_path: Path, when: str, days: int) -> None:
+    """A tool that may be run twice is run again after a crash; three days later nobody is sure that
+    it is still wanted, and people are asked.
+    """
+    harness = approved(tmp_path / "db", "put")
+    harness.pool.die = when
+    with suppress(Crash):
+        harness.work()
+    harness.stop()
+    harness.clock.at += timedelta(days=days)
+    harness.start()
+    call = runs_on_it(harness)
+    assert call.status is (C.UNKNOWN if days else C.SUCCEEDED)
+    assert harness.effects[call.id] == (when == "after") + (not days)
+    harness.stop()
 
 
 def test_what_was_allowed_and_is_asked_by_now(begin: Begin) -> None:
@@ -182,7 +233,7 @@ def on_grant(harness: LoopHarness) -> str:
         )
         waits = calls.get(tx, call.id)
         assert waits is not None
-        moves.call(tx, waits, C.APPROVED, at=now, actor="policy", decided_at=now)
+        moves.call(tx, waits, C.APPROVED, at=now, actor="policy")
         runs.free(tx, run.id, at=now, actor="policy")
     return grant.id
 

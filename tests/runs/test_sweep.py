@@ -34,7 +34,7 @@ class LoopSetup:
         )
         self.loop = self.begin()
 
-    def begin(self, advance: Callable[[str], None] = lambda _: None) -> Loop:
+    def begin(self, advance: Callable[..., None] = lambda *_: None) -> Loop:
         """A loop as a new process has it, which hands its runs to `advance`."""
         nothing: Any = None  # no messages arrive here
         return self.core.loop(nothing, Workers(advance, 8, self.core.signals), lambda _: None)
@@ -139,7 +139,7 @@ def test_a_broken_row_stops_nobody_else(setup: LoopSetup, what: str) -> None:
         tx.exec_driver_sql(statement)
     setup.arrive(approve(other))
     handed: Queue[str] = Queue()
-    setup.loop = setup.begin(handed.put)
+    setup.loop = setup.begin(lambda run_id, _: handed.put(run_id))
     setup.tick(AT + timedelta(minutes=1))
     wanted = {before.run_id, after.run_id, other.run_id, ready.run_id}
     while wanted:
@@ -180,7 +180,7 @@ def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
     """
     entered, go_on = threading.Event(), threading.Event()
 
-    def advance(_: str) -> None:
+    def advance(*_: object) -> None:
         entered.set()
         go_on.wait(20)
 

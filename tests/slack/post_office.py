@@ -45,7 +45,7 @@ class PostOffice:
         self.pace = Pace(self.clock, slack.api_url)
         self.access = Access(self.clock, self.client.auth_test)
         bot_user = str(self.client.auth_test()["user_id"])
-        self.search = PostSearch(store, bot_user, self.client)
+        self.search = PostSearch(store, self.clock, bot_user, self.client)
         self.posting = Posting(store, self.client)
         self.renderer = Renderer(store, self.clock, core.tools, core.directory)
         self.sender = Sender(

@@ -52,7 +52,10 @@ class Running:
         client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         clock = SystemClock()
         renderer = Renderer(store, clock, core.tools, core.directory)
-        posting, search = Posting(store, client), PostSearch(store, core.identity.user, client)
+        posting, search = (
+            Posting(store, client),
+            PostSearch(store, core.clock, core.identity.user, client),
+        )
         self.outbox = Outbox(store, clock, core.signals, renderer, posting, search)
         self.thread = threading.Thread(target=self.outbox.run)
         logging.getLogger("countersign.outbox").addHandler(self.tries)

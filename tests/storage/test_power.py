@@ -230,7 +230,7 @@ def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method:
     slack = Slack(log)
     client: Any = slack
     renderer = Renderer(store, core.clock, core.tools, core.directory)
-    search = PostSearch(store, core.identity.user, client)
+    search = PostSearch(store, core.clock, core.identity.user, client)
     posting = Posting(store, client)
     out = Outbox(store, core.clock, core.signals, renderer, posting, search)
     with store.write(durable=False) as tx:

@@ -7,16 +7,32 @@ from datetime import timedelta
 
 import pytest
 
+from bot.messages.sentences import refusals
+from bot.runs.direct.handovers import NotClaimedError
+from storage import handovers
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import ask, forget_people, later, press, statuses, told
+from tests.stories.steps import (
+    all_sent,
+    ask,
+    chat,
+    forget_people,
+    later,
+    press,
+    showing,
+    statuses,
+    told,
+)
 from tests.stories.test_delegation import delegate
 from tests.stories.test_grant_bounds import is_asked
+from tests.stories.test_handed_over import ME, approved, claimed, programs
+from tests.stories.test_outbox import with_card
 from tests.stories.test_remember import approve, login
 
 C = CallStatus
 HOUR, DAY = 3_600, 86_400
+LATE = refusals.late_message()
 POLICY = """
 [defaults]
 approvers = ["UANA00001"]
@@ -52,7 +68,15 @@ def set_back_while_down(harness: Harness) -> None:
     harness.start()
 
 
-BACK = pytest.mark.parametrize("back", [set_back, set_back_while_down])
+def forward_and_back(harness: Harness) -> None:
+    """It runs an hour ahead for a moment, in which something is written, and is set right."""
+    harness.machine.behind -= timedelta(hours=1)
+    harness.person("ben").say(SUPPORT, "nothing that is for a bot")
+    harness.app.core.clock.now()
+    harness.machine.behind += timedelta(hours=1)
+
+
+BACK = pytest.mark.parametrize("back", [set_back, set_back_while_down, forward_and_back])
 
 
 @pytest.fixture
@@ -115,6 +139,54 @@ def test_a_deadline_that_has_passed(harness: Harness, back: Back) -> None:
     later(harness, HOUR + 60)
     back(harness)
     assert statuses(harness, over) == [C.EXPIRED]
-    assert statuses(harness, waits) == [C.PENDING]
+    if back is not forward_and_back:  # then its time was over meanwhile, and stays so
+        assert statuses(harness, waits) == [C.PENDING]
     later(harness, HOUR)
     assert statuses(harness, waits) == [C.EXPIRED]
+
+
+@BACK
+def test_a_claim_of_a_program_that_has_lapsed(harness: Harness, back: Back) -> None:
+    """A program that has not been heard of for long enough is given up, however it is set."""
+    found = approved(harness, "7.0")
+    claimed(harness, found)
+    back(harness)
+    later(harness, int(handovers.LEASE.total_seconds()) + 1)
+    again = programs(harness).asked(found.run_id, "ci")
+    assert again is not None
+    assert again.stands().status is C.UNKNOWN
+
+
+@BACK
+def test_an_approval_that_has_aged(harness: Harness, back: Back) -> None:
+    """Nobody claims on an approval that is older than it may be."""
+    found = approved(harness, "7.1")
+    later(harness, DAY + 60)
+    back(harness)
+    again = programs(harness).asked(found.run_id, "ci")
+    assert again is not None
+    with pytest.raises(NotClaimedError, match="too old"):
+        again.claim(ME)
+
+
+@pytest.mark.file  # with a record on a server it is the time there that counts
+def test_what_slack_says_is_compared_with_slacks_time(harness: Harness) -> None:
+    """A clock that was two days ahead, and was set right: new messages are not taken for old."""
+    harness.machine.behind -= timedelta(days=2)
+    harness.said(SUPPORT, chat(harness, "While it is ahead?"), LATE)
+    harness.planner.clear()
+    harness.machine.behind += timedelta(days=2)
+    harness.said(SUPPORT, chat(harness, "It is right again."), "It is right again.")
+
+
+def test_a_lost_post_is_found_after_the_clock_was_ahead(harness: Harness) -> None:
+    """Where the record is an hour ahead of Slack, a post whose answer was lost is looked for from
+    where it may stand, and found: one card.
+    """
+    forward_and_back(harness)
+    harness.settle()
+    harness.slack.faults.drop("chat.postMessage", "after", match=with_card)
+    thread = ask(harness, ("note", {"text": "a lost answer"}))
+    harness.card(SUPPORT, thread)
+    all_sent(harness)
+    assert len(showing(harness, SUPPORT, thread, "a lost answer")) == 1

@@ -137,6 +137,26 @@ def test_a_claim_that_comes_too_late(harness: Harness) -> None:
     assert claimed(harness, found, OTHER).revision == 2
 
 
+@pytest.mark.file  # on a server a job has it started, whether or not the loop looks
+def test_a_claim_that_nobody_answered_for_days(harness: Harness) -> None:
+    """It was claimed in time, and then the bot was down for three days before it was started: it
+    is not handed out, and people are asked again.
+    """
+    found = approved(harness, "1.2")
+    harness.app.loop.pause()
+    harness.slack.wait(lambda: not harness.app.loop.busy)
+    assert found.claim(ME) is None
+    harness.app.stop()
+    harness.clock.advance(3 * 86_400)
+    harness.start()
+    harness.settle()
+    again = programs(harness).asked(found.run_id, "ci")
+    assert again is not None
+    assert again.stands().status == C.PENDING
+    with pytest.raises(NotClaimedError, match="waits for people"):
+        again.claim(ME)
+
+
 def test_only_one_of_two_claims_it(harness: Harness) -> None:
     """Two attempts at once: one has it, the other is told so, now and ever after."""
     found, got, lost = approved(harness, "2.0"), [], []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.forms import form, request, root
 from tests.stories.harness import GENERAL, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import arrived, ask, cards_of, now_at, statuses, typed, vote
+from tests.stories.steps import arrived, ask, cards_of, menu, now_at, statuses, typed, vote
 from tests.stories.sub_agents import Errand
 from tests.stories.test_commands import asked
 
@@ -310,6 +311,34 @@ def test_a_form_keeps_to_the_channel_where_it_was_opened(
     harness.slack.wait(refused)
     root(harness, "a form in a DM", ben.dm_channel)
     assert not fakes.did("put", "a form in a DM")
+
+
+def test_asking_again_keeps_to_the_channel_where_it_was_asked(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """The form of an earlier call that went on in private is of the same origin, and keeps to it,
+    whatever the earlier call was decided before.
+    """
+    ben, ana = harness.person("ben"), harness.person("ana")
+    ask(harness, ("note", {"text": "again in private"}), channel=PARTNERS)
+    [card] = harness.slack.wait(lambda: cards_of(harness, "ana", "again in private"))
+    ana.click(ana.dm_channel, card["ts"], "approve")
+
+    def decided() -> Any:
+        seen = ben.everything(ben.dm_channel)
+        return [m for m in seen if "ask_again" in str(m) and "again in private" in words(m)]
+
+    [copy] = harness.slack.wait(decided)
+    mode(harness, "observe", "ben", "observe mode now", PARTNERS)
+    menu(harness, "ben", copy, "ask_again:", ben.dm_channel)
+    harness.slack.wait(ben.view)
+    assert ben.submit(typed(text="once more in private"))["outcome"] == "closed"
+    root(harness, "once more in private", ben.dm_channel)
+    harness.settle()
+    [*_, run] = harness.all(Run, Run.source == RunSource.FORM)
+    assert run.asked_in == PARTNERS
+    assert not cards_of(harness, "ana", "once more in private")
+    assert not fakes.did("note", "once more in private")
 
 
 def test_nothing_is_remembered_in_strict(harness: Harness, fakes: FakeTools) -> None:

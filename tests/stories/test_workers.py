@@ -135,7 +135,7 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
 
     def advance(app: App) -> None:
         barrier.wait(20)
-        app.replicas.workers.work(run.id)
+        app.replicas.workers.advance(run.id, lambda _: True)
 
     workers = [threading.Thread(target=advance, args=(app,)) for app in (harness.app, second) * 3]
     for worker in workers:

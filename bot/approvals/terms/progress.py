@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from bot.policy.gates import Ask, Deny, load_gate
+from bot.policy.gates import GOOD_FOR, Ask, Deny, load_gate
 from bot.policy.votes.tally import Ballot, Tally, tally
 from storage import calls
 from storage.models import Call, Vote
@@ -97,12 +97,16 @@ def waited(gate: Ask, call: Call, at: datetime) -> timedelta:
 def good_until(call: Call) -> datetime | None:
     """Return when people's approval of a call ends, whatever it waits for; None where none does.
 
-    What policy allows is asked of it again when it starts, and what was remembered has its own end.
+    What policy allows is asked of it again when it starts, and what was remembered has its own end;
+    but not where somebody has had such a call run again, which is a yes like any other.
     """
+    return None if call.decided_at is None else call.decided_at + good_for(call)
+
+
+def good_for(call: Call) -> timedelta:
+    """Return how long people's approval of a call is good."""
     gate = load_gate(call.gate)
-    if not isinstance(gate, Ask) or call.grant_id or call.decided_at is None:
-        return None
-    return call.decided_at + timedelta(seconds=gate.good_for)
+    return timedelta(seconds=gate.good_for if isinstance(gate, Ask) else GOOD_FOR)
 
 
 def has_aged(call: Call, now: datetime) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bot.approvals.terms.context import said_of
 from bot.approvals.terms.gating import AFTER_REJECTION
+from bot.approvals.terms.progress import good_for
 from bot.durations import in_words
 from bot.policy.gates import Allow, Ask, load_gate
 from bot.policy.strictness import hastened
@@ -39,9 +40,17 @@ def stricter(call: Call, gate: Ask) -> Renewal:
 
 def aged(call: Call) -> str:
     """Say why a call whose approval is too old is asked again."""
-    gate = load_gate(call.gate)
-    assert isinstance(gate, Ask)
-    return f"it was approved more than {in_words(gate.good_for)} ago and had not started."
+    age = in_words(round(good_for(call).total_seconds()))
+    return f"it was approved more than {age} ago and had not started."
+
+
+def too_old_to_repeat(call: Call) -> str:
+    """Say why a call that policy allows, and somebody had run again, is not run after all."""
+    age = in_words(round(good_for(call).total_seconds()))
+    return (
+        f"it was to be run again, which was said more than {age} ago, and had not started; "
+        "whether it happened before that is not known"
+    )
 
 
 def no_longer_remembered(call: Call, gate: Ask) -> Renewal:

@@ -11,6 +11,7 @@ from bot.cli.readonly.moments import duration
 from bot.clock import SystemClock
 from bot.config.keeping import LEAST
 from bot.config.settings import Settings
+from bot.replicas.joining import for_replicas, go_on_from
 from bot.signing_key import open_store
 from bot.upkeep.purging import purge_all
 
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"--older-than is {LEAST}d or more: rules may count what was done that long ago"
         )
-    settings, clock = Settings.load(os.environ, DOTENV, reading=True), SystemClock()
+    settings, clock = for_replicas(Settings.load(os.environ, DOTENV, reading=True), SystemClock())
     if not (settings.is_shared or settings.database_path.is_file()):
         return complain(f"There is nothing to purge: no database at {settings.database_path}.")
     store = open_store(settings, clock.now(), lambda: "")
@@ -45,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"The record is not the one of its last life ({store.astray}): start the bot on it"
                 " first."
             )
+        go_on_from(store, clock)
         done = purge_all(store, clock, arguments.older_than, lambda _: None)
     finally:
         store.close()

@@ -113,7 +113,7 @@ class RequestDialogs:
             return TurnedAway(refusals.stale_card())
         if run.requester != person:
             return TurnedAway(requests.not_yours(run.requester), call, "not_requester")
-        setting = self._setting(person, Setting(run.channel))
+        setting = self._setting(person, Setting(run.origin))
         return self.form(person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id))
 
     def _stranger(self, person: str, team: str) -> TurnedAway | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from slack_sdk import WebClient
 
+from bot.clock import Clock, ahead_of_the_world
 from storage import outbox, runs
 from storage.models import Message
 from storage.store import Store
@@ -23,9 +24,10 @@ Found = dict[str, Any]
 class PostSearch:
     """Serves the outbox's lanes; any thread. Raises what Slack answers: then nothing is known."""
 
-    def __init__(self, store: Store, bot_user: str, client: WebClient) -> None:
+    def __init__(self, store: Store, clock: Clock, bot_user: str, client: WebClient) -> None:
         """`bot_user` is the bot's own id."""
         self._store = store
+        self._clock = clock
         self._bot_user = bot_user
         self._client = client
 
@@ -77,7 +79,8 @@ class PostSearch:
         """Return the time before which it cannot have been posted: its request was not there."""
         with self._store.read() as tx:
             run = runs.get(tx, row.run_id)
-        return f"{(run.created_at - SKEW).timestamp():.6f}" if run else "0"
+        unsure = SKEW + ahead_of_the_world(self._clock)
+        return f"{(run.created_at - unsure).timestamp():.6f}" if run else "0"
 
     def _is_lost_stream(self, message: Found) -> bool:
         state = message.get("streaming_state")

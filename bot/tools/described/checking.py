@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import date, datetime, time
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -83,8 +83,8 @@ class Checker:
         """What is wrong with it; `left`: how much it may take, in steps and in work."""
         token, ends = _left.set(left), _ends.set(thread_time() + seconds)
         try:
-            errors = list(islice(validator.iter_errors(value), MOST_ERRORS))
-            found = [each for error in errors for each in _told(error)]
+            errors = islice(validator.iter_errors(value), MOST_ERRORS)
+            found = list(islice(chain.from_iterable(map(_told, errors)), MOST_ERRORS))
         except (TooMuchError, RecursionError, ArithmeticError):  # or numbers beyond all reckoning
             return [InitErrorDetails(type=TOO_MUCH, loc=(), input=value)]
         finally:

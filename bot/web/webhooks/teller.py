@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from bot.clock import worlds_time
 from bot.programs.key_text import webhook_secret
 from bot.signals import Signal
 from bot.web.api.shown import shown
@@ -112,7 +113,8 @@ class Teller:
             return
         data = shown(asked.stands()).model_dump(mode="json")
         secret = webhook_secret(self._store.key, key.id)
-        envelope = Envelope(row.id, row.kind.value, secret, now, row.made_at, data)
+        at = worlds_time(self._clock)  # whoever takes it compares it with theirs
+        envelope = Envelope(row.id, row.kind.value, secret, at, row.made_at, data)
         came = self._poster.post(key.webhook, envelope)
         with self._store.write(durable=False) as tx:
             if came.is_taken:

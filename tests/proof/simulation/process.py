@@ -166,7 +166,7 @@ class Process:
         workers = Workers(worker.advance, core.settings.workers, self.signals)
         self.loop = deciding.loop(intake, workers, lambda _: None)
         self.renderer = Renderer(store, clock, core.tools, directory)
-        post, search = Posting(store, posting), PostSearch(store, BOT, posting)
+        post, search = Posting(store, posting), PostSearch(store, clock, BOT, posting)
         self.outbox = Outbox(store, clock, self.signals, self.renderer, post, search)
 
     def start(self) -> None:

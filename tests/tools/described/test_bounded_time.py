@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools.arguments import load_arguments
-from bot.tools.described.checking import Checker
+from bot.tools.described.checking import MOST_ERRORS, Checker
 from bot.tools.described.patience import MOST_SECONDS
 from bot.tools.described.schemas import normal, text_of
 from tests.tools.described.test_described import fields, tool_of
@@ -42,6 +42,15 @@ LONG: dict[str, tuple[dict[str, Any], Any]] = {
     "choices": (listed({"enum": [[n] for n in range(9_000)]}), {"a": [[8_999]] * 20_000}),
     "fields": (listed(_MANY), {"a": [{f"p{n}": n for n in range(50)}] * 4_000}),
     "different": (listed({}, uniqueItems=True), {"a": [[n] for n in range(400_000)]}),
+    "contained": (
+        fields(a={"type": "array", "contains": {"anyOf": _KEYED[:300]}, "minContains": 2}),
+        {"a": [{"z": 1}] * 3_000},
+    ),
+    "addresses": (listed({"format": "email"}), {"a": ["a@" + "b" * 900_000] * 30}),
+    "names": (
+        {"propertyNames": {"anyOf": [{"pattern": f"^(a|aa)+{n}$"} for n in range(500)]}},
+        {f"a{'a' * 50}{n}": 1 for n in range(5_000)},
+    ),
     "within": ({**fields(a=_NODE), "$defs": {"n": _FORK}}, {"a": nested(18)}),
 }
 
@@ -55,6 +64,29 @@ def test_a_check_ends_in_time(name: str) -> None:
     with pytest.raises(ValidationError, match="too large or nested to be checked"):
         checker.check("act", value)
     # jsonschema takes a moment between two looks at the clock
+    assert thread_time() - began < 2 * MOST_SECONDS + 0.5
+
+
+FEW = {
+    "what is missing": (
+        listed({"type": "object", "required": [f"r{n}" for n in range(9_000)]}),
+        {"a": [{}] * 3_000},
+    ),
+    "what is of the wrong kind": (listed({"type": "string"}), {"a": [1] * 200_000}),
+    "no alternative": (listed({"oneOf": _KEYED[:200]}), {"a": [{"z": 1}] * 90}),
+    "a long list of choices": (listed({"enum": [[*range(400), n] for n in range(45)]}), {"a": [1]}),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_much_that_is_wrong_is_told_in_short(name: str) -> None:
+    """However much is wrong, the first of it is told, in little time."""
+    schema, value = FEW[name]
+    checker = Checker(normal(text_of(schema)))
+    began = thread_time()
+    with pytest.raises(ValidationError) as raised:
+        checker.check("act", value)
+    assert raised.value.error_count() <= MOST_ERRORS
     assert thread_time() - began < 2 * MOST_SECONDS + 0.5
 
 

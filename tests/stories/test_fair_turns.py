@@ -1,0 +1,116 @@
+"""One person's many slow requests hold up nobody else: neither what is approved nor what is new."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from bot.sandbox.openai.controls import Hold
+from bot.sandbox.openai.server import Turn
+from storage.models import Audit, Run
+from storage.states import CallStatus, RunStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import ask_for, chat
+
+MANY = 64
+SOON = 2.0  # seconds
+OF_ONE = 5  # of eight workers, with what nobody has approved
+APPROVED_OF_ONE = 6
+
+
+def running(harness: Harness, name: str) -> list[Run]:
+    """The requests of this person that are worked on."""
+    person = harness.person(name).id
+    return harness.all(Run, Run.requester == person, Run.status == RunStatus.RUNNING)
+
+
+def flood(harness: Harness) -> list[Hold]:
+    """Ben asks for 64 things at once, each a model turn that takes long."""
+    holds = [harness.planner.hold() for _ in range(OF_ONE)]
+    for number in range(MANY):
+        harness.person("ben").say(SUPPORT, f"@bot think hard about {number}")
+    for hold in holds:
+        assert hold.arrived.wait(30)
+    harness.slack.wait(
+        lambda: len(harness.all(Run, Run.status == RunStatus.READY)) == MANY - OF_ONE
+    )
+    return holds
+
+
+def test_an_approved_call_begins_beside_a_flood(harness: Harness, fakes: FakeTools) -> None:
+    """Beside one person's 64 slow requests another's approved call starts within two seconds, and
+    another's new request has its turn of the model: all while none of the 64 has ended.
+    """
+    harness.planner.script(Turn(calls=[("note", {"text": "beside the flood"})]))
+    thread = harness.person("dan").say(SUPPORT, "@bot note it")
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    holds = flood(harness)
+    harness.planner.script(Turn(text="Noted beside them."))
+    clicked = time.monotonic()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(lambda: fakes.did("note", "beside the flood"))
+    assert time.monotonic() - clicked < SOON
+    harness.said(SUPPORT, thread, "Noted beside them.")
+    harness.said(SUPPORT, chat(harness, "A new one.", who="cleo"), "A new one.")
+    assert len(running(harness, "ben")) == OF_ONE
+    for hold in holds:
+        hold.release()
+    harness.settle()
+    ended = harness.all(Run, Run.requester == harness.person("ben").id)
+    assert {each.status for each in ended[-MANY:]} == {RunStatus.COMPLETED}
+
+
+def test_approved_calls_of_one_person_leave_workers_for_others(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """One person's eight slow calls were approved: another's approved call and another's new
+    request begin beside them, and all eight are done in the end, each once.
+    """
+    cards = [ask_for(harness, f"slowly {number}", "slow") for number in range(8)]
+    harness.planner.script(Turn(calls=[("note", {"text": "beside slow calls"})]))
+    other = harness.person("dan").say(SUPPORT, "@bot note it")
+    card = harness.card(SUPPORT, other)
+    harness.settle()
+    for _, each in cards:
+        harness.person("ana").click(SUPPORT, each["ts"], "approve")
+    harness.slack.wait(lambda: len(running(harness, "ben")) == APPROVED_OF_ONE)
+    harness.planner.script(Turn(text="Noted beside slow calls."))
+    clicked = time.monotonic()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(lambda: fakes.did("note", "beside slow calls"))
+    assert time.monotonic() - clicked < SOON
+    harness.said(SUPPORT, other, "Noted beside slow calls.")
+    harness.said(SUPPORT, chat(harness, "Quite new.", who="cleo"), "Quite new.")
+    assert len(running(harness, "ben")) == APPROVED_OF_ONE
+    fakes.go_on.set()
+    harness.settle()
+    assert [fakes.did("slow", f"slowly {number}") for number in range(8)] == [1] * 8
+
+
+def test_a_long_request_gives_way_between_two_steps(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """With one worker, a request of many steps lets another in between two of them, and goes on."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, COUNTERSIGN_WORKERS="1")
+    steps = [Turn(calls=[("peek", {"text": f"step {number}"})]) for number in range(3)]
+    hold = harness.planner.hold()
+    harness.planner.script(*steps[:1])
+    long = harness.person("ben").say(SUPPORT, "@bot three steps")
+    assert hold.arrived.wait(30)
+    short = harness.person("dan").say(SUPPORT, "@bot one step")
+    harness.slack.wait(lambda: harness.all(Run, Run.status == RunStatus.READY))
+    harness.planner.script(Turn(text="One."), *steps[1:], Turn(text="Three."))
+    hold.release()
+    harness.said(SUPPORT, short, "One.", who="dan")
+    harness.said(SUPPORT, long, "Three.")
+    assert [fakes.did("peek", f"step {number}") for number in range(3)] == [1] * 3
+    handed_back = [
+        row
+        for row in harness.all(Audit, Audit.event == "run.ready")
+        if "another's turn" in row.data
+    ]
+    assert [row.run_id for row in handed_back] == [harness.run_in(long).id]
+    assert {call.status for call in harness.calls_in(long)} == {CallStatus.SUCCEEDED}
