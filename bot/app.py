@@ -60,6 +60,7 @@ from bot.toolbox import toolbox
 from bot.tools import Tool
 from bot.upkeep.upkeep import Upkeep
 from bot.watch.logs import mask_logs
+from bot.watch.passages import Incident
 from storage import audit
 
 if TYPE_CHECKING:  # it imports what is not always there
@@ -205,6 +206,7 @@ def build(
     told = signals.watch.heard
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
     go_on_from(store, clock)
+    store.count_unstored(partial(signals.watch.happened, Incident.UNSTORED))
     signals.watch.opened(store)
     core = Core(
         settings=settings,

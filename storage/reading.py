@@ -36,7 +36,9 @@ class ReadOnly(Store):
         self.chain = Chain(b"")  # nothing is sealed here
 
     @contextmanager
-    def write(self, *, durable: bool = True, told: bool = True) -> Iterator[NoReturn]:
+    def write(
+        self, *, durable: bool = True, told: bool = True, counted: bool = True
+    ) -> Iterator[NoReturn]:
         """Raises TypeError: nothing is written here."""
         raise TypeError("this database is only read")
         yield  # makes it the generator that its kind is

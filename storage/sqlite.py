@@ -31,6 +31,8 @@ from storage.connections import (
 from storage.digest import key_path, load_key
 from storage.head_file import HeadFile, head_path
 from storage.migrations import SchemaError
+from storage.open_file import LostFileError, OpenFile
+from storage.statement import driver_error
 from storage.transaction import Trace, Transaction
 
 KEPT = 8  # connections between transactions: a burst takes more, each of which has caches
@@ -51,6 +53,26 @@ class _Idle(list[FileConnection]):
             connection.close()
 
 
+class FileTransaction(Transaction):
+    """A transaction on a file; a durable commit is refused where that is not there any more.
+
+    Of what another commit says nobody is told before `sync`, which looks as well.
+    """
+
+    __slots__ = ("file",)
+
+    file: OpenFile | None
+
+    def command(self, sql: str) -> None:
+        """Run BEGIN, COMMIT or ROLLBACK."""
+        if sql == "COMMIT" and self.durable and self.file is not None:
+            try:
+                self.file.check()
+            except LostFileError as error:
+                raise driver_error(error, self.dialect, sql, ()) from error
+        super().command(sql)
+
+
 class SqliteFile:
     """One SQLite file, which one process writes; see `storage.backend.Backend`."""
 
@@ -61,6 +83,7 @@ class SqliteFile:
         self.path = Path(url.database or "")
         self._file = self.path  # as SQLite knows it once it is open, links followed
         self._lock: IO[Any] | None = None
+        self._open_file: OpenFile | None = None  # once it stands, where this process writes it
         self._url, self._connect = url, connect
         # Connections are kept between transactions; the last one given back is taken first. They
         # are not SQLAlchemy's: its pools take 15 µs for what a list does in one, and a request has
@@ -158,8 +181,12 @@ class SqliteFile:
         return without_triggers()
 
     def settle(self) -> None:
-        """Let nobody but their owner read the files."""
+        """Let nobody but their owner read the files, and notice from now on where they go."""
         make_private(self._file)
+        if self.held:
+            kept = self._connect(self._url)
+            kept.execute("SELECT 1 FROM sqlite_master").fetchall()
+            self._open_file = OpenFile(self.path, self._file, kept)
 
     def head_note(self, chain: Chain) -> HeadFile:
         """The head file beside it."""
@@ -173,11 +200,11 @@ class SqliteFile:
         try:
             connection = idle.pop()
         except IndexError:
-            connection = self._connect(self._url)
+            connection = self._connected()
         try:
             if writes:
                 connection.wait(waits=durable)
-            tx = Transaction(
+            tx = FileTransaction(
                 connection,
                 idle.keep,
                 DIALECT,
@@ -186,20 +213,38 @@ class SqliteFile:
                 writes=writes,
                 durable=durable,
             )
+            tx.file = self._open_file
             tx.command("BEGIN IMMEDIATE" if writes else "BEGIN DEFERRED")
         except BaseException:
             connection.close()
             raise
         return tx
 
+    def _connected(self) -> FileConnection:
+        """A new connection, to the file that is open; it would make one that is gone anew."""
+        if self._open_file is not None:
+            self._unless_lost(self._open_file.is_there)
+        return self._connect(self._url)
+
+    def _unless_lost(self, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except LostFileError as error:
+            raise driver_error(error, DIALECT, "", ()) from error
+
     def disconnect(self) -> None:
         """Close those that are idle, the last of which writes the log back."""
         idle, self._idle = self._idle, _Idle()
         for connection in idle:
             connection.close()
+        kept, self._open_file = self._open_file, None
+        if kept is not None:
+            kept.close()
 
     def sync(self) -> None:
-        """Have the log on the disk."""
+        """Have the log on the disk; DBAPIError where it is not the one that was written."""
+        if self._open_file is not None:
+            self._unless_lost(self._open_file.check)
         sync(self._file)
 
     def close(self) -> None:

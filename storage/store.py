@@ -22,6 +22,7 @@ from storage.chain import Chain, Head, Under
 from storage.head_file import HeadFile
 from storage.migrations import SCRIPTS, newest, stranger
 from storage.migrations import SchemaError as SchemaError
+from storage.patience import passes
 from storage.transaction import Trace, Transaction
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Store:
         self.trace: Trace | None = None  # watches every transaction from now on
         self._key, self._under, self._told = key, under, told
         self._hand_out: HandOut | None = None
+        self._unstored: Callable[[], None] = lambda: None
         self.chain = Chain(key or b"", under)
         self._note: HeadFile | None = None  # None: nothing is noted
         self._head: Head | None = None  # of the last commit with an audit row
@@ -140,7 +142,9 @@ class Store:
         self.database.close()
 
     @contextmanager
-    def write(self, *, durable: bool = True, told: bool = True) -> Iterator[Transaction]:
+    def write(
+        self, *, durable: bool = True, told: bool = True, counted: bool = True
+    ) -> Iterator[Transaction]:
         """A transaction that may write; commits at the end, rolls back on an exception.
 
         One that is not `durable` outlives this process, but not a power failure before the next
@@ -148,8 +152,20 @@ class Store:
         outside has been told anything. A process that shares its database commits durably always,
         for it cannot know what the others tell.
 
-        With `told=False` not even `harden` waits for it: what it says can be found out again.
+        With `told=False` not even `harden` waits for it: what it says can be found out again. With
+        `counted=False` nobody is told that it could not be committed.
         """
+        try:
+            with self._written(durable=durable, told=told) as tx:
+                yield tx
+        except DBAPIError as error:
+            if counted and passes(error):
+                self._unstored()
+            raise
+        self._told(tx.appended)  # only now: nobody waits for the log with the lock
+
+    @contextmanager
+    def _written(self, *, durable: bool, told: bool) -> Iterator[Transaction]:
         alone = self.database.held
         soft = not durable and alone
         with self._writer:
@@ -167,7 +183,6 @@ class Store:
                 self._soft = self._soft or told
             elif tx.changed:  # one that changed nothing waited for nothing
                 self._on_disk()
-        self._told(tx.appended)  # only now: nobody waits for the log with the lock
 
     def read(self) -> Transaction:
         """A consistent snapshot for reading, to be used in a `with`."""
@@ -178,6 +193,10 @@ class Store:
         these runs.
         """
         self._hand_out = hand_out
+
+    def count_unstored(self, count: Callable[[], None]) -> None:
+        """Have this called whenever the database did not take what was to be committed."""
+        self._unstored = count
 
     def harden(self) -> None:
         """Return once all that was committed is on the disk: before anybody outside is told."""

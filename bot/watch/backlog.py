@@ -11,19 +11,26 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.watch import measures
+from bot.watch.database import written
+from bot.watch.looked import OK, Looked
 from bot.watch.measures import Measure
 from storage.backlog import Backlog, backlog
 from storage.store import Store
 
 
 class BacklogCollector(Collector):
-    """Reads one snapshot for each scrape."""
+    """Reads one snapshot for each scrape, and has something written beside it."""
 
     def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
         """The oldest message that was unsent at the last look is remembered, for its age."""
         self._store, self._now = store, now
         self._lock = threading.Lock()
         self._oldest: tuple[int, datetime] | None = None
+        self._written = Looked(lambda: written(store), 0.0)
+
+    def close(self) -> None:
+        """Write nothing any more."""
+        self._written.close()
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Name them without reading anything."""
@@ -37,7 +44,7 @@ class BacklogCollector(Collector):
         except SQLAlchemyError:
             yield _gauge(measures.READABLE, 0)
             return
-        yield _gauge(measures.READABLE, 1)
+        yield _gauge(measures.READABLE, self._written.now() == OK)
         yield from self._gauges(found)
 
     def _gauges(self, found: Backlog) -> Iterator[GaugeMetricFamily]:

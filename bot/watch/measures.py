@@ -149,6 +149,11 @@ POLICIES = Measure(
     ("result",),
     (TAKEN, REFUSED_POLICY),
 )
+UNSTORED = Measure(
+    "countersign_unstored_total",
+    COUNTER,
+    "what the database did not take: deliveries (not acknowledged then) and results (kept)",
+)
 LATE = Measure(
     "countersign_late_runs_total",
     COUNTER,
@@ -192,7 +197,9 @@ INBOX_LAG = Measure(
     "countersign_inbox_lag_seconds", GAUGE, "how old the oldest of them is", extent=_INSTALLATION
 )
 READABLE = Measure(
-    "countersign_database_up", GAUGE, "1 where the database could be read for this scrape"
+    "countersign_database_up",
+    GAUGE,
+    "1 where the database could be read and written for this scrape, and has room",
 )
 SETUP = Measure(
     "countersign_setup_problems",
@@ -208,7 +215,7 @@ BUILD = Measure(
 RECORDED = (
     *(DECISIONS, DECISION_TIME, CALLS, REFUSALS, RUNS, ACKNOWLEDGED, TICKS, LOOK_UPS),
     *(LOOK_UP_FAILURES, TURNS, MODEL_ERRORS, TOKENS, TOOLS, TOOL_TIME, SLACK_TIME, SLACK_ERRORS),
-    *(PAUSES, POLICIES, LATE, SETUP, BUILD),
+    *(PAUSES, POLICIES, UNSTORED, LATE, SETUP, BUILD),
 )
 READ = (PENDING, OLDEST, OPEN_RUNS, UNSENT, OUTBOX_LAG, UNREAD, INBOX_LAG, READABLE)
 MEASURES = (*RECORDED, *READ)

@@ -39,6 +39,7 @@ class Metrics:
     def __init__(self, now: Callable[[], datetime]) -> None:
         """Everything is at nought; where the values of a label are known, so are they."""
         self._now = now
+        self._backlog: BacklogCollector | None = None
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # its own
         self._registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -57,10 +58,13 @@ class Metrics:
 
     def opened(self, store: Store) -> None:
         """From now on tell what stands in the record, too."""
-        self._registry.register(BacklogCollector(store, self._now))
+        self._backlog = BacklogCollector(store, self._now)
+        self._registry.register(self._backlog)
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Look at the record no more."""
+        if self._backlog is not None:
+            self._backlog.close()
 
     def page(self) -> str | None:
         """Return all of it, as Prometheus reads it."""
@@ -83,6 +87,8 @@ class Metrics:
                 self._add(measures.PAUSES, about)
             case Incident.POLICY_REFUSED:
                 self._add(measures.POLICIES, measures.REFUSED_POLICY)
+            case Incident.UNSTORED:
+                self._of[measures.UNSTORED.name].inc()
             case Incident.LATE:
                 self._of[measures.LATE.name].inc()
 

@@ -48,6 +48,7 @@ class Incident(StrEnum):
 
     POLICY_REFUSED = "policy_refused"  # a new policy file could not be used
     PAUSE = "pause"  # Slack wants not to be asked for a while
+    UNSTORED = "unstored"  # the database could not take something; it is tried again or refused
     LATE = "late"  # no job had a request taken up in time, and the loop did
 
 

@@ -6,76 +6,18 @@ for it longer than PATIENCE.
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotInTime
 from http import HTTPStatus
 
 from bot.signals import Signal
+from bot.watch.looked import OK, Looked
 from bot.web.pages import Page, PageText
 
-log = logging.getLogger("countersign.http")
-PATIENCE = 2.0  # seconds for one look
 GOOD_FOR = 2.0  # seconds for which the database is not asked again
 ASK_AGAIN = 60.0  # seconds between two questions to Slack
 BEHIND = 5.0  # seconds after a look was due when no work is sent here any more
 LOST = 120.0  # and when nobody expects the loop to look again
-OK = "ok"
-
-
-class Looked:
-    """One thing that is looked at on a thread of its own, and what was found last; any thread."""
-
-    def __init__(self, look: Callable[[], str], good_for: float, first: str | None = None) -> None:
-        """`look` returns OK or what is wrong, and may raise.
-
-        `good_for`: seconds until it is looked again; `first`: what is known already.
-        """
-        self._look, self._good_for = look, good_for
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="health")
-        self._lock = threading.Lock()
-        self._going: Future[str] | None = None
-        self._found, self._at = first, time.monotonic()
-
-    def now(self) -> str:
-        """Look, unless that was a moment ago; OK or what is wrong, within PATIENCE."""
-        try:
-            return self._begun().result(PATIENCE)
-        except NotInTime:
-            return f"no answer within {PATIENCE:g} seconds"
-
-    def lately(self) -> str:
-        """Return what was found last, and look again without waiting."""
-        begun = self._begun()
-        return begun.result() if begun.done() else self._found or OK
-
-    def _begun(self) -> Future[str]:
-        with self._lock:
-            if self._going is not None:
-                return self._going
-            if self._found is not None and time.monotonic() - self._at < self._good_for:
-                known: Future[str] = Future()
-                known.set_result(self._found)
-                return known
-            self._going = self._pool.submit(self._found_out)
-            return self._going
-
-    def _found_out(self) -> str:
-        try:
-            found = self._look()
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is not well
-            log.warning("health: %s", type(error).__name__)
-            found = f"failed ({type(error).__name__})"
-        with self._lock:
-            self._found, self._at, self._going = found, time.monotonic(), None
-        return found
-
-    def close(self) -> None:
-        """Look no more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Health:

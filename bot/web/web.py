@@ -13,17 +13,18 @@ from bot.config.connection import Endpoint
 from bot.signals import Signal
 from bot.slack.client import SlackClient
 from bot.slack.errors import is_token
+from bot.watch.database import written
+from bot.watch.looked import OK, Looked
 from bot.web.api.api import make_api
 from bot.web.api.asking import Asker
 from bot.web.app import web_app
 from bot.web.door import SlackDoor
-from bot.web.health import ASK_AGAIN, GOOD_FOR, OK, Health, Looked
+from bot.web.health import ASK_AGAIN, GOOD_FOR, Health
 from bot.web.metrics import metrics_page
 from bot.web.pages import Page
 from bot.web.server import WebServer
 from bot.web.signatures import Signatures
 from bot.web.webhooks.teller import Teller
-from storage.probe import commit_something
 
 if TYPE_CHECKING:
     from bot.core import Core
@@ -46,7 +47,7 @@ class Web:
         self.health = Health(
             core.signals.work,
             core.settings.tick,
-            Looked(lambda: _written(core), GOOD_FOR),
+            Looked(lambda: written(core.store), GOOD_FOR),
             Looked(TokenLook(slack), ASK_AGAIN, OK),  # a start has just signed in
             self.is_stopping,
         )
@@ -129,8 +130,3 @@ class TokenLook:
         else:
             self._last = OK
         return self._last
-
-
-def _written(core: Core) -> str:
-    commit_something(core.store)
-    return OK

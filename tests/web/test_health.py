@@ -12,9 +12,11 @@ import pytest
 
 from bot.config.connection import Transport
 from bot.signals import Signal
+from bot.watch import looked
+from bot.watch.looked import OK, Looked
 from bot.web import health as module
 from bot.web import web
-from bot.web.health import OK, Health, Looked
+from bot.web.health import Health
 from tests.records import ON_A_SERVER
 from tests.stories.harness import Harness
 from tests.web.requests import Sender
@@ -62,7 +64,7 @@ def test_a_database_that_cannot_be_written(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another program holds it, no work is to be sent here; the process lives."""
-    monkeypatch.setattr(module, "PATIENCE", 0.3)
+    monkeypatch.setattr(looked, "PATIENCE", 0.3)
     monkeypatch.setattr(web, "GOOD_FOR", 0.0)
     harness = own_harness(transport=Transport.HTTP)
     there = sender_to(harness)

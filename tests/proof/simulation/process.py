@@ -62,10 +62,12 @@ class SimStore(Store):
         self.writing = False
 
     @contextmanager
-    def write(self, *, durable: bool = True, told: bool = True) -> Iterator[Transaction]:
+    def write(
+        self, *, durable: bool = True, told: bool = True, counted: bool = True
+    ) -> Iterator[Transaction]:
         """As the product's."""
         self._scheduler.pause("writes")
-        with super().write(durable=durable, told=told) as tx:
+        with super().write(durable=durable, told=told, counted=counted) as tx:
             self.writing = True
             try:
                 yield tx

@@ -1,0 +1,168 @@
+"""Whether the database that is open is still the one that its path names: there, whole, writable.
+
+SQLite does not say so in a log's mode. It goes on writing to a file that was removed or replaced,
+and what it writes is gone with the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from storage.connections import WAIT, holds_foreign
+
+if TYPE_CHECKING:
+    from storage.connections import FileConnection
+
+log = logging.getLogger("countersign.store")
+LAST = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
+AT = "SELECT hash FROM audit WHERE seq = ?"
+STOPPED = "nothing is stored and nothing runs until"
+PUT_BACK = (
+    f"{STOPPED} it is put back; else stop Countersign, restore a copy (countersign restore) and "
+    "start it again"
+)
+START = f"{STOPPED} Countersign is stopped in an orderly way and started again"
+
+
+class LostFileError(sqlite3.OperationalError):
+    """The open file is not what its path names any more; SQLite's own code for that goes with it,
+    which says that another try may do.
+    """
+
+    def __init__(self, what: str, remedy: str = PUT_BACK) -> None:
+        super().__init__(f"{what}; {remedy}")
+        self.sqlite_errorcode = sqlite3.SQLITE_READONLY_DBMOVED
+        self.sqlite_errorname = "SQLITE_READONLY_DBMOVED"
+
+
+class OpenFile:
+    """The database, its log and the log's index, as they were when they were opened.
+
+    A connection is kept to them, so that neither is closed and no other file gets their numbers.
+    """
+
+    def __init__(self, path: Path, file: Path, connection: FileConnection) -> None:
+        """`file`: where the links of `path` lead. `connection` has read, and is closed by `close`.
+
+        Raises OSError where one of them is gone already.
+        """
+        self.path = path
+        self._kept = connection
+        self._names = (str(path), f"{file}-wal", f"{file}-shm")
+        found = [os.stat(name) for name in self._names]
+        self._are = [(each.st_ino, each.st_dev) for each in found]
+        self._main = (0, 0)  # when the database was last written, and how long it was
+        self._log_length = 0
+        self._head: tuple[int, str] = (0, "")  # the audit's last row in the database alone
+        self._is_lost = False
+
+    def check(self) -> None:
+        """Raise LostFileError where a commit would be lost; for who holds the writers' lock.
+
+        It is cheap: three looks at names, and more only where the database was written to.
+        """
+        try:
+            self._check()
+        except LostFileError as error:
+            if not self._is_lost:
+                log.critical("the database is lost: %s", error)
+            self._is_lost = True
+            raise
+        if self._is_lost:
+            self._is_lost = False
+            log.warning("the database is there again: %s", self.path)
+
+    def is_there(self) -> None:
+        """Raise LostFileError where a new connection would be one to another file."""
+        self._found()
+
+    def close(self) -> None:
+        """Close the connection that was kept; the last one writes the log back."""
+        self._kept.close()
+
+    def _found(self) -> list[os.stat_result]:
+        found = []
+        for name, own in zip(self._names, self._are, strict=True):
+            try:
+                each = os.stat(name)
+            except OSError as error:
+                raise self._lost(name, f"{name} is gone ({error.strerror})") from None
+            if (each.st_ino, each.st_dev) != own:
+                raise self._lost(name, f"another file is in the place of {name}")
+            found.append(each)
+        return found
+
+    def _lost(self, name: str, what: str) -> LostFileError:
+        if name == self._names[0]:
+            return LostFileError(what)
+        # what was stored is in the log that is still open: it goes into the database now
+        saved = self._written_back()
+        return LostFileError(f"{what}, and {saved}", START)
+
+    def _written_back(self) -> str:
+        try:
+            busy, frames, done = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
+        except sqlite3.Error as error:
+            return f"what was in it could not be saved ({error})"
+        whole = not busy and frames == done
+        return "what was in it is saved" if whole else "what was in it is saved in part"
+
+    def _check(self) -> None:
+        main, written, _ = self._found()
+        if not main.st_mode & 0o222:
+            raise LostFileError(f"{self.path} may only be read since its mode was changed")
+        state = (main.st_mtime_ns, main.st_size)
+        if state != self._main:
+            self._head = self._looked_at(main.st_size)
+            self._main = state
+        if written.st_size < self._log_length:
+            self._compare(written.st_size)
+        self._log_length = written.st_size
+
+    def _looked_at(self, length: int) -> tuple[int, str]:
+        """The audit's last row in the database without its log; LostFileError where that is not
+        ours, cut short, or older than it was.
+        """
+        changed = f"{self.path} was overwritten"
+        try:
+            # such a connection looks at neither the log nor locks
+            uri = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
+            with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as alone:
+                if holds_foreign(alone):
+                    raise LostFileError(f"{changed} by the database of another application")
+                pages = _one(alone, "PRAGMA page_count") * _one(alone, "PRAGMA page_size")
+                head = alone.execute(LAST).fetchone() if _has_audit(alone) else None
+            there = self._kept.execute(AT, head[:1]).fetchone() if head else None
+        except LostFileError:
+            raise
+        except sqlite3.Error as error:
+            raise LostFileError(f"{changed} or cut short ({error})") from None
+        if not length or pages > length:
+            raise LostFileError(f"{self.path} was cut short")
+        seq, seal = head or (0, "")
+        if seq < self._head[0] or (head and there != (seal,)):
+            raise LostFileError(f"{changed} by another record or an older copy")
+        return seq, seal
+
+    def _compare(self, length: int) -> None:
+        """The log is shorter than it was: what SQLite knows to be in it has to be there."""
+        try:
+            _, frames, _ = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
+            page = _one(self._kept, "PRAGMA page_size")
+        except sqlite3.Error as error:
+            raise LostFileError(f"{self._names[1]} was cut short ({error})") from None
+        if frames * (page + 24) > length:  # a page stands there with a head of its own
+            raise LostFileError(f"{self._names[1]} was cut short")
+
+
+def _one(database: sqlite3.Connection, pragma: str) -> int:
+    return int(database.execute(pragma).fetchone()[0])
+
+
+def _has_audit(database: sqlite3.Connection) -> bool:
+    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchall())

@@ -1,0 +1,337 @@
+"""The database, its log or its index goes away or changes while it is open: nothing is stored."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from storage import audit, inbox
+from storage.patience import passes
+from storage.store import Store
+from storage.transaction import Trace, Transaction
+from tests.storage.builders import AT, delivery
+
+pytestmark = pytest.mark.file
+
+
+def note(tx: Transaction) -> None:
+    """Append a row to the audit."""
+    audit.record(tx, "noted", at=AT, actor="nobody")
+
+
+def keep(store: Store, name: str) -> None:
+    """Store one delivery."""
+    with store.write() as tx:
+        inbox.store(tx, delivery(name, "event"))
+
+
+def kept(path: Path) -> int:
+    """How many deliveries the record at `path` has, at the next start."""
+    with closing(Store(f"sqlite:///{path}").open()) as store, store.read() as tx:
+        return int(tx.exec_driver_sql("SELECT count(*) FROM delivery").scalar() or 0)
+
+
+def written_back(store: Store) -> None:
+    """All that was stored is in the database, and its log begins anew."""
+    with closing(sqlite3.connect(store.path)) as other:
+        other.execute("PRAGMA wal_checkpoint")
+
+
+def other_application(path: Path) -> Path:
+    """A database that is none of ours."""
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE cars (id)")
+        made.commit()
+    return path
+
+
+def other_record(folder: Path) -> Path:
+    """The record of another Countersign."""
+    folder.mkdir()
+    Store(f"sqlite:///{folder / 'other.db'}").open().close()
+    return folder / "other.db"
+
+
+def overwritten(path: Path, source: Path) -> None:
+    """As `cp` does it: the file stays the same one."""
+    path.write_bytes(source.read_bytes())
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def renamed(path: Path) -> None:
+    path.rename(path.with_name("elsewhere.db"))
+
+
+def moved_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("moved"))
+
+
+def copied_folder(path: Path) -> None:
+    moved = path.parent.with_name("moved")
+    path.parent.rename(moved)
+    shutil.copytree(moved, path.parent)
+
+
+def replaced_by_another(path: Path) -> None:
+    other_application(path.with_name("cars.db")).replace(path)
+
+
+def replaced_by_a_record(path: Path) -> None:
+    other_record(path.with_name("other")).replace(path)
+
+
+def replaced_by_its_copy(path: Path) -> None:
+    shutil.copyfile(path, path.with_name("copy.db"))
+    path.with_name("copy.db").replace(path)
+
+
+def overwritten_by_another(path: Path) -> None:
+    overwritten(path, other_application(path.with_name("cars.db")))
+
+
+def overwritten_by_a_record(path: Path) -> None:
+    overwritten(path, other_record(path.with_name("other")))
+
+
+def overwritten_by_an_older_copy(path: Path) -> None:
+    overwritten(path, path.with_name("older.db"))
+
+
+def overwritten_by_zeroes(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def emptied(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def cut_in_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def cut_by_a_page(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 4096)
+
+
+def without_log(path: Path) -> None:
+    Path(f"{path}-wal").unlink()
+
+
+def another_log(path: Path) -> None:
+    without_log(path)
+    Path(f"{path}-wal").touch()
+
+
+def emptied_log(path: Path) -> None:
+    os.truncate(f"{path}-wal", 0)
+
+
+def cut_log(path: Path) -> None:
+    os.truncate(f"{path}-wal", 1000)
+
+
+def without_index(path: Path) -> None:
+    Path(f"{path}-shm").unlink()
+
+
+def made_read_only(path: Path) -> None:
+    path.chmod(0o400)
+
+
+LOST: list[Callable[[Path], None]] = [
+    removed,
+    renamed,
+    moved_folder,
+    copied_folder,
+    replaced_by_another,
+    replaced_by_a_record,
+    replaced_by_its_copy,
+    overwritten_by_another,
+    overwritten_by_a_record,
+    overwritten_by_an_older_copy,
+    overwritten_by_zeroes,
+    emptied,
+    cut_in_half,
+    cut_by_a_page,
+    without_log,
+    another_log,
+    emptied_log,
+    cut_log,
+    without_index,
+    made_read_only,
+]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Store:
+    """A record in a folder of its own, with an older copy beside it, and something in its log."""
+    folder = tmp_path / "record"
+    folder.mkdir()
+    store = Store(f"sqlite:///{folder / 'countersign.db'}").open()
+    keep(store, "first")
+    written_back(store)
+    shutil.copyfile(store.path, folder / "older.db")
+    with store.write() as tx:
+        inbox.store(tx, delivery("second", "event"))
+        note(tx)
+    written_back(store)
+    keep(store, "third")
+    return store
+
+
+@pytest.mark.parametrize("lose", LOST)
+def test_nothing_is_stored_once_the_file_is_lost(
+    opened: Store, lose: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next commit fails, as one that may go well another time, in words that say what to do."""
+    lose(opened.path)
+    for _ in range(2):
+        with pytest.raises(OperationalError) as failed:
+            keep(opened, "never")
+        assert passes(failed.value)
+    told = [each for each in caplog.records if each.levelname == "CRITICAL"]
+    assert len(told) == 1
+    assert "nothing is stored and nothing runs until" in told[0].getMessage()
+    assert "start" in told[0].getMessage()
+    opened.close()
+
+
+@pytest.mark.parametrize("lose", LOST)
+def test_nobody_is_told_of_what_is_lost(opened: Store, lose: Callable[[Path], None]) -> None:
+    """A commit that waits for no disk is not refused, but what comes before anybody is told is."""
+    with opened.write(durable=False) as tx:
+        inbox.store(tx, delivery("soft", "event"))
+    lose(opened.path)
+    with pytest.raises(OperationalError):
+        opened.harden()
+    opened.close()
+
+
+class Late(Trace):
+    """Something happens after a transaction's last statement, just before its commit."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act: Callable[[], None] | None = act
+
+    def committing(self, tx: Transaction) -> None:
+        """Do it once."""
+        if tx.writes and self.act is not None:
+            self.act()
+            self.act = None
+
+
+@pytest.mark.parametrize("lose", [removed, without_log, replaced_by_its_copy])
+def test_it_is_noticed_up_to_the_commit(opened: Store, lose: Callable[[Path], None]) -> None:
+    """A file that goes amid the transaction is noticed before that is over."""
+    opened.trace = Late(lambda: lose(opened.path))
+    with pytest.raises(OperationalError, match="nothing is stored"):
+        keep(opened, "never")
+    opened.trace = None
+    opened.close()
+
+
+def test_a_file_that_is_gone_is_not_made_anew(opened: Store) -> None:
+    """Where all connections are in use, a new one would make an empty database at the path."""
+    with opened.read():
+        removed(opened.path)
+        with pytest.raises(OperationalError, match="is gone"), opened.read(), opened.read():
+            pass
+    assert not opened.path.exists()
+    opened.close()
+
+
+@pytest.mark.parametrize("there_and_back", [renamed, moved_folder, made_read_only])
+def test_it_goes_on_where_the_file_is_put_back(
+    opened: Store, there_and_back: Callable[[Path], None]
+) -> None:
+    """The same file at the same place is as good as ever."""
+    there_and_back(opened.path)
+    with pytest.raises(OperationalError):
+        keep(opened, "never")
+    if there_and_back is renamed:
+        opened.path.with_name("elsewhere.db").rename(opened.path)
+    elif there_and_back is moved_folder:
+        opened.path.parent.with_name("moved").rename(opened.path.parent)
+    else:
+        opened.path.chmod(0o600)
+    keep(opened, "fourth")
+    opened.close()
+    assert kept(opened.path) == 4
+
+
+@pytest.mark.parametrize("lose", [without_log, another_log, without_index])
+def test_what_was_in_a_lost_log_is_saved(opened: Store, lose: Callable[[Path], None]) -> None:
+    """The log is still open here: it is written back at once, also where the process is killed."""
+    lose(opened.path)
+    with pytest.raises(OperationalError, match="is saved"):
+        keep(opened, "never")
+    alone = opened.path.with_name("alone.db")
+    shutil.copyfile(opened.path, alone)
+    with closing(sqlite3.connect(alone)) as found:
+        assert found.execute("SELECT count(*) FROM delivery").fetchone() == (3,)
+    opened.close()
+    assert kept(opened.path) == 3
+
+
+def touched(path: Path) -> None:
+    os.utime(path)
+
+
+def read_by_another(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("SELECT * FROM delivery").fetchall()
+
+
+def written_by_another(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("UPDATE delivery SET note = 'seen'")
+        other.commit()
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def made_smaller(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA secure_delete=OFF")
+        other.execute("CREATE TABLE much (text)")
+        other.executemany("INSERT INTO much VALUES (?)", [("x" * 4000,)] * 400)
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        other.execute("DROP TABLE much")
+        other.execute("VACUUM")
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def copied_away(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("VACUUM INTO ?", (str(path.with_name("backup.db")),))
+
+
+@pytest.mark.parametrize(
+    "act", [touched, read_by_another, written_by_another, made_smaller, copied_away]
+)
+def test_what_others_may_do_alarms_nobody(opened: Store, act: Callable[[Path], None]) -> None:
+    """Other programs may read, check point, pack and copy it by SQLite's own ways."""
+    keep(opened, "fourth")
+    act(opened.path)
+    keep(opened, "fifth")
+    opened.close()
+    assert kept(opened.path) == 5
+
+
+def test_many_commits_write_the_log_back_unnoticed(opened: Store) -> None:
+    """The database changes whenever the log is written back into it, and that is our own doing."""
+    for number in range(40):
+        with opened.write() as tx:
+            inbox.store(tx, delivery(f"long {number}", "event", body=f'"{"x" * 200_000}"'))
+            note(tx)
+    opened.close()
+    assert kept(opened.path) == 43

@@ -1,0 +1,101 @@
+"""What is asked whether the database takes a commit: that a disk has no room is told in time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+pytest.importorskip("prometheus_client")
+
+from bot.watch.database import written
+from bot.watch.looked import OK
+from bot.watch.metrics import Metrics
+from storage import inbox
+from storage.patience import passes
+from storage.probe import commit_something
+from storage.store import Store
+from tests.postgres_server import binaries, serve
+from tests.proof.crash.troubles import fill
+from tests.proof.crash.world import can_mount, mount, unmount
+from tests.records import KEY
+from tests.runs.fakes import StillClock
+from tests.storage.builders import delivery
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A small disk of its own, which a server may use."""
+    with TemporaryDirectory(prefix="cspg", dir="/tmp") as name:
+        folder = Path(name) / "disk"
+        if not can_mount(folder):
+            pytest.skip("only root may mount a small disk")
+        os.chmod(name, 0o755)
+        mount(folder)
+        try:
+            yield folder
+        finally:
+            unmount(folder)
+
+
+@pytest.fixture
+def on_a_server(disk: Path) -> Iterator[Store]:
+    """A record on a server, whose tables are on that disk, and the server's log is not."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed")
+    with serve(programs) as server:
+        owner = (server.folder / "data").stat()
+        os.chown(disk, owner.st_uid, owner.st_gid)
+        with server.connect() as root:
+            root.execute(f"CREATE TABLESPACE small LOCATION '{disk}'")
+            root.execute("CREATE DATABASE small TABLESPACE small")
+        store = Store(server.url("small", "owner"), key=KEY.encode()).open()
+        yield store
+        store.close()
+
+
+def up(store: Store) -> bool:
+    """What `countersign_database_up` says."""
+    metrics = Metrics(StillClock().now)
+    metrics.opened(store)
+    lines = (metrics.page() or "").splitlines()
+    metrics.close()
+    [value] = [each for each in lines if each.startswith("countersign_database_up ")]
+    return value.endswith(" 1.0")
+
+
+def test_a_server_without_room_is_told(on_a_server: Store, disk: Path) -> None:
+    """Rows that are there can be written over for long; that no more fit is told at once."""
+    assert written(on_a_server) == OK
+    assert up(on_a_server)
+    ballast = fill(disk)
+    with on_a_server.write() as tx:
+        tx.exec_driver_sql("UPDATE alembic_version SET version_num = version_num")
+    with pytest.raises(OperationalError, match="No space left on device") as failed:
+        commit_something(on_a_server)
+    assert passes(failed.value)
+    assert not up(on_a_server)
+    ballast.unlink()
+    assert written(on_a_server) == OK
+    assert up(on_a_server)
+
+
+@pytest.mark.file
+def test_what_cannot_be_stored_is_counted(store: Store) -> None:
+    """Each commit that the database did not take, but for those that only ask whether it does."""
+    told: list[None] = []
+    store.count_unstored(lambda: told.append(None))
+    store.path.rename(store.path.with_name("elsewhere.db"))
+    with pytest.raises(OperationalError), store.write() as tx:
+        inbox.store(tx, delivery("never", "event"))
+    assert len(told) == 1
+    assert written(store) != OK
+    assert len(told) == 1
+    with pytest.raises(KeyError), store.write():
+        raise KeyError("a bug")
+    assert len(told) == 1
