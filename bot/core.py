@@ -248,9 +248,7 @@ class Core:
             named,
             Programs(self.forms(), self.signals),
         )
-        days, known = self.settings.keep_days, self.transcripts
-        purging = Purging(self.store, self.clock, days, known.forget, forget_all=known.forget_all)
-        return Upkeep(made(host), purging)
+        return Upkeep(made(host), Purging(self.store, self.clock, self.settings.keep_days))
 
     def restored(self, ended: Callable[[Run], None] = ports.unseen) -> Restored:
         """Return what takes up a record older than its last life; `ended` hears of what it ends."""

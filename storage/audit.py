@@ -15,14 +15,19 @@ from typing import Any
 from sqlalchemy import BindParameter, bindparam, or_, select
 from sqlmodel import col
 
-from storage.audit_log import Appended
+from storage.audit_log import WORD, Appended
 from storage.chain import FIRST, Chain, Head
 from storage.masking import masked_data
-from storage.models import Audit, Call
+from storage.models import Audit, Call, Run
 from storage.transaction import Transaction, insert_into, rows
 
-PAYLOAD = ("arguments", "content")  # what of a row's data is kept apart: a purge may empty it
+# what of a row's data is kept apart, for a purge may empty it: arguments, and people's words
+PAYLOAD = ("arguments", "content")
+REASON = "reason"  # the same, where there is one
+WHY = ("why", "refused")  # the same, where it is more than a word of ours
 SEAL = "payload"  # what the seal over it is called in the data
+PURGE = "run.purged"  # the event of a row about requests that were emptied
+PURGED_RUNS = "runs"  # which, in its data; one of an earlier build is about its own request
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
@@ -32,6 +37,11 @@ _ABOUT = (
     select(Audit)
     .where(or_(col(Audit.run_id) == _WANTED, col(Audit.run_id).in_(_OWN)))
     .order_by(col(Audit.seq))
+)
+_PURGED = select(Audit).where(
+    col(Audit.event) == PURGE,
+    col(Audit.at) == select(col(Run.purged_at)).where(col(Run.id) == _WANTED).scalar_subquery(),
+    col(Audit.data).contains(_WANTED),
 )
 _SOME = 5000  # rows that are read at once
 _AFTER = (
@@ -58,7 +68,7 @@ def record(
     told = masked_data(dict(data or {}))
     if call_id and (under := tx.chain.under()):
         told["under"] = dict(under)
-    apart = {each: told.pop(each) for each in PAYLOAD if each in told}
+    apart = {name: told.pop(name) for name in [*told] if _is_apart(name, told[name])}
     payload = _encode(apart) if apart else ""
     if payload:
         told[SEAL] = _sealed(tx.chain, run_id, call_id, event, payload)
@@ -79,7 +89,8 @@ def record(
         "hash": tx.head.hash,
     }
     tx.execute(insert_into(Audit), row)
-    tx.appended.append(Appended(tx.head.seq, event, actor, run_id, call_id, told, at))
+    watched = told | {each: apart[each] for each in WHY if each in apart}
+    tx.appended.append(Appended(tx.head.seq, event, actor, run_id, call_id, watched, at))
 
 
 def ends(tx: Transaction, since: datetime | None) -> None:
@@ -119,7 +130,23 @@ def between(tx: Transaction, since: datetime, until: datetime) -> Iterator[Audit
 
 def about(tx: Transaction, wanted: str) -> list[Audit]:
     """The rows of a request, or of the request that a call is part of; by either id."""
-    return rows(tx, Audit, _ABOUT, wanted_=wanted)
+    found = rows(tx, Audit, _ABOUT, wanted_=wanted)
+    about = next((row.run_id for row in found if row.run_id), "")
+    return found + [row for row in rows(tx, Audit, _PURGED, wanted_=about) if row not in found]
+
+
+def purged(row: Audit, data: Mapping[str, Any]) -> list[str]:
+    """The requests that this row says were emptied, if any."""
+    if row.event != PURGE:
+        return []
+    return [row.run_id] if row.run_id else list(data[PURGED_RUNS])
+
+
+def _is_apart(name: str, value: Any) -> bool:
+    """Whether this is kept apart: arguments, and what was said in more than a word of ours."""
+    if name in WHY:
+        return not WORD.fullmatch(str(value))
+    return name in PAYLOAD or (name == REASON and bool(value))
 
 
 def _sealed(chain: Chain, run_id: str, call_id: str, event: str, payload: str) -> str:

@@ -17,7 +17,7 @@ _TOLD = (  # what of a row's data is told
     *("tool", "revision", "verb", "said", "dialog", "what", "outcome", "why", "refused", "surface"),
     *("approved_by", "counts_as", "same_as", "grant", "channel", "thread_ts", "calls"),
 )
-_WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes
+WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes
 
 
 class Appended(NamedTuple):
@@ -69,11 +69,11 @@ def _line(row: Appended, data: Mapping[str, Any]) -> str:
 
 def _quoted(value: Any) -> str:
     """A value as it may stand in a line: as it is, or as JSON where it is more than a word."""
-    if isinstance(value, str) and _WORD.fullmatch(value):
+    if isinstance(value, str) and WORD.fullmatch(value):
         return str(value)
     return json.dumps(value)
 
 
 def _is_told_in_words(name: str, value: Any) -> bool:
     """Whether this is a reason in words, which may be a tool's and hold what it was given."""
-    return name in ("why", "refused") and not _WORD.fullmatch(str(value))
+    return name in ("why", "refused") and not WORD.fullmatch(str(value))

@@ -89,6 +89,22 @@ class Backend(Protocol):
         """Return once all that was committed is on the disk."""
         ...
 
+    def give_back(self, tx: Transaction, spare: float) -> bool:
+        """Give some of what lies free back to the disk, in this transaction, but for that part of
+        the whole; whether more is left.
+        """
+        ...
+
+    def write_back(self) -> None:
+        """Have nothing stand in a log any more, as far as nobody reads it just now."""
+        ...
+
+    def rewrite(self) -> str:
+        """Write all of it anew without what lies free, which takes as long as it takes; why it was
+        not, for people, and "" where it was.
+        """
+        ...
+
     def disconnect(self) -> None:
         """Close the connections that nobody uses."""
         ...

@@ -13,8 +13,8 @@ from sqlmodel import col
 
 from storage import audit, evidence
 from storage.chain import Chain, Head
+from storage.forgetting import FORGOTTEN
 from storage.models import PURGED, Audit, Call, Revision, Run, Vote
-from storage.purge import PURGE
 from storage.transaction import Transaction, rows
 
 MOST = 20  # problems that are told; one is enough
@@ -43,6 +43,7 @@ class _Said:
     sealed: dict[tuple[str, int], str] = field(default_factory=dict)  # arguments, by revision
     purged: dict[str, datetime] = field(default_factory=dict)  # requests, with when
     emptied: dict[int, str] = field(default_factory=dict)  # rows without their payload: whose
+    forgotten: dict[str, datetime] = field(default_factory=dict)  # people, with when
 
 
 def examine(
@@ -85,8 +86,9 @@ def _walk(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> None:
 def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
     """Remember what the row says of other tables."""
     about = row.call_id or row.run_id
-    if row.event == PURGE:
-        said.purged[row.run_id] = row.at
+    said.purged |= dict.fromkeys(audit.purged(row, data), row.at)
+    if row.event == FORGOTTEN:
+        said.forgotten[data["person"]] = row.at
     if audit.SEAL in data and not row.payload:
         said.emptied[row.seq or 0] = row.run_id
     if "from" in data and "to" in data:
@@ -162,3 +164,5 @@ def _purged(tx: Transaction, found: Examined, said: _Said) -> None:
         last = max(said.purged.values())
         many = "1 request" if len(said.purged) == 1 else f"{len(said.purged)} requests"
         found.remarks.append(f"the payload of {many} was purged, the last on {last:%Y-%m-%d}")
+    for person, at in said.forgotten.items():
+        found.remarks.append(f"what {person} asked and wrote was erased on {at:%Y-%m-%d}")

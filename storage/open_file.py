@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("countersign.store")
 LAST = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
+PAUSES = (0.01, 0.05, 0.2)  # seconds between looks at a file that seems to be another one
 AT = "SELECT hash FROM audit WHERE seq = ?"
 STOPPED = "nothing is stored and nothing runs until"
 PUT_BACK = (
@@ -118,11 +120,22 @@ class OpenFile:
             raise LostFileError(f"{self.path} may only be read since its mode was changed")
         state = (main.st_mtime_ns, main.st_size)
         if state != self._main:
-            self._head = self._looked_at(main.st_size)
+            self._head = self._looked_at_again()
             self._main = state
         if written.st_size < self._log_length:
             self._compare(written.st_size)
         self._log_length = written.st_size
+
+    def _looked_at_again(self) -> tuple[int, str]:
+        """What `_looked_at` finds; another connection may be writing the log back meanwhile, and
+        half of that reads like a file that is cut short, so what is wrong has to stay so.
+        """
+        for pause in PAUSES:
+            try:
+                return self._looked_at(os.stat(self.path).st_size)
+            except LostFileError:
+                time.sleep(pause)
+        return self._looked_at(os.stat(self.path).st_size)
 
     def _looked_at(self, length: int) -> tuple[int, str]:
         """The audit's last row in the database without its log; LostFileError where that is not

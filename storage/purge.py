@@ -3,10 +3,14 @@
 Emptied are arguments, answers, transcripts, results, Slack's payloads; the messages to Slack go,
 and so do attached files.
 Statuses, digests, gates, votes with their words, revisions' authors and the audit's chain stay.
+
+It is done for a hundred requests at a time, by the indexes that there are: what that takes grows
+with what is purged, and nobody who writes beside it waits for long.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +20,7 @@ from sqlalchemy import (
     cast,
     delete,
     exists,
+    func,
     literal,
     or_,
     select,
@@ -26,6 +31,7 @@ from sqlmodel import col
 
 from storage import audit, calls
 from storage.attached import AttachedFile
+from storage.columns import UtcTime
 from storage.delegations import Delegation
 from storage.models import (
     PURGED,
@@ -39,60 +45,72 @@ from storage.models import (
     Run,
 )
 from storage.states import RUN_OPEN, CallStatus, DeliveryStatus, MessageStatus
-from storage.transaction import Transaction, first, rows
+from storage.transaction import Transaction, rows
 
-PURGE = "run.purged"  # the audit's event
+SOME = 100  # requests that are emptied in one transaction
+MANY = 5000  # deliveries that are looked at in one
 _OTHER: Any = aliased(Run)
 _OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
 _DONE = (MessageStatus.SENT, MessageStatus.FAILED)
 _SAME_THREAD = [
     getattr(_OTHER, name) == getattr(Run, name) for name in ("team", "channel", "thread_ts")
 ]
-_DUE = (
-    select(Run)
-    .where(
-        col(Run.purged_at).is_(None),
-        col(Run.updated_at) < bindparam("before_"),
-        ~exists().where(
-            *_SAME_THREAD,  # its own row among them
-            or_(_OTHER.status.in_(RUN_OPEN), _OTHER.updated_at >= bindparam("before_")),
-        ),
-        ~exists().where(col(Call.run_id) == col(Run.id), _OPEN_CALL),
-        ~exists().where(col(Message.run_id) == col(Run.id), col(Message.status).not_in(_DONE)),
-    )
-    .limit(bindparam("most_"))
+_BEFORE: Any = bindparam("before_")
+# places for the ids of so many requests, which `named` fills
+RUNS: list[Any] = [bindparam(f"run_{number}") for number in range(SOME)]
+_DUE = select(Run).where(
+    col(Run.purged_at).is_(None),
+    col(Run.updated_at) < _BEFORE,
+    ~exists().where(
+        *_SAME_THREAD,  # its own row among them
+        or_(_OTHER.status.in_(RUN_OPEN), _OTHER.updated_at >= _BEFORE),
+    ),
+    ~exists().where(col(Call.run_id) == col(Run.id), _OPEN_CALL),
+    ~exists().where(col(Message.run_id) == col(Run.id), col(Message.status).not_in(_DONE)),
 )
-_STILL_DUE = _DUE.where(col(Run.id) == bindparam("run_"))
-_RUN: Any = bindparam("run_")
-_OF_RUN = select(col(Call.id)).where(col(Call.run_id) == _RUN)
+_NEXT_DUE = (
+    _DUE.where(col(Run.id) > bindparam("after_"))
+    .order_by(col(Run.id))
+    .limit(bindparam("most_"))
+    .with_only_columns(col(Run.id))
+)
+_STILL_DUE = _DUE.where(col(Run.id).in_(RUNS)).order_by(col(Run.id))
+_OF_RUNS = select(col(Call.id)).where(col(Call.run_id).in_(RUNS))
 _MARK = (
     update(Run)
-    .where(col(Run.id) == _RUN)
-    .values(purged_at=bindparam("at_"), reworded="{}", error="")
+    .where(col(Run.id).in_(RUNS))
+    .values(
+        purged_at=func.coalesce(col(Run.purged_at), bindparam("at_", type_=UtcTime())),
+        reworded="{}",
+        error="",
+    )
 )
 _EMPTY = (
-    update(Item).where(col(Item.run_id) == _RUN).values(body=PURGED),
-    update(Revision).where(col(Revision.call_id).in_(_OF_RUN)).values(arguments=PURGED),
-    update(PersonAnswer).where(col(PersonAnswer.call_id).in_(_OF_RUN)).values(given=PURGED),
-    update(Audit).where(col(Audit.run_id) == _RUN, col(Audit.payload) != "").values(payload=""),
+    update(Item).where(col(Item.run_id).in_(RUNS)).values(body=PURGED),
+    update(Revision).where(col(Revision.call_id).in_(_OF_RUNS)).values(arguments=PURGED),
+    update(PersonAnswer).where(col(PersonAnswer.call_id).in_(_OF_RUNS)).values(given=PURGED),
+    update(Audit).where(col(Audit.run_id).in_(RUNS), col(Audit.payload) != "").values(payload=""),
     update(Call)
-    .where(col(Call.run_id) == _RUN)
+    .where(col(Call.run_id).in_(RUNS))
     .values(
         names="{}",
         preview_in_thread=None,
         **dict.fromkeys(("reason", "preview", "preview_rows", "expects", "output", "note"), ""),
     ),
-    update(Delivery).where(col(Delivery.run_id) == _RUN).values(body="{}", answer=""),
-    delete(Message).where(col(Message.run_id) == _RUN),
-    delete(AttachedFile).where(col(AttachedFile.run_id) == _RUN),
+    update(Call).where(col(Call.run_id).in_(RUNS), col(Call.action) != "").values(action="{}"),
+    update(Delivery).where(col(Delivery.run_id).in_(RUNS)).values(body="{}", answer=""),
+    delete(Message).where(col(Message.run_id).in_(RUNS)),
+    delete(AttachedFile).where(col(AttachedFile.run_id).in_(RUNS)),
 )
-_BEFORE: Any = bindparam("before_")
+_AMONG = (col(Delivery.seq) > bindparam("after_"), col(Delivery.seq) <= bindparam("until_"))
+_LAST = select(func.coalesce(func.max(col(Delivery.seq)), 0))
 _OLD_CLICKS = (
     update(Delivery)
     .where(
+        *_AMONG,
         col(Delivery.run_id).is_(None),
         col(Delivery.status).in_((DeliveryStatus.DONE, DeliveryStatus.BROKEN)),
-        col(Delivery.received_at) < bindparam("before_"),
+        col(Delivery.received_at) < _BEFORE,
         col(Delivery.body) != "{}",
     )
     .values(body="{}", answer="")
@@ -111,36 +129,66 @@ _OLD_PRIVATE = delete(Message).where(
     col(Message.status).in_(_DONE),
     col(Message.key).in_(
         select(literal("private:").concat(cast(col(Delivery.seq), String))).where(
-            col(Delivery.received_at) < bindparam("before_")
+            *_AMONG, col(Delivery.received_at) < _BEFORE
         )
     ),
 )
 
 
-def due(tx: Transaction, before: datetime, most: int = 500) -> list[str]:
-    """Ids of requests in whose thread nothing has moved since then and nothing is open."""
-    return [run.id for run in rows(tx, Run, _DUE, before_=before, most_=most)]
+def due(tx: Transaction, before: datetime, after: str = "", most: int = SOME) -> list[str]:
+    """Ids of requests in whose thread nothing has moved since then and nothing is open: the next
+    ones behind that id, in order.
+    """
+    return list(tx.scalars(_NEXT_DUE, {"before_": before, "after_": after, "most_": most}))
 
 
-def purge(tx: Transaction, run_id: str, before: datetime, *, at: datetime, actor: str) -> bool:
-    """Empty one request, and write down that it was; False where it is not due any more."""
-    run = first(tx, Run, _STILL_DUE, before_=before, most_=1, run_=run_id)
-    if run is None:
-        return False
+def purge(
+    tx: Transaction, run_ids: Iterable[str], before: datetime, *, at: datetime, actor: str
+) -> list[Run]:
+    """Empty these requests (SOME at most), and write down that they were, in one row; returns
+    those that were still due.
+    """
+    found = rows(tx, Run, _STILL_DUE, before_=before, **named(run_ids))
+    if found:
+        ids = [run.id for run in found]
+        empty(tx, ids, at=at)
+        data = {"older_than": before.isoformat(), audit.PURGED_RUNS: ids}
+        audit.record(tx, audit.PURGE, at=at, actor=actor, data=data)
+    return found
+
+
+def empty(tx: Transaction, run_ids: Iterable[str], *, at: datetime) -> None:
+    """Mark these requests (SOME at most) as purged and empty them; the audit is the caller's."""
     tx.overwrite()
-    tx.execute(_MARK, {"run_": run_id, "at_": at})
+    places = named(run_ids)
+    tx.execute(_MARK, {**places, "at_": at})
     for statement in _EMPTY:
-        tx.execute(statement, {"run_": run_id})
-    data = {"older_than": before.isoformat()}
-    audit.record(tx, PURGE, at=at, actor=actor, run_id=run_id, data=data)
-    return True
+        tx.execute(statement, places)
 
 
-def purge_clicks(tx: Transaction, before: datetime) -> int:
-    """Empty what Slack delivered before then that began no request, and what givers said of
-    delegations that had ended; returns how many deliveries.
+def last_delivery(tx: Transaction) -> int:
+    """The number of the newest delivery; 0 for none."""
+    return int(tx.scalar(_LAST))
+
+
+def purge_clicks(tx: Transaction, before: datetime, after: int = 0, most: int = MANY) -> int:
+    """Empty what Slack delivered before then that began no request; returns how many deliveries.
+
+    Looked at are so many deliveries behind that number.
     """
     tx.overwrite()
+    given = {"before_": before, "after_": after, "until_": after + most}
+    tx.execute(_OLD_PRIVATE, given)
+    return tx.execute(_OLD_CLICKS, given).rowcount
+
+
+def purge_delegations(tx: Transaction, before: datetime) -> None:
+    """Empty what givers said of delegations that had ended by then."""
+    tx.overwrite()
     tx.execute(_OLD_DELEGATIONS, {"before_": before})
-    tx.execute(_OLD_PRIVATE, {"before_": before})
-    return tx.execute(_OLD_CLICKS, {"before_": before}).rowcount
+
+
+def named(run_ids: Iterable[str]) -> Mapping[str, str]:
+    """The ids by the names of their places; those that are left over hold what is no id."""
+    given = dict.fromkeys((each.key for each in RUNS), "-")
+    return given | {f"run_{number}": each for number, each in enumerate(run_ids)}

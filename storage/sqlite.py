@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
+from storage import free_space
 from storage.append_only import APPEND_ONLY, EMPTIED
 from storage.chain import Chain
 from storage.connections import (
@@ -157,6 +158,15 @@ class SqliteFile:
     def prepare(self) -> None:
         """Make the file."""
         create(self._file)
+        if not self._file.stat().st_size:
+            connection = opened(self._url)
+            try:
+                free_space.keep_track(connection)  # before the first page is written
+                prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.append(connection)
 
     @contextmanager
     def migrating(self) -> Iterator[None]:
@@ -232,14 +242,32 @@ class SqliteFile:
         except LostFileError as error:
             raise driver_error(error, DIALECT, "", ()) from error
 
+    def give_back(self, tx: Transaction, spare: float) -> bool:
+        """Some hundred pages."""
+        return free_space.give_back(tx.raw, spare)
+
+    def write_back(self) -> None:
+        """A checkpoint."""
+        with closing(self._connect(self._url)) as raw:
+            free_space.write_back(raw)
+
+    def rewrite(self) -> str:
+        """VACUUM, where there is room for it."""
+        self._close_idle()  # a connection knows from its beginning whether a file keeps track
+        with closing(self._connect(self._url)) as raw:
+            return free_space.rewrite(raw, self._file)
+
     def disconnect(self) -> None:
         """Close those that are idle, the last of which writes the log back."""
-        idle, self._idle = self._idle, _Idle()
-        for connection in idle:
-            connection.close()
+        self._close_idle()
         kept, self._open_file = self._open_file, None
         if kept is not None:
             kept.close()
+
+    def _close_idle(self) -> None:
+        idle, self._idle = self._idle, _Idle()
+        for connection in idle:
+            connection.close()
 
     def sync(self) -> None:
         """Have the log on the disk; DBAPIError where it is not the one that was written."""

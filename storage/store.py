@@ -7,6 +7,7 @@ Never hold a transaction over a model, tool or Slack call.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ from storage.transaction import Trace, Transaction
 if TYPE_CHECKING:
     from storage.backend import Backend
 
+BREATH = 0.005  # seconds between two steps of long work, in which others write
 HandOut = Callable[[Transaction, Sequence[str]], None]
 
 
@@ -204,6 +206,33 @@ class Store:
             if self._soft:
                 self.database.sync()
                 self._on_disk()
+
+    def give_back(self, spare: float = 0.0) -> bool:
+        """Give some of what lies free in the file back to the disk, but for that part of the file;
+        whether more is left. Others wait for some milliseconds at most.
+        """
+        with self.write(durable=False, told=False) as tx:
+            return self.database.give_back(tx, spare)
+
+    def shrink(self, spare: float = 0.0, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Give all of it back that way, bit by bit, until `is_over`, and the log's disk as well."""
+        while not is_over() and self.give_back(spare):
+            time.sleep(BREATH)
+        self.write_back()
+
+    def write_back(self) -> None:
+        """Have what was written stand in the file alone, and not in its log, unless somebody reads
+        just now; the log's disk is given back.
+        """
+        with self._writer:
+            self.database.write_back()
+
+    def rewrite(self) -> str:
+        """Write the file anew without what lies free in it, while others wait; why it was not, in
+        words, and "" where it was.
+        """
+        with self._writer:
+            return self.database.rewrite()
 
 
 def _copied(tx: Transaction) -> str:

@@ -34,6 +34,8 @@ _SINCE = (
     .where(*_IN_THREAD, col(Item.seq) > bindparam("after_"), col(Item.body) != PURGED)
 )  # in any order: that of each run is the right one already, which Python sorts faster than SQLite
 
+_STANDS = select(col(Item.seq)).where(col(Item.seq) == bindparam("seq_"), col(Item.body) != PURGED)
+
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
@@ -75,26 +77,21 @@ class Transcripts:
         self._size = self._items = 0
 
     def read(self, tx: Transaction, run: Run) -> Transcript:
-        """The transcript of the run's thread as of this transaction; a sub-agent has its own."""
+        """The transcript of the run's thread as of this transaction; a sub-agent has its own.
+
+        What was purged meanwhile, by whichever process, is not in it: it is read anew.
+        """
         thread = _place(run)
         with self._lock:
             had = self._known.get(thread, Transcript())
+        if had.seqs and tx.scalar(_STANDS, {"seq_": had.seqs[0]}) is None:
+            had = Transcript()
         names = ("team_", "channel_", "thread_ts_", "parent_call_")
         given = dict(zip(names, thread, strict=True))
         rows = tx.execute(_SINCE, {**given, "after_": had.last})
         now = _longer(had, rows) if rows else had
         self._keep(thread, now)
         return now
-
-    def forget(self, run: Run) -> None:
-        """Read the run's thread anew next time: what was said in it has been purged."""
-        self._keep(_place(run), Transcript())
-
-    def forget_all(self) -> None:
-        """Read every thread anew: others may have purged some."""
-        with self._lock:
-            self._known.clear()
-            self._size = self._items = 0
 
     def _keep(self, thread: Place, transcript: Transcript) -> None:
         with self._lock:

@@ -102,6 +102,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "purge": CommandEntry(
         "bot.cli.record.purge", "empty what was said in requests of long ago; the bot is stopped"
     ),
+    "forget": CommandEntry(
+        "bot.cli.record.forget", "empty what one person asked and wrote, beside the bot"
+    ),
+    "export": CommandEntry("bot.cli.record.export", "all that is held of one person, as JSON"),
     "backup": CommandEntry(
         "bot.cli.keeping.backup", "all of the record in one file, while the bot works"
     ),

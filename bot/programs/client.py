@@ -120,8 +120,8 @@ def _database() -> str:
     return url.removeprefix("sqlite:///")
 
 
-def say_to_the_bot(said: Wish, database: Path) -> Told:
-    """Say one thing to the bot, and return what it answers.
+def say_to_the_bot(said: Wish, database: Path, *, patience: float = PATIENCE) -> Told:
+    """Say one thing to the bot, and return what it answers, within so many seconds.
 
     Raises NotRunningError, and TurnedAwayError where that is a problem.
     """
@@ -131,7 +131,7 @@ def say_to_the_bot(said: Wish, database: Path) -> Told:
     path = socket_path(database)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
-            bot.settimeout(PATIENCE)
+            bot.settimeout(patience)
             bot.connect(str(path))
             bot.sendall(line)
             told = read_told(line_of(bot, MOST_TOLD))

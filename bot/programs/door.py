@@ -11,6 +11,7 @@ import logging
 import socket
 import threading
 import time
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,6 +24,7 @@ from bot.programs.wire import (
     KeyUnwanted,
     KeyWanted,
     Look,
+    PersonUnwanted,
     Told,
     Wish,
     read_wish,
@@ -32,6 +34,7 @@ from bot.programs.wire import (
 from bot.runs.direct.programs import GLANCE, NotAskedError
 from bot.surfaces.port import Host
 from bot.surfaces.private_socket import GarbledError, PrivateSocket, line_of
+from storage import forgetting
 
 log = logging.getLogger("countersign.programs")
 SIDE_BY_SIDE = 32  # programs that are answered, or wait, at once
@@ -77,8 +80,20 @@ class ProgramsDoor:
                 return self._keys.make(wish)
             case KeyUnwanted():
                 return self._keys.revoke(wish.revoked_key)
+            case PersonUnwanted():
+                return self._forget(wish.forgotten)
             case CallWanted():
                 return self._ask(wish)
+
+    def _forget(self, person: str) -> Told:
+        """Have a person's words emptied; it takes as long as it takes, and holds up nobody."""
+        host = self._host
+        actor = host.settings.operator or "system"
+        over, now = self._ending.is_set, host.clock.now()
+        done = forgetting.forget(host.store, person, at=now, actor=actor, is_over=over)
+        if self._ending.is_set():
+            return Told(problem="the bot stops, and has not done all of it; do it again")
+        return Told(arguments=asdict(done))
 
     def _ask(self, wish: CallWanted) -> Told:
         try:

@@ -57,7 +57,14 @@ class KeyUnwanted:
     revoked_key: str  # the program's name
 
 
-Wish = CallWanted | Look | KeyWanted | KeyUnwanted
+@dataclass(frozen=True, slots=True)
+class PersonUnwanted:
+    """A person whose words the operator wants emptied."""
+
+    forgotten: str  # a Slack user id
+
+
+Wish = CallWanted | Look | KeyWanted | KeyUnwanted | PersonUnwanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,8 @@ def read_wish(line: bytes) -> Wish:
     given = object_in(line)
     if "new_key" in given or "revoked_key" in given:
         return _about_a_key(given)
+    if isinstance(person := given.get("forgotten"), str):
+        return PersonUnwanted(person)
     if "run" in given:
         run, seconds = given.get("run"), given.get("seconds", 0.0)
         if not isinstance(run, str) or not isinstance(seconds, int | float):

@@ -133,20 +133,24 @@ class SlackThread:
             said = self._read(first.channel, thread, since, until, ours)
         except Exception as error:  # noqa: BLE001 - the request goes on without context
             log.warning("run %s: the thread could not be read: %s", run.id, error)
-            unread = [("Countersign", "(earlier messages could not be read)")]
+            unread = [("", "Countersign", "(earlier messages could not be read)")]
             return _Before([prompt.overheard(unread, left_out=0)])
-        lines = [(self._name(each.get("user", "")), message_text(each, "")) for each in said.kept]
+        authors = [each.get("user", "") for each in said.kept]
+        lines = [
+            (author, self._name(author), message_text(each, ""))
+            for author, each in zip(authors, said.kept, strict=True)
+        ]
         if not lines:
             return _Before()
         posted = [
             MessageFiles(
                 message_key(first.team, first.channel, each["ts"]),
-                each.get("user", ""),
+                author,
                 name,
                 each.get("files") or [],
                 before=True,
             )
-            for each, (name, _) in zip(said.kept, lines, strict=True)
+            for each, (author, name, _) in zip(said.kept, lines, strict=True)
         ]
         # the newest matter most
         item = _bounded(lines, prompt.overheard, said.left_out)
@@ -215,22 +219,22 @@ def _in_order(said: list[_Said], before: _Before, heard: FilesHeard) -> list[dic
 
 
 def _bounded(
-    lines: list[tuple[str, str]], make: Callable[..., dict[str, Any]], left_out: int
+    lines: list[tuple[str, str, str]], make: Callable[..., dict[str, Any]], left_out: int
 ) -> dict[str, Any]:
     """Keep how it began and the newest messages that fit, oldest first, and say how many of all
     were left out, with the `left_out` that are not among them.
     """
-    (name, text), *later = lines
-    beginning = (name, _cut(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS))
-    kept: list[tuple[str, str]] = []
-    room = MOST_CHARACTERS - len(beginning[1])
-    for name, text in reversed(later):
+    (author, name, text), *later = lines
+    beginning = (author, name, _cut(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS))
+    kept: list[tuple[str, str, str]] = []
+    room = MOST_CHARACTERS - len(beginning[2])
+    for author, name, text in reversed(later):
         if room <= 0:
             break
-        kept.append((name, _cut(text, room)))
+        kept.append((author, name, _cut(text, room)))
         room -= len(text)
     shown = [beginning, *reversed(kept)]
-    cut = sum(text.endswith(CUT) for _, text in shown)
+    cut = sum(text.endswith(CUT) for _, _, text in shown)
     return make(shown, left_out=left_out + len(lines) - len(shown) + cut)
 
 

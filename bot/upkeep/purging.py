@@ -1,21 +1,21 @@
-"""The daily purge of what was said in old requests."""
+"""The daily purge of what was said in old requests, and the disk that it gives back."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 
 from bot.alarm import Alarm
 from bot.clock import Clock
 from bot.durations import DAY
-from storage import purge, runs
-from storage.models import Run
-from storage.store import Store
+from storage import purge
+from storage.store import BREATH, Store
 
 log = logging.getLogger("countersign.purge")
 SOON = timedelta(minutes=1)  # after the start, which has other things to do
+SPARE = 0.1  # the part of a file that may lie free: the next requests fill it
 
 
 class Purging:
@@ -26,22 +26,20 @@ class Purging:
         store: Store,
         clock: Clock,
         keep_days: int | None,
-        forget: Callable[[Run], None],
         *,
         soon: timedelta = SOON,
-        forget_all: Callable[[], None] = lambda: None,
+        done: Callable[[], None] = lambda: None,
     ) -> None:
-        """`keep_days` None: nothing ever; `forget` drops what is in memory of a run's thread.
+        """`keep_days` None: nothing ever.
 
-        `soon`: how long after the start it begins. `forget_all` drops all, where other processes
-        purge as well.
+        `soon`: how long after the start it begins. `done` is called after each purge.
         """
         self._store = store
         self._clock = clock
         self._keep_days = keep_days
-        self._forget = forget
         self._soon = soon
-        self._forget_all = forget_all
+        self._done = done
+        self._stopping = False
         self._alarm = Alarm(self._purge_quietly)
 
     def start(self) -> None:
@@ -51,20 +49,24 @@ class Purging:
             self._alarm.after(self._soon, "purge")
 
     def stop(self) -> None:
-        """Begin no other purge."""
+        """Begin no other purge; one that goes on ends with its next transaction."""
+        self._stopping = True
         self._alarm.stop()
 
     def purge(self) -> int:
-        """Purge all that is due now, a request at a time; returns how many."""
+        """Purge all that is due now, and give back the disk; returns how many requests."""
         if self._keep_days is None:
             return 0
         older_than = timedelta(days=self._keep_days)
-        done = purge_all(self._store, self._clock, older_than, self._forget)
-        if self._store.shared:
-            self._forget_all()
+        done = purge_all(self._store, self._clock, older_than, self._is_over)
         if done:
             log.info("purged what was said in %s requests", done)
+        self._store.shrink(SPARE, self._is_over)
+        self._done()
         return done
+
+    def _is_over(self) -> bool:
+        return self._stopping
 
     def _purge_quietly(self) -> None:
         try:
@@ -74,26 +76,39 @@ class Purging:
 
 
 def purge_all(
-    store: Store, clock: Clock, older_than: timedelta, forget: Callable[[Run], None]
+    store: Store,
+    clock: Clock,
+    older_than: timedelta,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Purge every request older than that, each in a transaction of its own; returns how many."""
-    now, done = clock.now(), 0
+    """Purge every request older than that; returns how many.
+
+    A hundred at a time, each time in a transaction of its own, until `is_over`.
+    """
+    now, done, after = clock.now(), 0, ""
     before = now - older_than
-    with store.write() as tx:
-        purge.purge_clicks(tx, before)
-    while True:
+    _purge_clicks(store, before, is_over)
+    while not is_over():
         with store.read() as tx:
-            due = purge.due(tx, before)
-        emptied = [run for run in map(partial(_purged, store, before, now), due) if run]
-        for run in emptied:
-            forget(run)
-        done += len(emptied)
-        if not emptied:
-            return done
+            due = purge.due(tx, before, after)
+        if not due:
+            break
+        with store.write() as tx:
+            done += len(purge.purge(tx, due, before, at=now, actor="clock"))
+        after = due[-1]
+        time.sleep(BREATH)
+    return done
 
 
-def _purged(store: Store, before: datetime, now: datetime, run_id: str) -> Run | None:
-    """Purge one request and return it; None where it is not due any more."""
+def _purge_clicks(store: Store, before: datetime, is_over: Callable[[], bool]) -> None:
+    """Empty what began no request, some thousands of deliveries at a time."""
+    with store.read() as tx:
+        last = purge.last_delivery(tx)
     with store.write() as tx:
-        done = purge.purge(tx, run_id, before, at=now, actor="clock")
-        return runs.get(tx, run_id) if done else None
+        purge.purge_delegations(tx, before)
+    for after in range(0, last, purge.MANY):
+        if is_over():
+            return
+        with store.write() as tx:
+            purge.purge_clicks(tx, before, after)
+        time.sleep(BREATH)

@@ -25,7 +25,7 @@ from storage.postgres import triggers
 from storage.postgres.session import LOCKS, MIGRATING, READ, SCHEMA, WRITE, ServerSession, connect
 from storage.postgres.transaction import PostgresTransaction
 from storage.statement import driver_error
-from storage.transaction import Trace
+from storage.transaction import Trace, Transaction
 
 OLDEST = 13  # the version of PostgreSQL that is needed
 DOUBT = 10.0  # seconds in which the fate of a commit is asked for
@@ -189,6 +189,17 @@ class PostgresDatabase:
             if time.monotonic() > until:
                 return False
             time.sleep(0.1)
+
+    def give_back(self, tx: Transaction, spare: float) -> bool:
+        """Nothing: the server vacuums by itself."""
+        return False
+
+    def write_back(self) -> None:
+        """Nothing: the server's log is its own."""
+
+    def rewrite(self) -> str:
+        """Nothing: the server vacuums by itself."""
+        return ""
 
     def sync(self) -> None:
         """Nothing: every commit waits for the disk."""

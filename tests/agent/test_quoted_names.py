@@ -47,7 +47,7 @@ def test_a_display_name_stays_a_name(name: str) -> None:
     own = text_of(prompt.request("UEVE00001", name, "hello", AT))
     head, said = own.split("\n")
     assert (head.count("<@"), said) == (1, "hello")
-    before = text_of(prompt.overheard([(name, "hello")], left_out=0)).splitlines()
+    before = text_of(prompt.overheard([("", name, "hello")], left_out=0)).splitlines()
     assert before[2:] == ["> hello"]
     assert len(words.head("UEVE00001", name, before=True).splitlines()) == 1
 

@@ -41,6 +41,17 @@ def test_old_requests_are_purged(record: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == "Purged what was said in 0 requests.\n"
 
 
+def test_the_file_gets_smaller(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the purge freed is given back to the disk, and it says how much."""
+    with closing(sqlite3.connect(record, isolation_level=None)) as db:
+        db.execute("UPDATE delivery SET body = json_object('words', hex(zeroblob(400000)))")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = record.stat().st_size
+    assert main(OLD) == 0
+    assert record.stat().st_size < 0.6 * before
+    assert "bytes smaller" in capsys.readouterr().out
+
+
 def test_young_requests_are_left_alone(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is as old as that."""
     assert main(["purge", "--older-than", "9999d"]) == 0

@@ -65,7 +65,7 @@ def test_it_is_done_without_being_asked(own_harness: Callable[..., Harness]) -> 
     later(harness, 91 * DAY)
     gone = threading.Event()
     core = harness.app.core
-    purging = Purging(core.store, core.clock, 90, lambda _: gone.set(), soon=timedelta())
+    purging = Purging(core.store, core.clock, 90, soon=timedelta(), done=gone.set)
     purging.start()
     try:
         assert gone.wait(30)

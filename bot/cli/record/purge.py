@@ -14,6 +14,7 @@ from bot.config.settings import Settings
 from bot.replicas.joining import for_replicas, go_on_from
 from bot.signing_key import open_store
 from bot.upkeep.purging import purge_all
+from storage.store import Store
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +48,19 @@ def run(arguments: argparse.Namespace) -> int:
                 " first."
             )
         go_on_from(store, clock)
-        done = purge_all(store, clock, arguments.older_than, lambda _: None)
+        before = size_of(store)
+        done = purge_all(store, clock, arguments.older_than)
+        say(f"Purged what was said in {done} {'request' if done == 1 else 'requests'}.")
+        if why := store.rewrite():
+            say(f"Note: not all of the file was given back: {why}.")
+        freed = before - size_of(store)
     finally:
         store.close()
-    say(f"Purged what was said in {done} {'request' if done == 1 else 'requests'}.")
+    if freed > 0:
+        say(f"The file is {freed:,} bytes smaller.")
     return 0
+
+
+def size_of(store: Store) -> int:
+    """Bytes on this machine's disk; 0 for a server's record."""
+    return 0 if store.shared else store.path.stat().st_size

@@ -1,0 +1,249 @@
+"""A person is forgotten: their words are in no column of any table and in no file afterwards, and
+the record is sound.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bot.cli.main import main
+from bot.runs.direct.programs import Programs
+from bot.sandbox.openai.server import Turn
+from bot.tools.handed_over import HandedOver
+from storage import audit, runs
+from storage.columns import Status
+from storage.connections import DIALECT
+from storage.examination import examine
+from storage.models import Call, Run, Vote
+from storage.pouring import tables
+from tests.records import ON_A_SERVER, settings_of
+from tests.stories.fakes import FakeTools
+from tests.stories.forms import request
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import all_sent, arrived, ask, now_at, open_modal, reject, typed, vote
+
+BEN = "UBEN00001"
+WORD = "zanzibarine"  # the one that is planted through every door
+KEPT = "quetzalcoatl"  # what Ana asked, where Ben wrote nothing
+# Columns with texts that are no person's words, each with what it holds. Another column that holds
+# texts has to be emptied by `storage.forgetting`, or to be named here.
+NO_WORDS = {
+    "attached": "id run_id message slack_id person media sha256",
+    "attempt": "call_id",
+    "audit": "run_id call_id actor event data key_id previous hash",
+    "answer": "call_id person",
+    "call": "id run_id plan_id provider_id tool does schema_digest digest key_id gate grant_id"
+    " claimant",
+    "client_key": "id team name person tools hash webhook",
+    "contact": "team person",
+    "delegation": "id team giver delegate revoked_by",
+    "delivery": "key team user channel thread_ts run_id",
+    "item": "run_id",
+    "message": "key run_id plan_id channel thread_ts recipient ts",
+    "mode": "team channel person",
+    "plan": "id run_id",
+    "remembered": "id team requester tool schema_digest rule channel thread_ts call_id given_by"
+    " revoked_by",
+    "revision": "call_id digest author",
+    "run": "id team channel thread_ts requester client root_id parent_call asked_in",
+    "vote": "call_id person also digest for_person",
+    "webhook": "id run_id about key_id",
+}
+EMPTIED = {
+    "attached": "data",
+    "answer": "given",
+    "audit": "payload",
+    "call": "reason preview names action preview_in_thread preview_rows expects output note",
+    "delegation": "words",
+    "delivery": "body note answer",
+    "item": "body",
+    "message": "body showing error",  # the row goes
+    "remembered": "pinned",
+    "revision": "arguments",
+    "run": "error reworded",
+    "vote": "reason",
+    "webhook": "error",
+}
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Every column of the record that holds a text, with its table."""
+    for table in tables():
+        for column in table.columns:
+            kind = column.type.compile(DIALECT)
+            if kind.startswith(("VARCHAR", "TEXT")) and not isinstance(column.type, Status):
+                yield table.name, column.name
+
+
+def test_every_column_with_a_text_is_accounted_for() -> None:
+    """A new one has to be emptied, or said to hold nobody's words."""
+    named = {
+        (table, column)
+        for found in (NO_WORDS, EMPTIED)
+        for table, columns in found.items()
+        for column in columns.split()
+    }
+    assert named == set(texts())
+
+
+def places(harness: Harness, word: str) -> list[str]:
+    """The columns in which this word stands."""
+    with harness.app.core.store.read() as tx:
+        quote = tx.dialect.identifier_preparer.quote
+        found = []
+        for table, column in texts():
+            sql = f"SELECT {quote(column)} FROM {quote(table)}"
+            if any(word in (row[0] or "") for row in tx.exec_driver_sql(sql)):
+                found.append(f"{table}.{column}")
+    return found
+
+
+def plant(harness: Harness) -> None:
+    """Ben writes the word wherever a person can write."""
+    note = ("note", {"text": f"{WORD} in a note"})
+    harness.planner.script(Turn(calls=[note]), Turn(text=f"So {WORD} it is."))
+    thread = harness.person("ben").say(SUPPORT, f"@bot {WORD} please")
+    card = harness.card(SUPPORT, thread)
+    open_modal(harness, "ana", SUPPORT, card, "edit")
+    assert harness.person("ana").submit(typed(text=f"{WORD}, edited"))["outcome"] == "closed"
+    harness.said(SUPPORT, thread, "✏️")
+    harness.settle()
+    vote(harness, "cleo", now_at(harness, SUPPORT, card["ts"]))
+    harness.said(SUPPORT, thread, f"So {WORD}")
+    harness.planner.script(Turn(text="I have read it."))
+    harness.person("ben").share(SUPPORT, "@bot read this", {"a.csv": f"{WORD},1\n".encode()})
+    arrived(harness)
+    with_form = request(harness, f"{WORD} by a form")
+    vote(harness, "ana", harness.card(SUPPORT, with_form))
+    programs = Programs(harness.app.core.forms(), harness.app.core.signals)
+    deploy = HandedOver("deploy", f"Deploy {WORD}", f"Deploy {WORD} now")
+    programs.ask(deploy, {}, requester=BEN, channel=SUPPORT, client="ci", why=WORD, key=WORD)
+    arrived(harness)
+
+
+def write_in_others(harness: Harness) -> None:
+    """Cleo asks, and Ben writes the word into what she asked: by an edit, and a rejection."""
+    thread = ask(harness, ("note", {"text": "sought by Cleo"}), who="cleo")
+    card = harness.card(SUPPORT, thread, "ben")
+    reject(harness, "ben", SUPPORT, card, f"{WORD} says no")
+    harness.said(SUPPORT, thread, "That is all.")
+    root = harness.person("ben").say(SUPPORT, f"{WORD} is what I told them")
+    harness.planner.script(Turn(text="I see."))
+    harness.person("cleo").say(SUPPORT, "@bot what is this about?", root)
+    harness.said(SUPPORT, root, "I see.")
+
+
+OURS = '[defaults]\napprovers = ["UANA00001", "UCLEO0001", "UBEN00001"]\n'
+
+
+@pytest.fixture
+def written(own_harness: Callable[..., Harness]) -> Harness:
+    """Ben wrote everywhere; Ana asked for something of her own."""
+    harness = own_harness(FakeTools().tools, OURS)
+    plant(harness)
+    write_in_others(harness)
+    thread = ask(harness, ("note", {"text": KEPT}), who="ana")
+    vote(harness, "cleo", harness.card(SUPPORT, thread, "cleo"))
+    harness.said(SUPPORT, thread, "That is all.")
+    return harness
+
+
+def close_what_waits(harness: Harness) -> None:
+    """Ana rejects what the program asked; all is told."""
+    [call] = [each for each in harness.all(Call) if each.status == "pending"]
+    run = harness.run_of(call.run_id)
+    card = harness.card(SUPPORT, run.thread_ts, "ana")
+    reject(harness, "ana", SUPPORT, card, "not today")
+    arrived(harness)
+    all_sent(harness)
+
+
+def beside(harness: Harness, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """Run a command beside the bot."""
+    given = settings_of(harness.folder / "countersign.db")
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COUNTERSIGN_POLICY", str(harness.folder / "policy.toml"))
+    return main([*words])
+
+
+def forget(harness: Harness, monkeypatch: pytest.MonkeyPatch, *more: str) -> int:
+    """Have Ben forgotten."""
+    return beside(harness, monkeypatch, "forget", BEN, *more)
+
+
+def test_nothing_of_a_person_is_left(
+    written: Harness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The word was in most tables, is in none afterwards, nor in the file and its log; what Ana
+    asked stays, and the chain holds.
+    """
+    harness = written
+    assert forget(harness, monkeypatch) == 0
+    assert "would be emptied" in capsys.readouterr().out
+    before = {each.partition(".")[0] for each in places(harness, WORD)}
+    assert before >= {
+        "item",
+        "revision",
+        "call",
+        "delivery",
+        "audit",
+        "message",
+        "vote",
+        "attached",
+    }
+    votes = len(harness.all(Vote))
+
+    assert forget(harness, monkeypatch, "--yes") == 1
+    assert "is open, or still to be told" in capsys.readouterr().out
+    close_what_waits(harness)
+    assert forget(harness, monkeypatch, "--yes") == 0
+    assert "Not touched: backups" in capsys.readouterr().out
+
+    assert places(harness, WORD) == []
+    assert "revision.arguments" in places(harness, KEPT)
+    assert len(harness.all(Vote)) == votes + 1
+    store = harness.app.core.store
+    with store.read() as tx:
+        found = examine(tx, store.chain, audit.head(tx))
+    assert found.problems == []
+    assert any(f"what {BEN} asked and wrote was erased" in each for each in found.remarks)
+    if not ON_A_SERVER:
+        for file in store.path.parent.glob(f"{store.path.name}*"):
+            if file.is_file():
+                assert WORD.encode() not in file.read_bytes(), file
+
+
+def test_the_thread_begins_anew(written: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was forgotten is not sent to the model either, from rows or from memory."""
+    harness = written
+    close_what_waits(harness)
+    thread = next(
+        each.thread_ts
+        for each in harness.all(Run)
+        if each.requester == BEN and each.source == "message"
+    )
+    assert forget(harness, monkeypatch, "--yes") == 0
+    run = harness.run_in(thread)
+    with harness.app.core.store.read() as tx:
+        assert harness.app.core.transcripts.read(tx, run).items == ()
+        assert runs.transcript(tx, run) == []
+
+
+def test_all_of_a_person_is_exported(
+    written: Harness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every row in which the word stands is in it, but for what others asked in their own words."""
+    harness = written
+    assert beside(harness, monkeypatch, "export", BEN) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["person"] == BEN
+    assert {each["requester"] for each in told["asked"]["run"]} == {BEN}
+    assert WORD in json.dumps(told["asked"])
+    assert f"{WORD} says no" in json.dumps(told["elsewhere"]["vote"])
+    assert any(WORD in each["body"] for each in told["elsewhere"]["item"])
+    assert len(told["emptied_with"]) == 2
+    assert KEPT not in json.dumps(told)
