@@ -136,7 +136,7 @@ class Bench:
             Pace(self.clock, client.base_url),
             renderer=Renderer(store, self.clock, self.core.tools, people),
             posting=Posting(store, client),
-            search=PostSearch(store, BOT, client),
+            search=PostSearch(store, self.clock, BOT, client),
             channels=EveryChannel(),
         )
 

@@ -10,6 +10,7 @@ from tests.guard.sources import Source, imports
 # each with the reason why it may
 MAY_ASK = {
     "bot/clock.py": "it is the clock",
+    "bot/mcp_client/login_file.py": "a login outlives the process; the SDK asks time.time as well",
     "bot/watch/passages.py": "a default, where nobody gives one: for tests of the log",
     "bot/tools/database/rows/sqlite_watch.py": "it looks for what SQLite took from that clock",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bot.cli.readonly.slack_client import make_client
+from bot.checks.slack_client import make_client
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.directory import LookupFailedError
