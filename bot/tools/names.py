@@ -28,12 +28,22 @@ _ID = {
     "group": re.compile(r"S(?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
 }
 _DIRECT = re.compile(r"@.*|[DUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
+MOST_OF_NAME = 80
+_BRACKETS = str.maketrans("()（）⁽⁾❨❩﹙﹚<>", "[][][][][]‹›")
 _MENTION = re.compile(r"<(?:[#@]|!subteam\^)([A-Z0-9]+)(?:\|[^>]*)?>")
 
 
 def no_channel(name: str) -> str:
     """Say that there is no such channel: the same of a private one that whoever asked is not in."""
     return f"There is no channel {name} that the bot and the person who asked can both see."
+
+
+def as_name(chosen: str) -> str:
+    """Return the name that somebody has given themselves, with nothing in it that looks like the id
+    which stands in brackets behind it: on one line, at most 80 characters.
+    """
+    one = " ".join(chosen.translate(_BRACKETS).split())
+    return one if len(one) <= MOST_OF_NAME else f"{one[: MOST_OF_NAME - 1]}…"
 
 
 class Named(StrEnum):
@@ -97,7 +107,7 @@ class Naming:
             raise ValueError(
                 f"{person.name} ({text}) is {'deactivated' if person.deleted else 'a bot'}."
             )
-        self.found[text] = person.name
+        self.found[text] = as_name(person.name)
         return text
 
     def _group(self, wanted: str, text: str, known: bool) -> str:

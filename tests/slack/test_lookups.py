@@ -239,6 +239,18 @@ def test_a_limited_call_waits_and_stops_waiting(slack: Sandbox, client: SlackCli
     asking.join()
 
 
+def test_a_name_does_not_pass_for_somebody_else(slack: Sandbox, directory: SlackDirectory) -> None:
+    """Nothing in the name that people give themselves looks like the id that stands behind it."""
+    names = Naming(directory, None)
+    new = Person("fay", "UFAY00001", "Ana Ruiz (UANA00001)\n" + "x" * 200)
+    with slack.world.lock:
+        slack.world.people["fay"] = slack.world.by_id[new.id] = new
+    assert names.id_of(PERSON, "UFAY00001") == "UFAY00001"
+    shown = names.found["UFAY00001"]
+    assert shown.startswith("Ana Ruiz [UANA00001] xxx")
+    assert len(shown) == 80
+
+
 def test_a_name_that_is_missing_is_looked_for_in_a_new_list(
     slack: Sandbox, directory: SlackDirectory
 ) -> None:

@@ -19,7 +19,7 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.sentences.agents import errand_line
-from bot.messages.text import mention, plain, unescape, visible
+from bot.messages.text import apart, mention, plain, unescape, visible
 from bot.messages.views import CardView, Errand
 
 QUOTED = 200  # characters of each message quoted
@@ -30,7 +30,7 @@ def origin_blocks(view: CardView) -> list[Json]:
     """Quote what was asked, say where it reads otherwise by now, and who asked whom for what."""
     blocks: list[Json] = []
     if view.asked:
-        quoted = [plain_text(f"“{plain(visible(text), QUOTED)}”") for text in view.asked]
+        quoted = [plain_text(f"“{plain(apart(visible(text)), QUOTED)}”") for text in view.asked]
         by = mrkdwn(f"💬 {mention(view.requester)} wrote")
         blocks.append(context(block_id(Block.REQUEST, view.plan_id), [by, *quoted]))
     if view.reworded:

@@ -28,7 +28,15 @@ from bot.messages.parts import (
     words,
 )
 from bot.messages.pieces import ALL_ROWS, Filled, effect_of, finality, headline, sure_of
-from bot.messages.text import channel_mention, decided_as, group_mention, mention, plain, visible
+from bot.messages.text import (
+    channel_mention,
+    decided_as,
+    group_mention,
+    in_order,
+    mention,
+    plain,
+    visible,
+)
 from bot.messages.views import CallView, Progress
 
 CANCEL = "Cancel the request (who asked)"
@@ -80,7 +88,7 @@ def _warnings(call: CallView) -> list[Json]:
     if final := finality(call.does, call.stated):
         found.append(line(words(f"⚠️ {final}", bold=True)))
     if call.note and not call.edited_by:
-        why = plain(visible(" ".join(call.note.split())), 300)
+        why = plain(in_order(visible(" ".join(call.note.split()))), 300)
         found.append(line(words(f"🔁 Why this is asked: {why}")))
     return found
 

@@ -6,6 +6,7 @@ rights and to READ ONLY, what it may call to what the server would resolve (`rea
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,7 +31,18 @@ from bot.tools.database.sql.statement import Statement
 _RELATIONS = """
     SELECT c.relname, c.relkind::text, ARRAY(SELECT attname::text FROM pg_catalog.pg_attribute a
         WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped
-            AND NOT pg_catalog.has_column_privilege(c.oid, attnum, 'SELECT'))
+            AND NOT pg_catalog.has_column_privilege(c.oid, attnum, 'SELECT')),
+        ARRAY(SELECT coalesce(a.attname::text, '') FROM pg_catalog.pg_index i
+            CROSS JOIN pg_catalog.unnest(i.indkey::int2[]) AS k
+            LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k AND k > 0
+            WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)),
+        ARRAY(SELECT pg_catalog.json_build_array(a.attname, p.relname, b.attname)::text
+            FROM pg_catalog.pg_constraint f JOIN pg_catalog.pg_class p ON p.oid = f.confrelid
+            CROSS JOIN ROWS FROM (pg_catalog.unnest(f.conkey), pg_catalog.unnest(f.confkey))
+                AS k(own, other)
+            JOIN pg_catalog.pg_attribute a ON a.attrelid = f.conrelid AND a.attnum = k.own
+            JOIN pg_catalog.pg_attribute b ON b.attrelid = f.confrelid AND b.attnum = k.other
+            WHERE f.contype = 'f' AND f.conrelid = c.oid)
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f') AND c.relname NOT LIKE 'pg\\_%%'
         AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE')"""
@@ -61,8 +73,13 @@ class PostgresSession(Session):
             found = reflect(
                 self.connection,
                 schema,
-                {name: _KINDS[kind] for name, kind, _ in listed},
-                secret={name: frozenset(unread) for name, _, unread in listed},
+                {name: _KINDS[kind] for name, kind, *_ in listed},
+                secret={name: frozenset(unread) for name, _, unread, *_ in listed},
+                keys={name: tuple((each,) for each in keys) for name, _, _, keys, _ in listed},
+                references={
+                    name: tuple(tuple(json.loads(each)) for each in found)
+                    for name, *_, found in listed
+                },
             )
             ahead = "" if schema == schemas[0] else f"{schema.lower()}."
             tables |= {f"{ahead}{each.name}": replace(each, schema=schema) for each in found}

@@ -37,7 +37,7 @@ _COLUMNS = f"""
         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND attnum > 0 AND NOT attisdropped
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {_OURS} ORDER BY 3, 4, 2"""
 # Which column (0: anything) of one is read by which column (0: the whole) of another: tables that
-# inherit, generated columns, views, and views that use a whole row.
+# inherit, generated columns, foreign keys, views, and views that use a whole row.
 _FLOWS = """
     SELECT i.inhparent::int8, a.attnum::int, i.inhrelid::int8, b.attnum::int
         FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.inhparent
@@ -51,6 +51,10 @@ _FLOWS = """
                 AND d.objsubid = a.attnum
             OR d.classid = 'pg_catalog.pg_attrdef'::regclass AND d.objid = f.oid)
         WHERE a.attgenerated <> '' AND d.refobjsubid <> a.attnum
+    UNION ALL SELECT confrelid::int8, k.other::int, conrelid::int8, k.own::int
+        FROM pg_catalog.pg_constraint
+        CROSS JOIN ROWS FROM (pg_catalog.unnest(conkey), pg_catalog.unnest(confkey))
+            AS k(own, other) WHERE contype = 'f'
     UNION ALL SELECT d.refobjid::int8, d.refobjsubid, r.ev_class::int8, 0
         FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_depend d
         ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid

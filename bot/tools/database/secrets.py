@@ -7,6 +7,7 @@ What keeps a secret is the database: SQLite's authorizer (`guard`), PostgreSQL's
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 from sqlglot import exp
 
@@ -29,7 +30,43 @@ def target(statement: Statement, catalog: Catalog) -> Relation:
         )
     if found.kind not in ("table", "partitioned", "foreign"):
         raise StatementError(f"{found.name} is a {found.kind}; only a table can be changed")
+    _refuse_guesses(statement, found, catalog)
     return found
+
+
+def _refuse_guesses(statement: Statement, table: Relation, catalog: Catalog) -> None:
+    """Refuse what would tell, by the rows that it touches or by whether it fails, which values a
+    secret column has: of many guesses at once, or by what a foreign key lets through.
+    """
+    told = {
+        name
+        for key in (table.key, *table.keys)
+        if any(not name or catalog.fold(name, quoted=True) in table.secret for name in key)
+        for name in key
+    }
+    if told and table.secret and isinstance(statement.change, exp.Insert):
+        which = ", ".join(sorted(filter(None, told))) or "a key"
+        for here, after in zip_longest(statement.tokens, statement.tokens[1:]):
+            if here.word == "conflict" and (after is None or after.text != "("):
+                raise StatementError(
+                    f"{which} of {table.name} is secret and in no two rows alike: ON CONFLICT has "
+                    "to say of which other columns"
+                )
+        given = statement.change.expression
+        if given is not None and not (
+            isinstance(given, exp.Values) and len(given.expressions) == 1
+        ):
+            raise StatementError(
+                f"{which} of {table.name} is secret and in no two rows alike: add one row, with "
+                "VALUES, in a statement"
+            )
+    named = {each.name.lower() for each in set_columns(statement)}
+    inserts = isinstance(statement.change, exp.Insert)
+    for own, parent, column in table.references:
+        if catalog.is_secret(parent, column) and (own.lower() in named or (inserts and not named)):
+            raise StatementError(
+                f"{table.name}.{own} can only be what {parent}.{column} is, and that is secret"
+            )
 
 
 def set_columns(statement: Statement) -> list[exp.Identifier]:
@@ -51,9 +88,23 @@ def mark(catalog: Catalog, database: Database) -> Catalog:
     """The catalog with the columns marked that are secret by the settings or by their names, and
     those that the database computes from them.
     """
-    return catalog.with_secrets(
+    found = catalog.with_secrets(
         {key: _of(table, database) for key, table in catalog.tables.items()}
     )
+    known = -1
+    while known != (now := sum(len(each.secret) for each in found.tables.values())):
+        known = now  # a column that refers to a secret one has its values
+        found = found.with_secrets(
+            {
+                key: [
+                    found.fold(own, quoted=True)
+                    for own, parent, column in table.references
+                    if found.is_secret(parent, column) and not database.is_open(table.name, own)
+                ]
+                for key, table in found.tables.items()
+            }
+        )
+    return found
 
 
 def _of(table: Relation, database: Database) -> set[str]:

@@ -139,7 +139,14 @@ class SqliteSession(Session):
         views = dict(
             self._raw.execute("SELECT name, sql FROM main.sqlite_schema WHERE type = 'view'")
         )
-        tables = reflect(self.connection, None, kinds, definition=views)
+        tables = reflect(
+            self.connection,
+            None,
+            kinds,
+            definition=views,
+            keys=self._keys(),
+            references=self._own_references(),
+        )
         found = Catalog("sqlite", ("main",), {each.name.lower(): each for each in tables})
         return mark(found, self.database)
 
@@ -209,6 +216,33 @@ class SqliteSession(Session):
             "FROM main.sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k "
             "WHERE t.type = 'table'"
         ).fetchall()
+
+    def _keys(self) -> dict[str, tuple[tuple[str, ...], ...]]:
+        """The columns of each table's unique indexes, "" for what is computed."""
+        rows = self._raw.execute(
+            "SELECT t.name, l.name, coalesce(x.name, '') FROM main.sqlite_schema AS t, "
+            'pragma_index_list(t.name) AS l, pragma_index_xinfo(l.name) AS x WHERE l."unique" '
+            "AND x.key AND t.type = 'table'"
+        ).fetchall()
+        found: dict[str, dict[str, tuple[str, ...]]] = {}
+        for table, index, column in rows:
+            columns = found.setdefault(table, {})
+            columns[index] = (*columns.get(index, ()), column)
+        return {table: tuple(each.values()) for table, each in found.items()}
+
+    def _own_references(self) -> dict[str, tuple[tuple[str, str, str], ...]]:
+        """Each table's foreign keys: its column, the other table, the column there."""
+        rows = self._raw.execute(
+            'SELECT t.name, k."from", k."table", coalesce(k."to", (SELECT p.name FROM '
+            'pragma_table_info(k."table") AS p WHERE p.pk = k.seq + 1)) '
+            "FROM main.sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k "
+            "WHERE t.type = 'table'"
+        ).fetchall()
+        found: dict[str, tuple[tuple[str, str, str], ...]] = {}
+        for table, own, other, column in rows:
+            if column:
+                found[table] = (*found.get(table, ()), (own, other, column))
+        return found
 
     def _reached(self, target: str) -> set[str]:
         """The tables whose rows change with those of `target`, by foreign keys."""

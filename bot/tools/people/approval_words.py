@@ -24,6 +24,15 @@ _YES = (
     r"(?:approval|permission|consent|ok|okay|go[- ]ahead|green light|blessing|sign-off"
     r"|authori[sz]ation)"
 )
+_ACT = (
+    r"(?:go ahead|proceed|continue|run|execute|do (?:it|this|that|so)|refund|cancel|delete|remove"
+    r"|drop|send|post|publish|pay|transfer|charge|change|update|book|order|buy|issue|grant|close"
+    r"|block|reset|restart|deploy|merge|void|revoke)"
+)
+_THING = (
+    r"(?:(?:the|my|this|that) (?:\w+ )?(?:refund|payment|transfer|cancellation|deletion|change"
+    r"|purchase|booking|plan|action))"
+)
 _OPENING = (  # what is asked of the reader, and what would be a button's label
     # English
     rf"(?:(?:do|can|could|will|would|won't|can't) you )?(?:please |kindly |now |also )*{_SAY}\b",
@@ -87,11 +96,45 @@ _OPENING = (  # what is asked of the reader, and what would be a button's label
     r"|同意|授权"
     r"|승인(?:하기|합니다|하시겠습니까)?"
     r"|موافق|موافقة|أوافق|مأذون|מאשר|מאשרת|אישור|לאשר|स्वीकृत करें|मंज़ूर)$",
-)
-_ACT = (
-    r"(?:go ahead|proceed|continue|run|execute|do (?:it|this|that|so)|refund|cancel|delete|remove"
-    r"|drop|send|post|publish|pay|transfer|charge|change|update|book|order|buy|issue|grant|close"
-    r"|block|reset|restart|deploy|merge|void|revoke)"
+    # what is said with hardly more than one word, in each of the languages
+    r"(?:can|could|will|would) you (?:please )?(?:ok|okay|confirm) (?:this|it|that)(?: for me)?$",
+    rf"(?:please |kindly )?confirm(?: (?:this|it|that|{_THING}))?$",
+    rf"(?:do you )?confirm (?:that )?(?:i|we) (?:should|may|can|shall|must) {_ACT}\b",
+    r"(?:accept|do you (?:accept|agree)|agreed?|lgtm|ship it|do it|go|let's go|thumbs up)$",
+    r"(?:accept|allow|approve|confirm|go|yes|ok|okay|agree) ?(?:/|\||or) ?(?:no|no[- ]go|not|deny"
+    r"|decline|reject|refuse|disagree)\b",
+    r"(?:permission|clearance|go[- ]ahead|green ?light)(?: to \w+.*| for this)?$",
+    r"(?:are we|is (?:it|this|everything|all)|all|we're|we) good to \w+.*$",
+    r"(?:are|would) you (?:be )?(?:ok|okay|fine|happy|comfortable) for (?:me|us) to\b",
+    r"(?:einverstanden|freigabe|in ordnung|passt das(?: so)?(?: für (?:dich|sie|euch))?)$",
+    r"(?:in ordnung|ok|okay),? wenn ich\b",
+    r"(?:est-ce que )?(?:tu|vous) (?:approuve[sz]?|autorise[sz]?|valide[sz]?)\b",
+    r"je (?:peux|dois) (?:continuer|procéder|rembourser|annuler|supprimer|envoyer|payer)\b",
+    r"(?:on y va|d'accord(?: (?:pour|si) .*)?|c'est bon(?: pour (?:toi|vous))?)$",
+    r"(?:estás|está|estáis|están) de acuerdo(?: (?:con|en) que .*)?$",
+    r"(?:procedo|sigo adelante|lo hago|adelante|confirmas?|confirmáis|concordas?|prossigo|avanço)$",
+    r"(?:(?:sei|siete|è) d'accordo|d'accordo|vado avanti|va bene(?: se .*)?|conferm[ia])$",
+    r"(?:está bem|tudo bem|está bien|vale)(?: se| si)\b",
+    r"(?:akkoord|mee eens|ben je het ermee eens|bent u het ermee eens)$",
+    r"(?:вы |ты )?(?:одобря(?:ете|ешь)|разреша(?:ете|ешь)|подтверд(?:ите|ить|и|ишь)"
+    r"|подтвержда(?:ете|ешь)|соглас(?:ны|ен|на)|дозволяєте|схвалюєте"
+    r"|погоджуєтес[ья])(?: это| це)?$",
+    r"(?:могу ли я|можно(?: ли)?(?: мне)?|чи можу я) (?:продолж|верну|удал|отправ|продовж|видал)",
+    r"(?:czy )?(?:zatwierdzasz|potwierdzasz|zgadzasz się|zatwierdza pani?)(?: to)?$",
+    r"(?:czy )?mogę (?:kontynuować|zwrócić|usunąć|wysłać|anulować)\b",
+    r"(?:schválíte|schválíš|souhlasíte|souhlasíš|potvrdíte)(?: to)?$|mohu pokračovat\b",
+    r"(?:onayl[ıi]yor|kabul ediyor|izin veriyor) mus\w+$|onaylar m[ıi]s[ıi]n$|devam edeyim mi$",
+    r"(?:godkänner|godkender|godkjenner) (?:du|ni|i|dere)\b|(?:får|må|kan) jag fortsätta\b",
+    r"(?:må|kan) jeg (?:fortsætte|fortsette)\b|(?:hyväksytkö|hyväksyttekö|saanko jatkaa)\b",
+    r"(?:εγκρίνετε|εγκρίνεις|συμφωνείτε|συμφωνείς)(?: το)?$",
+    r"(?:请|請|是否|您|你|可以|可否|能否|能)*(?:批准|同意|授权|授權|确认|確認|核准|继续|繼續|执行|執行)"
+    r"(?:一下)?(?:吗|嗎|么)?$",
+    r"(?:承認|許可|了承)(?:して(?:ください|もらえますか|いただけますか|くれますか))$",
+    r"(?:進めて|実行して|続けて|返金して|削除して)も?(?:いい|よい|良い|よろしい)(?:ですか|でしょうか)?$",
+    r"(?:승인|허가|동의|진행)(?:할까요|해도 될까요|해 ?주세요|해 ?주시겠습니까|하시나요|하십니까)$",
+    r"(?:هل )?(?:توافق|توافقون|أتوافق|تسمح|تؤكد|تأذن)(?: على .*| لي .*)?$",
+    r"(?:האם )?(?:אתה |את |אתם )?(?:מאשר|מאשרת|מאשרים|מסכים|מסכימה)(?: את זה| לי .*)?$",
+    r"(?:क्या )?(?:आप )?(?:इसे |इसकी )?(?:स्वीकृति|मंज़ूरी|मंजूरी|अनुमति|सहमत|स्वीकार)",
 )
 _TUN = (
     r"(?:stornieren|erstatten|löschen|senden|schicken|überweisen|zahlen|ändern|ausführen|bestellen"
@@ -123,7 +166,10 @@ _ANYWHERE = (  # what a yes would do, whatever stands before it
     rf"{_TELL}(?:approved?|authori[sz]e|go ahead)\b",
     rf"{_TELL}(?:yes|ok|okay|y)[\"'”]?,? (?:and|to|so|if)\b",
     rf"with your {_YES}\b",
+    r"👍|\bthumbs[- ]up (?:or|and|if|to)\b|\byes ?/ ?no\b|\by ?/ ?n\b",
 )
+_DIGITS = str.maketrans("013457@$", "oleastas")  # in the place of a letter that they look like
+_IN_WORDS = re.compile(r"(?<=[A-Za-z])[013457@$](?=[A-Za-z])")
 _MARKS = re.compile(r"^[\W_]+|[\W_]+$")  # what stands around a label
 _SENTENCE = re.compile(r"(?<=[.?!;])\s+")
 
@@ -146,7 +192,9 @@ def _patterns() -> list[re.Pattern[str]]:
 def seeks_approval(texts: Iterable[str]) -> str:
     """Return the first words that ask for an approval; "" where none do."""
     for text in texts:
-        for written in dict.fromkeys((text, _MARKS.sub("", text), _MARKS.sub("", skeleton(text)))):
+        letters = _IN_WORDS.sub(lambda found: found[0].translate(_DIGITS), text)
+        plain = (_MARKS.sub("", each) for each in (text, skeleton(text), letters))
+        for written in dict.fromkeys((text, *plain)):
             if found := _seeks(written):
                 return found
     return ""

@@ -41,6 +41,9 @@ class Relation:
     schema: str = ""  # PostgreSQL's
     comment: str = ""  # its owner's
     checks: tuple[str, ...] = ()  # conditions that its rows have to meet, in SQL
+    keys: tuple[tuple[str, ...], ...] = ()  # columns that no two rows have alike; "" for a computed
+    # columns with values that have to be in a column of another table: (own, table, its column)
+    references: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,15 @@ class Catalog:
             for name, table in self.tables.items()
         }
         return replace(self, tables=known)
+
+    def is_secret(self, table: str, column: str) -> bool:
+        """Whether a table of this name, in any schema, has a secret column of that name."""
+        folded = column.lower() if self.dialect == "sqlite" else column
+        return any(
+            folded in each.secret
+            for each in self.tables.values()
+            if each.name.lower() == table.lower()
+        )
 
     def with_remarks(self, told: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
         """The same with the comment and the checks of tables, by folded table name."""
