@@ -2,7 +2,7 @@
 wrong.
 
 It only looks: it posts nothing, migrates nothing, and may run beside a working bot. `--init` writes
-a first policy.
+a first policy; `--live` tries everything at Slack once.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from bot.cli.doctor.http import check_http
 from bot.cli.doctor.model import check_model
 from bot.cli.doctor.policy import check_rules
 from bot.cli.doctor.servers import check_servers
+from bot.cli.live.live import live
 from bot.clock import Clock, SystemClock
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
@@ -46,12 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--init", action="store_true", help=f"write a first {POLICY}; never overwrites"
     )
+    tried = "post to this person's direct messages, try all that the bot does, and clear it away"
+    parser.add_argument("--live", metavar="@me", help=f"{tried}; @name or a user id")
     who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
     parser.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look at everything, or write the first policy; returns the exit code."""
+    if arguments.live is not None:
+        if arguments.init or arguments.approver:
+            raise UsageError("--live goes alone")
+        return live(os.environ, DOTENV, arguments.live)
     if arguments.init:
         return ask_and_write(arguments.approver)
     if arguments.approver:
