@@ -18,6 +18,7 @@ from typing import Any
 import openai
 import tenacity
 
+from bot.agent.bounds import AnswerBounds
 from bot.agent.dialect import Dialect, Gathered, Inquiry, Reading, reckon, result_of
 from bot.agent.responses import RESPONSES
 from bot.agent.troubles import (
@@ -178,9 +179,11 @@ class Planner:
         with self._watch.over(Work.MODEL) as passage:
             try:
                 dialect, answer = self._open(asked, whole=whole)
-                reading = dialect.reading(sink)
+                reading, bounds = dialect.reading(sink), AnswerBounds(self._client)
                 with closing(_events(answer, dialect)) as events:
                     for event in events:
+                        if not whole:
+                            bounds.take(event)
                         reading.take(event)
                 gathered = reading.gathered()
                 if not gathered.complete:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from bot.tools import BrokeOffError
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult
+    from mcp_types import CallToolResult, ContentBlock
 
 _KB = 1_000
+_FENCED = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.S)
 
 
 def result_of(result: CallToolResult) -> Any:
@@ -20,17 +22,37 @@ def result_of(result: CallToolResult) -> Any:
     Raises BrokeOffError with the server's words where it says that the call failed: it does not
     say how far it came.
     """
-    text = "\n".join(_lines(result))
+    given = result.structured_content
     if result.is_error:
+        text = "\n".join(_lines(result.content))
         raise BrokeOffError(text or "The server says that it failed, and not why.")
-    given, parsed = result.structured_content, _parsed(text)
+    text = "\n".join(_lines(each for each in result.content if not _mirrors(each, given)))
     if given is None:
+        parsed = _parsed(text)
         return text if parsed is None else parsed
-    if not text or parsed == given:
+    if list(given) == ["result"] and result.content and _is_all_text(result):
+        return text or given["result"] if isinstance(given["result"], str) else given["result"]
+    if not text:
         return given
-    if isinstance(given, dict) and list(given) == ["result"] and _is_all_text(result):
-        return text if isinstance(given["result"], str) else given["result"]
     return f"{text}\n{json.dumps(given, ensure_ascii=False)}"
+
+
+def _mirrors(block: ContentBlock, given: dict[str, Any] | None) -> bool:
+    """Whether a block says the very values again, as servers do for clients that read text alone:
+    as JSON in any layout, also fenced; of a single value, that alone.
+    """
+    if given is None or block.type != "text":
+        return False
+    fenced = _FENCED.fullmatch(block.text)
+    text = (fenced[1] if fenced else block.text).strip()
+    alone = next(iter(given.values())) if len(given) == 1 else given
+    if isinstance(alone, str) and alone.strip() == text:
+        return True
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return said in (given, alone)  # in any order of keys
 
 
 def _is_all_text(result: CallToolResult) -> bool:
@@ -49,8 +71,8 @@ def _parsed(text: str) -> Any:
     return found if isinstance(found, dict | list) else None
 
 
-def _lines(result: CallToolResult) -> Iterator[str]:
-    for each in result.content:
+def _lines(blocks: Iterable[ContentBlock]) -> Iterator[str]:
+    for each in blocks:
         match each.type:
             case "text":
                 yield each.text

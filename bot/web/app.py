@@ -17,6 +17,7 @@ from bot.web.api.rooms import PAGES as PAGES_ROOM
 from bot.web.api.rooms import SLACK as SLACK_ROOM
 from bot.web.api.rooms import Crowded
 from bot.web.door import SlackDoor
+from bot.web.framing import OneLength
 from bot.web.pages import Page
 
 SLACK = "/slack/events"  # all that Slack sends: events, interactions and commands
@@ -49,7 +50,7 @@ def web_app(
         routes.append(Route(HOSTS, hosts))
     app = _starlette(routes)
     app.router.default = Crowded(_starlette(pages_alone), PAGES_ROOM)
-    return HookAnswers(app)
+    return HookAnswers(OneLength(app))
 
 
 def _starlette(routes: Sequence[BaseRoute]) -> Starlette:

@@ -6,8 +6,10 @@ Hosts are answered by a session manager of the SDK's, which begins with the firs
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import mcp.types as types
@@ -20,6 +22,7 @@ from bot.proxy.offered import Offered
 from bot.tools import Effect, Registry, Tool
 from bot.tools.people.question import ASK_PERSON
 from bot.web.api.callers import Callers
+from bot.web.api.gate import look_at_body, read_again, read_body
 from bot.web.api.problems import ProblemError, later
 from bot.web.api.rooms import HOSTS, FullError, Room
 
@@ -50,13 +53,17 @@ class HostsDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of a host whose key is good."""
         try:
+            _insist_on_own_page(Headers(scope=scope))
             if self._is_stopping():
                 raise later(HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1)
             given = Headers(scope=scope).getlist("authorization")
             await to_thread.run_sync(self._callers.of, given, limiter=self._turns)
             with self._room.one():
+                body = await read_body(receive)
+                if body:
+                    look_at_body(body, Headers(scope=scope))
                 await self._begin()
-                await self._manager.handle_request(scope, receive, send)
+                await self._manager.handle_request(scope, read_again(body, receive), send)
         except FullError:
             error = later(HTTPStatus.SERVICE_UNAVAILABLE, "Too much is asked at once.", 1, "limits")
             await error.answer()(scope, receive, send)
@@ -81,6 +88,29 @@ class HostsDoor:
         """Return the tools that a key may ask for; waits for the record."""
         caller = self._callers.of([f"Bearer {key}"])
         return [_offer(each) for each in _own(self._tools) if caller.may_ask_for(each.name)]
+
+
+def _insist_on_own_page(headers: Headers) -> None:
+    """Raise ProblemError for what a page in a browser sends; but for one of this very address, of a
+    kind that no name server can lead elsewhere.
+    """
+    origins = headers.getlist("origin")
+    if not origins:
+        return  # no browser
+    origin = origins[0] if len(origins) == 1 else ""
+    scheme, _, authority = origin.partition("://")
+    host = authority.rpartition(":")[0] if re.search(r":\d+$", authority) else authority
+    is_ours = scheme in ("http", "https") and [authority] == headers.getlist("host")
+    if not (is_ours and (host == "localhost" or _is_number(host))):
+        raise ProblemError(HTTPStatus.FORBIDDEN, "This takes nothing from a page of elsewhere.")
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _own(tools: Registry) -> list[Tool[Any]]:

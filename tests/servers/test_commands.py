@@ -151,3 +151,20 @@ def test_tools_that_ask_are_seen_where_they_may(
         }
     )
     assert set(look(server)) == ({"plain", "asks"} if asks else {"plain"})
+
+
+def test_only_the_file_of_servers_is_needed_to_accept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a token of Slack's nor a policy; what is wrong with the file is told in lines."""
+    with serving(folder):
+        monkeypatch.delenv("COUNTERSIGN_POLICY")
+        for name in [each for each in os.environ if each.startswith(("SLACK_", "OPENAI_"))]:
+            monkeypatch.delenv(name)
+        assert main(["mcp", "accept", "--yes"]) == 0
+    (folder / "servers.toml").write_text("[[server]]\nname = 5\n")
+    assert main(["mcp", "accept", "--yes"]) == 1
+    assert "servers.toml cannot be used" in capsys.readouterr().err
+    monkeypatch.setenv("COUNTERSIGN_SERVERS", "nowhere.toml")
+    assert main(["mcp", "accept", "--yes"]) == 1
+    assert "No such file" in capsys.readouterr().err

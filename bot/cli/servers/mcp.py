@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from bot.cli.console import DOTENV, UsageError, complain, harmless, say
-from bot.config.settings import Settings
+from bot.config.environment import DotenvError, variables
 from bot.servers.definitions import (
     ChangeKind,
     Definition,
@@ -21,7 +22,7 @@ from bot.servers.definitions import (
     read_lock,
     write_lock,
 )
-from bot.servers.file import Server, ServerFile
+from bot.servers.file import Server, ServerFile, ServersError, read_servers
 from bot.tools.described import SchemaError, arguments_of
 
 _SAID = {
@@ -42,7 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show what differs from what was accepted, ask, and write it down; 1 where nothing was."""
-    file = Settings.load(os.environ, DOTENV, reading=True).servers
+    try:
+        file = _named()
+    except (DotenvError, ServersError) as error:
+        return complain(harmless(str(error)))
     if file is None:
         return complain("There are no servers: COUNTERSIGN_SERVERS names no file.")
     chosen = [each for each in file.servers if arguments.server in ("", each.name)]
@@ -68,6 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
             complain(f"{server.name} cannot be reached: {harmless(str(error))}.")
             done.append(False)
     return 0 if all(done) else 1
+
+
+def _named() -> ServerFile | None:
+    """The file of servers, which is all that this needs. Raises DotenvError and ServersError."""
+    given = variables(os.environ, DOTENV)
+    name = given.get("COUNTERSIGN_SERVERS")
+    return read_servers(Path(name), given) if name else None
 
 
 def _accept(

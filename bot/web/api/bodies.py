@@ -47,12 +47,12 @@ class _Wanted(_Sent):
     requester: Line = Field(
         "",
         description="In whose name, as U… or @handle; left out: who answers for the key.",
-        examples=["@ben"],
+        examples=[""],  # who there is, only an installation knows
     )
     channel: Line = Field(
         "",
         description="Where, as C… or #name; left out: in the requester's direct messages.",
-        examples=["#deploys"],
+        examples=[""],
     )
     while_open: bool = Field(
         False,
@@ -64,7 +64,6 @@ class _Wanted(_Sent):
 class _CallWanted(_Wanted):
     """What both kinds of calls have in common."""
 
-    arguments: JsonObject = Field(default={}, examples=[{"version": "1.4.2", "env": "prod"}])
     reason: Words = Field("", description="Why, for the approver.", examples=["Friday's release"])
     deadline_seconds: int | None = Field(
         None,
@@ -78,6 +77,9 @@ class ToolWanted(_CallWanted):
     """A call of a tool that the bot has; the bot runs it once it is approved."""
 
     tool: Annotated[str, Field(min_length=1, max_length=64, examples=["refund_order"])]
+    arguments: JsonObject = Field(
+        default={}, examples=[{"order_id": 1042, "amount": "40.00", "reason": "damaged"}]
+    )
 
 
 class ActionSent(_Sent):
@@ -113,9 +115,16 @@ class ActionWanted(_CallWanted):
                 "title": "Deploy",
                 "effect": "Deploy {version} to {env}",
                 "does": "write",
+                "schema": {
+                    "type": "object",
+                    "properties": {"version": {"type": "string"}, "env": {"type": "string"}},
+                    "required": ["version", "env"],
+                    "additionalProperties": False,
+                },
             }
         ]
     )
+    arguments: JsonObject = Field(default={}, examples=[{"version": "1.4.2", "env": "prod"}])
 
 
 def _kind(sent: Any) -> str:
@@ -166,7 +175,8 @@ class OutcomeSent(_Sent):
 
     claimant: Claimant
     succeeded: bool | None = Field(
-        description="null: it was handed on, and how it goes is not known here."
+        description="null: it was handed on, and how it goes is not known here.",
+        examples=[True],
     )
     result: Any = Field(None, description="Any JSON of 100 kB at most; people see it.")
 

@@ -57,7 +57,7 @@ class Gate:
             await self._look_at_the_key(scope)
             with self._room.one():
                 body = await self._body(scope, receive)
-                await self._app(scope, _again(body, receive), _never_kept(send))
+                await self._app(scope, read_again(body, receive), _never_kept(send))
         except FullError:
             many = "Too much is asked at once; say the same again."
             error = later(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
@@ -82,13 +82,13 @@ class Gate:
         length = headers.get("content-length", "0")
         if length.isascii() and length.isdigit() and int(length) > MOST:
             raise _too_long()
-        body = await _read(receive)
+        body = await read_body(receive)
         if body:
-            _look_at(body, headers)
+            look_at_body(body, headers)
         return body
 
 
-async def _read(receive: Receive) -> bytes:
+async def read_body(receive: Receive) -> bytes:
     """Return the whole body; raises ProblemError for one that is too long or too slow."""
     found = bytearray()
     try:
@@ -114,7 +114,7 @@ def _too_long() -> ProblemError:
     )
 
 
-def _look_at(body: bytes, headers: Headers) -> None:
+def look_at_body(body: bytes, headers: Headers) -> None:
     """Raise ProblemError for a body that is no sound JSON."""
     if headers.get("content-encoding", "identity") != "identity" or _kind(headers) != JSON:
         raise ProblemError(
@@ -160,7 +160,7 @@ def _never_kept(send: Send) -> Send:
     return sent
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def read_again(body: bytes, receive: Receive) -> Receive:
     """Hand out the body that was read, then whatever comes."""
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

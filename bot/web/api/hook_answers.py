@@ -26,6 +26,7 @@ WAIT = "9m"  # that people have, where nothing is said: less than the hook's own
 LATE = 10.0  # seconds after a deadline in which the clock denies
 MOST, REST = 1_000_000, 1.0  # bytes and seconds of what is heard though it is refused
 SLOW = 30.0  # and further seconds for all else, after which it is a no
+CLOSE = (b"connection", b"close")  # what comes behind it on the line is not to be believed
 BROKEN = "Something went wrong in Countersign."
 CUT_SHORT = "Countersign was stopped before there was an answer; ask again in a minute."
 TOO_LATE = "Countersign had no answer in time."
@@ -127,6 +128,7 @@ class _Answer:
         self._send = send
         self._status = 0
         self._problem = bytearray()
+        self._refused_with: list[tuple[bytes, bytes]] = []  # headers
         self._start: Message | None = None  # goes out with the first of what follows it
         self._begun = self._said = self._over = False
 
@@ -136,6 +138,7 @@ class _Answer:
             return
         if message["type"] == "http.response.start":
             self._status, self._start = message["status"], message
+            self._refused_with = [(n.lower(), value) for n, value in message.get("headers", ())]
             return
         if self._status != HTTPStatus.OK or self._start is None:
             self._problem.extend(message.get("body", b""))
@@ -178,6 +181,7 @@ class _Answer:
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
             (b"cache-control", b"no-store"),
+            *(each for each in self._refused_with if each == CLOSE),
         ]
         await self._begin({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})

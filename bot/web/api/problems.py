@@ -9,7 +9,7 @@ from typing import Any
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-PAGE = "/docs/programs#"
+KINDS = "urn:countersign:problem:"  # what follows is a heading of docs/programs.md
 BLANK = "about:blank"
 KIND = "application/problem+json"
 NEVER_KEPT = {"Cache-Control": "no-store"}
@@ -27,7 +27,9 @@ class Problem(BaseModel):
 
     model_config = ConfigDict(title="Problem")
 
-    type: str = Field(description="A place in the documentation, or about:blank.")
+    type: str = Field(
+        description="What kind of problem it is: urn:countersign:problem:…, or about:blank."
+    )
     title: str
     status: int = Field(examples=[403])
     detail: str = Field(description="A sentence for a person.")
@@ -50,7 +52,7 @@ class ProblemError(Exception):
         super().__init__(detail)
         self.status = status
         self.problem = Problem(
-            type=f"{PAGE}{about}" if about else BLANK,
+            type=f"{KINDS}{about}" if about else BLANK,
             title=status.phrase,
             status=status.value,
             detail=detail,

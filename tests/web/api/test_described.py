@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from tests.stories.harness import Harness
+from tests.stories.steps import vote
 from tests.web.api.conftest import Asks
 from tests.web.api.program import Program
 
@@ -84,3 +86,51 @@ def test_whatever_is_sent_is_answered_as_described(described: Any, mode: Generat
             case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
         answered()
+
+
+def examples(said: dict[str, Any], model: str) -> dict[str, Any]:
+    """A body of the examples that stand beside its fields, as pages that show the document make
+    one.
+    """
+    schema = said["components"]["schemas"][model]
+    return {
+        name: each["examples"][0]
+        for name, each in schema["properties"].items()
+        if each.get("examples")
+    }
+
+
+def test_every_example_is_taken(bot: Harness, asks: Asks) -> None:
+    """What the document shows, posted as it stands, asks people, claims and reports."""
+    program = asks()
+    _, said = program.ask("GET", "/v1/openapi.json")
+    posted = set()
+    for model, path in (
+        ("ToolWanted", "/v1/requests"),
+        ("ActionWanted", "/v1/requests"),
+        ("QuestionWanted", "/v1/questions"),
+    ):
+        schema = said["components"]["schemas"][model]
+        body = examples(said, model)
+        assert set(schema["required"]) <= set(body), model
+        status, asked = program.ask("POST", path, body)
+        assert status == 201, (model, asked)
+        posted.add(path)
+        bot.settle()
+        stands = program.look(asked)
+        assert stands["status"] == "pending", (model, stands)
+    deployed = program.deploy("1.4.2")
+    vote(bot, "ana", program.card("Deploy 1.4.2"))
+    bot.settle()
+    for model, act in (("ClaimSent", "claim"), ("OutcomeSent", "outcome")):
+        body = examples(said, model)
+        assert set(said["components"]["schemas"][model]["required"]) <= set(body), model
+        status, answer = program.ask("POST", f"/v1/requests/{deployed['id']}/{act}", body)
+        assert status == 200, (model, answer)
+        posted.add(f"/v1/requests/{{request_id}}/{act}")
+    bodies = {
+        f"/v1{path}"
+        for path, ways in said["paths"].items()
+        if "requestBody" in ways.get("post", {})
+    }
+    assert posted == bodies

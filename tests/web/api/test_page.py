@@ -13,7 +13,7 @@ from standardwebhooks import Webhook as Signature
 
 from bot.clock import SystemClock
 from bot.web.api.bodies import ShownStatus
-from bot.web.api.problems import PAGE as PROBLEMS
+from bot.web.api.problems import KINDS
 from tests.pages import ROOT, blocks, section, table
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
@@ -84,7 +84,7 @@ def test_the_page_names_every_status_and_problem() -> None:
     places = {each.lower().replace(" ", "-") for each in headings}
     about = set(re.findall(r'about="([\w-]+)"', said)) | {"limits"}
     assert about <= places
-    assert PROBLEMS == "/docs/programs#"
+    assert KINDS == "urn:countersign:problem:"
     assert table(section(PAGE, "Asking"))["deadline_seconds"]
 
 

@@ -1,0 +1,83 @@
+"""An answer of the model that comes to no end is broken off, by its length or by its time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from bot.agent.bounds import ENDLESS, MOST
+from bot.agent.chat import CHAT
+from bot.agent.dialect import Dialect
+from bot.agent.planner import Planner
+from bot.agent.responses import RESPONSES
+from bot.agent.turn import PlannerError
+from tests.agent.test_planner import Words
+
+AGAIN = "and again, "
+
+
+def chunk(**delta: Any) -> dict[str, Any]:
+    """One of Chat Completions."""
+    return {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]}
+
+
+def calls(text: str) -> list[dict[str, Any]]:
+    """The calls that a chunk holds."""
+    return [{"index": 0, "id": "a", "function": {"name": "note", "arguments": text}}]
+
+
+ENDLESSLY: dict[str, tuple[Dialect, dict[str, Any]]] = {
+    "words": (RESPONSES, {"type": "response.output_text.delta", "delta": AGAIN}),
+    "a refusal": (RESPONSES, {"type": "response.refusal.delta", "delta": AGAIN}),
+    "arguments": (RESPONSES, {"type": "response.function_call_arguments.delta", "delta": AGAIN}),
+    "thoughts": (RESPONSES, {"type": "response.reasoning_text.delta", "delta": AGAIN}),
+    "words in a chat": (CHAT, chunk(content=AGAIN)),
+    "arguments in a chat": (CHAT, chunk(tool_calls=calls(AGAIN))),
+    "thoughts in a chat": (CHAT, chunk(reasoning_content=AGAIN)),
+}
+
+
+def broken_off(dialect: Dialect, event: dict[str, Any], timeout: float) -> tuple[Words, int]:
+    """What is written of an answer that says this for ever, and how often it was asked for."""
+    asked = 0
+    line = f"event: {event.get('type', 'message')}\ndata: {json.dumps(event)}\n\n".encode()
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        nonlocal asked
+        asked += 1
+        lines: Iterator[bytes] = repeat(line)
+        return httpx2.Response(200, content=lines, headers={"content-type": "text/event-stream"})
+
+    client = openai.OpenAI(
+        api_key="sk-offline",
+        base_url="http://model.test/v1",
+        http_client=httpx2.Client(transport=httpx2.MockTransport(answer)),
+        timeout=timeout,
+    )
+    words, given = Words(), [{"role": "user", "content": [{"type": "input_text", "text": "hello"}]}]
+    planner = Planner(client, model="gpt-5", dialects=(dialect,), backoff=0)
+    with pytest.raises(PlannerError) as ended:
+        planner.turn(given, [], "Be brief.", words)
+    assert str(ended.value) == ENDLESS
+    return words, asked
+
+
+@pytest.mark.parametrize("name", ENDLESSLY)
+def test_an_answer_that_repeats_itself_is_bounded(name: str) -> None:
+    """Whatever it repeats; it is not asked for again, and people are told why."""
+    words, asked = broken_off(*ENDLESSLY[name], 120.0)
+    assert len(words.text) <= MOST
+    assert asked == 1
+
+
+@pytest.mark.parametrize("event", [{"type": "response.in_progress"}, {"type": "x", "delta": ""}])
+def test_an_answer_that_takes_too_long_is_broken_off(event: dict[str, Any]) -> None:
+    """Though there are signs of it, and nothing that could be counted."""
+    _, asked = broken_off(RESPONSES, event, 0.05)
+    assert asked == 1

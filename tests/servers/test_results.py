@@ -1,0 +1,51 @@
+"""What of a server's result the model and people are shown: all of it, and each thing once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp_types import CallToolResult
+
+from bot.servers.results import result_of
+
+VALUES = {"number": 7, "names": ["a", "b"], "deep": {"x": 1.5, "y": None}}
+TURNED = dict(reversed(VALUES.items()))
+LISTED = {"result": [{"a": 1}, {"a": 2}]}
+MIRRORED: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "as it is": ([json.dumps(VALUES)], VALUES),
+    "without blanks": ([json.dumps(VALUES, separators=(",", ":"))], VALUES),
+    "over lines": ([json.dumps(VALUES, indent=2)], VALUES),
+    "in another order": ([json.dumps(TURNED)], VALUES),
+    "with room around it": ([f"\n {json.dumps(VALUES)}\n"], VALUES),
+    "fenced": ([f"```json\n{json.dumps(VALUES, indent=4)}\n```"], VALUES),
+    "twice": ([json.dumps(VALUES), json.dumps(VALUES, indent=1)], VALUES),
+    "what a result holds": ([json.dumps(LISTED["result"])], LISTED),
+    "a text alone": (["seven"], {"said": "seven"}),
+    "a number alone": (["7"], {"number": 7}),
+    "no text": ([], VALUES),
+}
+
+
+def made(texts: list[str], given: dict[str, Any] | None) -> CallToolResult:
+    """A result with these texts and values."""
+    content = [{"type": "text", "text": each} for each in texts]
+    return CallToolResult.model_validate({"content": content, "structuredContent": given})
+
+
+@pytest.mark.parametrize("name", MIRRORED)
+def test_what_mirrors_the_values_is_not_shown_beside_them(name: str) -> None:
+    """In whichever layout a server writes it for clients that read text alone."""
+    texts, given = MIRRORED[name]
+    assert result_of(made(texts, given)) in (given, given.get("result"))
+
+
+def test_what_is_said_beside_the_values_stays() -> None:
+    """With the values once, though they are mirrored as well."""
+    for texts in (["Found seven."], ["Found seven.", json.dumps(VALUES, indent=2)]):
+        assert result_of(made(texts, VALUES)) == f"Found seven.\n{json.dumps(VALUES)}"
+    other = json.dumps({**VALUES, "number": 8})
+    assert result_of(made([other], VALUES)) == f"{other}\n{json.dumps(VALUES)}"
+    assert result_of(made([json.dumps(VALUES)], None)) == VALUES
+    assert result_of(made(["[1, 2"], None)) == "[1, 2"

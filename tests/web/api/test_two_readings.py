@@ -1,0 +1,109 @@
+"""What two readers could read in two ways, or a page of elsewhere could send, is refused."""
+
+from __future__ import annotations
+
+import json
+import socket
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.stories.harness import Harness
+from tests.web.api.conftest import Asks
+from tests.web.api.program import Program
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "desk", "version": "1"},
+    },
+}
+ACCEPTED = {"Accept": "application/json, text/event-stream"}
+
+
+def answered(bot: Harness, head: str, body: bytes) -> bytes:
+    """All that is answered on a line of its own, until it is closed."""
+    web = bot.app.ways_in.web
+    assert web is not None
+    parts = urlsplit(web.url)
+    with socket.create_connection((parts.hostname, parts.port), 10) as line:
+        line.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
+        found = b""
+        while part := line.recv(65_536):
+            found += part
+    return found
+
+
+def sent(program: Program, body: bytes, more: dict[str, str]) -> tuple[int, str]:
+    """What a host that sends this is answered."""
+    web = program.harness.app.ways_in.web
+    assert web is not None
+    line = HTTPConnection(urlsplit(web.url).netloc, timeout=30)
+    headers = {"Authorization": f"Bearer {program.key}", "Content-Type": "application/json"}
+    line.request("POST", "/mcp", body, {**headers, **ACCEPTED, **more})
+    with line.getresponse() as answer:
+        return answer.status, answer.read().decode()
+
+
+@pytest.mark.parametrize("path", ["/v1/requests", "/mcp", "/healthz", "/slack/events", "/v1/hooks"])
+@pytest.mark.parametrize("length", [0, 3, 400])
+def test_a_body_with_two_lengths_is_refused(path: str, length: int, bot: Harness) -> None:
+    """And what stands behind it on the line is no request; a coding agent's hook says no."""
+    smuggled = b"GET /healthz HTTP/1.1\r\nHost: bot\r\n\r\n"
+    found = answered(
+        bot,
+        f"POST {path} HTTP/1.1\nHost: bot\nContent-Type: application/json\n"
+        f"Content-Length: {length}\nTransfer-Encoding: chunked",
+        b"0\r\n\r\n" + smuggled,
+    )
+    assert found.count(b"HTTP/1.1") == 1, found
+    if path == "/v1/hooks":
+        assert found.startswith(b"HTTP/1.1 200")
+        assert b'"deny"' in found
+    else:
+        assert found.startswith(b"HTTP/1.1 400")
+
+
+ORIGINS: dict[str, tuple[str, str | None, int]] = {  # Host, Origin, status
+    "no browser": ("bot.example.com", None, 200),
+    "this address": ("127.0.0.1:80", "http://127.0.0.1:80", 200),
+    "this machine": ("localhost:80", "http://localhost:80", 200),
+    "elsewhere": ("127.0.0.1:80", "https://evil.example", 403),
+    "another port": ("127.0.0.1:80", "http://127.0.0.1:81", 403),
+    "a name led here": ("evil.example", "http://evil.example", 403),
+    "a name like this machine's": ("localhost.evil.example", "http://localhost.evil.example", 403),
+    "no origin at all": ("127.0.0.1:80", "null", 403),
+    "an empty one": ("127.0.0.1:80", "", 403),
+    "a file": ("127.0.0.1:80", "file://127.0.0.1:80", 403),
+}
+
+
+@pytest.mark.parametrize("name", ORIGINS)
+def test_a_page_of_elsewhere_is_no_host(name: str, asks: Asks) -> None:
+    """Whatever key it has."""
+    host, origin, status = ORIGINS[name]
+    more = {"Host": host, **({} if origin is None else {"Origin": origin})}
+    assert sent(asks(tools=("note",)), json.dumps(INITIALIZE).encode(), more)[0] == status
+
+
+def test_a_name_that_stands_twice_is_refused_of_hosts(bot: Harness, asks: Asks) -> None:
+    """At any depth: what people would see may not be what another reads."""
+    program = asks(tools=("note",))
+    call: dict[str, Any] = {"name": "note", "arguments": {"text": "one"}}
+    whole = json.dumps({**INITIALIZE, "method": "tools/call", "params": call})
+    twice = (
+        whole.replace('"one"', '"one", "text": "two"'),
+        whole.replace('"name": "note"', '"name": "put", "name": "note"'),
+        whole.replace('"id": 1', '"id": 1, "id": 2'),
+    )
+    for each in twice:
+        status, said = sent(program, each.encode(), {})
+        assert status == 400
+        assert "twice" in said
+    assert "one" not in str(bot.person("ana").everything(bot.person("ana").dm_channel))
