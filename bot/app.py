@@ -68,6 +68,7 @@ if TYPE_CHECKING:  # it imports what is not always there
 
 log = logging.getLogger("countersign")
 NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
+HANGING = 256  # calls that may go on after their time without others finding no thread
 GRACE = 4.0  # seconds that runs, then loop and outbox, have to end their step at a stop
 
 
@@ -230,7 +231,7 @@ def _assemble(
     settings, signals, portal = core.settings, core.signals, core.previews.portal
     naming, hurried = directory.within(NAMING), directory.within(LOOK_UP)
     store, clock, me = core.store, core.clock, core.identity
-    tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
+    tool_pool = ThreadPoolExecutor(settings.workers + HANGING, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
     homes = core.over(directory.within(PATIENCE)).desk().homes()
     home = SlackHome(posting, homes.of, signals, me.team)

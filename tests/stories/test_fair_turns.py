@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
 from bot.sandbox.openai.controls import Hold
 from bot.sandbox.openai.server import Turn
+from bot.tools import Effect, ToolContext, tool
 from storage.models import Audit, Run
 from storage.states import CallStatus, RunStatus
-from tests.stories.fakes import FakeTools
+from tests.stories.fakes import FakeTools, Note
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask_for, chat
 
@@ -114,3 +116,28 @@ def test_a_long_request_gives_way_between_two_steps(
     ]
     assert [row.run_id for row in handed_back] == [harness.run_in(long).id]
     assert {call.status for call in harness.calls_in(long)} == {CallStatus.SUCCEEDED}
+
+
+def test_calls_that_hang_leave_threads_for_others(own_harness: Callable[..., Harness]) -> None:
+    """Tools that go on after their time is over, as one that hangs, keep no other from running."""
+    fakes, go_on = FakeTools(), threading.Event()
+
+    @tool(title="Hang", effect="Hang over “{text}”", does=Effect.READ, timeout=0.2)
+    def hang(args: Note, context: ToolContext) -> str:
+        go_on.wait(60)
+        return "at last"
+
+    harness = own_harness([*fakes.tools, hang], COUNTERSIGN_WORKERS="2")
+    try:
+        for number in range(6):
+            harness.planner.script(
+                Turn(calls=[("hang", {"text": f"hangs {number}"})]), Turn(text=f"Gave up {number}.")
+            )
+            thread = harness.person("ben").say(SUPPORT, f"@bot hang {number}")
+            harness.said(SUPPORT, thread, f"Gave up {number}.")
+        harness.planner.script(Turn(calls=[("peek", {"text": "beside"})]), Turn(text="Seen."))
+        thread = harness.person("dan").say(SUPPORT, "@bot look")
+        harness.said(SUPPORT, thread, "Seen.", who="dan")
+        assert fakes.did("peek", "beside") == 1
+    finally:
+        go_on.set()
