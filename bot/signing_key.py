@@ -19,7 +19,7 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from storage import audit_log, calls, moves, runs
 from storage.audit_log import Appended
-from storage.chain import key_id
+from storage.chain import key_id, key_ids
 from storage.digest import KeyFileError, key_path
 from storage.states import CallStatus
 from storage.store import Store
@@ -43,7 +43,7 @@ def open_store(
     Raises StartupError where the key cannot be used or others made what still waits, and what
     `Store.open` raises.
     """
-    key = settings.key.get_secret_value().encode() if settings.key else None
+    key = settings.signing_key
 
     def under() -> dict[str, str]:
         return {"policy": policy(), "model": settings.openai_model, "version": __version__}
@@ -66,22 +66,22 @@ def open_store(
 
 def _look(settings: Settings, store: Store, now: datetime) -> None:
     """Raise StartupError where another key made what still waits; close what a lost one made."""
-    mine = key_id(store.key)
     with store.read() as tx:
         open_under = calls.open_by_key(tx)
-    if wrong := strangers(open_under, mine, settings.lost_key, key_path(store.path)):
+    if wrong := strangers(open_under, store.key, settings.lost_key, key_path(store.path)):
         raise StartupError(wrong, ())
-    if settings.lost_key in open_under.keys() - {mine}:
+    if settings.lost_key in open_under.keys() - key_ids(store.key):
         _close(store, settings.lost_key, now)
 
 
-def strangers(open_under: Mapping[str, int], mine: str, lost: str | None, path: Path) -> list[str]:
-    """A sentence for each key that made calls that wait, and is neither `mine` nor the `lost` one
-    (ids).
+def strangers(open_under: Mapping[str, int], key: bytes, lost: str | None, path: Path) -> list[str]:
+    """A sentence for each key (by id) that made calls that wait, and is neither `key`, nor one of
+    the older ones beside it, nor the `lost` one. `key` may be empty: there is none.
     """
+    known = key_ids(key) if key else set()
     return [
-        _sentence(each, open_under[each], mine, path)
-        for each in sorted(open_under.keys() - {mine, lost})
+        _sentence(each, open_under[each], key_id(key) if key else "(none)", path)
+        for each in sorted(open_under.keys() - {*known, lost})
     ]
 
 
@@ -91,8 +91,8 @@ def _sentence(other: str, many: int, mine: str, path: Path) -> str:
     )
     return (
         f"COUNTERSIGN_KEY: {calls_wait} shown under the key {other}, and the key now in use"
-        f" is {mine}. Put the old key back (COUNTERSIGN_KEY, or unset it and restore {path})"
-        " until they are decided or cancelled; if it is lost,"
+        f" is {mine}. Put the old key behind the new one (COUNTERSIGN_KEY=new,old, or a second line"
+        f" in {path}) until they are decided or cancelled; if it is lost,"
         f" COUNTERSIGN_LOST_KEY={other} closes them undone at the start"
     )
 

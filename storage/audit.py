@@ -184,7 +184,7 @@ def verify(tx: Transaction) -> int | None:
     """
     before = Head()
     for row in every(tx):
-        if not follows(tx.chain, before, row):
+        if not follows(tx.chain.of(row.key_id) or tx.chain, before, row):
             return row.seq
         before = Head(row.seq or 0, row.hash)
     return None

@@ -20,6 +20,7 @@ from storage import audit, copies, files
 from storage.chain import Chain
 from storage.columns import altered
 from storage.copies import Copied
+from storage.digest import key_text
 from storage.examination import Examined, examine
 from storage.pouring import LostRowsError, pour
 from storage.store import Store
@@ -59,7 +60,7 @@ def make(
     """
     if path.exists():
         raise BackupError(f"{path} is there already, and a backup writes over nothing")
-    kept = key.decode() if with_key else ""
+    kept = key_text(key) if with_key else ""
     row = Copied(at=at, why=f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC", version=version)
     try:
         with files.workshop(path) as folder:

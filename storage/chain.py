@@ -31,6 +31,37 @@ def key_id(key: bytes) -> str:
     return hashlib.sha256(b"countersign key id\0" + key).hexdigest()[:8]
 
 
+class SigningKey(bytes):
+    """The key in use, and older ones: nothing new is made with those, and what they made holds."""
+
+    older: tuple[bytes, ...]
+
+    def __new__(cls, *keys: bytes) -> SigningKey:
+        """Take the one in use, and the others behind it."""
+        made = super().__new__(cls, keys[0])
+        made.older = tuple(keys[1:])
+        return made
+
+    def __reduce__(self) -> tuple[type[SigningKey], tuple[bytes, ...]]:
+        """Take the older ones along."""
+        return SigningKey, (bytes(self), *self.older)
+
+
+def every(key: bytes) -> tuple[bytes, ...]:
+    """The key, and the older ones that are beside it."""
+    return (key, *key.older) if isinstance(key, SigningKey) else (key,)
+
+
+def key_of(key: bytes, wanted: str) -> bytes:
+    """The one of these with that id; the one in use where none has it."""
+    return next((each for each in every(key) if key_id(each) == wanted), key)
+
+
+def key_ids(key: bytes) -> set[str]:
+    """The ids of all that are accepted."""
+    return {key_id(each) for each in every(key)}
+
+
 class Chain:
     """What one store's audit is sealed with."""
 
@@ -41,6 +72,12 @@ class Chain:
         self._begun = hmac.new(own, digestmod=hashlib.sha256)
         self.key_id = key_id(key)
         self.under = under
+        older = (Chain(each) for each in every(key)[1:])
+        self._older = {each.key_id: each for each in older}
+
+    def of(self, wanted: str) -> Chain | None:
+        """What seals by the key of that id; None where that key is not there."""
+        return self if wanted == self.key_id else self._older.get(wanted)
 
     def seal(
         self,

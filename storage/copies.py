@@ -49,7 +49,7 @@ class Copied(Row, table=True):
 
     def is_sealed_by(self, chain: Chain) -> bool:
         """Whether it is as it was written, under the key of `chain`."""
-        return self.seal == _seal(self, chain)
+        return self.seal == _seal(self, chain.of(self.key_id) or chain)
 
     def missing(self, counts: Mapping[str, int]) -> str:
         """Which table does not have the rows it should have; "" where all do."""

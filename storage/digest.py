@@ -20,8 +20,11 @@ from typing import Any
 
 import rfc8785
 
+from storage.chain import SigningKey, every
+
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 MOST_DIGITS = 4000  # of a Decimal before or after its point; "1e999999999" would fill the memory
+SHORTEST = 32  # characters of a key
 SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
 
 
@@ -140,7 +143,7 @@ def key_path(database: Path) -> Path:
     return database.with_name(f"{database.name}.key")
 
 
-def load_key(path: Path) -> bytes:
+def load_key(path: Path) -> SigningKey:
     """The key in `path` (0600), made on first use; processes that race to make it all read the same
     one.
     """
@@ -159,7 +162,7 @@ def keep_key(path: Path, key: bytes) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as handle:
-            handle.write(key)
+            handle.write(key_text(key).encode())
             handle.flush()
             os.fsync(handle.fileno())
         os.link(temporary, path)
@@ -169,9 +172,25 @@ def keep_key(path: Path, key: bytes) -> None:
         temporary.unlink()
 
 
-def read_key(path: Path) -> bytes:
-    """The key in `path`; KeyFileError where there is none in it."""
-    key = path.read_text().strip().encode()
-    if len(key) < 32:
-        raise KeyFileError(f"{path} does not hold a key of at least 32 characters")
-    return key
+def read_key(path: Path) -> SigningKey:
+    """The key in `path`, with older ones on further lines; KeyFileError where there is none."""
+    try:
+        return parse_key(path.read_text())
+    except ValueError as error:
+        raise KeyFileError(f"{path} does not hold a key of at least 32 characters") from error
+
+
+def parse_key(text: str) -> SigningKey:
+    """The key in use, and behind it older ones, on lines of their own or behind commas.
+
+    Raises ValueError where one is shorter than 32 characters, or there is none.
+    """
+    keys = [each.strip() for each in text.strip().replace(",", "\n").splitlines()]
+    if any(len(each) < SHORTEST for each in keys) or not keys:
+        raise ValueError(f"a key is shorter than {SHORTEST} characters")
+    return SigningKey(*(each.encode() for each in keys))
+
+
+def key_text(key: bytes) -> str:
+    """What `parse_key` reads."""
+    return "\n".join(each.decode() for each in every(key))

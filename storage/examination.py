@@ -40,7 +40,8 @@ class _Said:
 
     status: dict[str, str] = field(default_factory=dict)  # of calls and runs, by id
     votes: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
-    sealed: dict[tuple[str, int], str] = field(default_factory=dict)  # arguments, by revision
+    # of arguments, by revision: the seal, and the id of its key
+    sealed: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
     purged: dict[str, datetime] = field(default_factory=dict)  # requests, with when
     emptied: dict[int, str] = field(default_factory=dict)  # rows without their payload: whose
     forgotten: dict[str, datetime] = field(default_factory=dict)  # people, with when
@@ -65,11 +66,12 @@ def _walk(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> None:
     """Follow the chain; stop at the first row that breaks it."""
     strangers: Counter[str] = Counter()
     for row in audit.every(tx):
-        if row.key_id != chain.key_id:
+        sealer = chain.of(row.key_id)
+        if sealer is None:
             strangers[row.key_id] += 1
             good = (row.seq, row.previous) == (found.head.seq + 1, found.head.hash)
         else:
-            good = audit.follows(chain, found.head, row)
+            good = audit.follows(sealer, found.head, row)
         if not good:
             where = f"row {row.seq} of the audit"
             found.wrong(f"{where} was changed, or is not the one that followed the row before it")
@@ -98,7 +100,7 @@ def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
     elif row.event == "run.born":
         said.status[about] = "ready"
     if "sealed" in data and "revision" in data:
-        said.sealed[row.call_id, data["revision"]] = data["sealed"]
+        said.sealed[row.call_id, data["revision"]] = (data["sealed"], row.key_id)
     if "vote" in data:
         said.votes[row.call_id, data["revision"], row.actor, data["vote"]] += 1
 
@@ -146,8 +148,8 @@ def _arguments(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> N
     for each in rows(tx, Revision, select(Revision)):
         if each.arguments == PURGED and runs_of.get(each.call_id) in said.purged:
             continue
-        seal = said.sealed.get((each.call_id, each.number))
-        if seal is not None and seal != evidence.sealed(chain, each):
+        seal, key = said.sealed.get((each.call_id, each.number), ("", ""))
+        if seal and seal != evidence.sealed(chain.of(key) or chain, each):
             where = f"revision {each.number} of call {each.call_id}"
             found.wrong(f"the arguments of {where} are not those that the audit has sealed")
 

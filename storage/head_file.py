@@ -54,8 +54,8 @@ class HeadFile:
         if len(line) != 5 or line[0] != _MARK or not line[1].isdecimal():
             return None
         _, seq, seal, key, signature = line
-        own = self._chain.sign(_MARK, seq, seal)
-        if key == self._chain.key_id and not hmac.compare_digest(signature, own):
+        signer = self._chain.of(key)
+        if signer and not hmac.compare_digest(signature, signer.sign(_MARK, seq, seal)):
             return None
         return Head(int(seq), seal)
 

@@ -75,17 +75,19 @@ _NAMED = (
         col(ClientKey.name) == bindparam("name_"),
         col(ClientKey.revoked_at).is_(None),
     )
-    .limit(1)
+    .order_by(col(ClientKey.made_at).desc())
 )
 
 
-def make(tx: Transaction, row: ClientKey, by: str) -> bool:
-    """Let a program ask from now on; False where one of that name may already.
+def make(tx: Transaction, row: ClientKey, by: str, *, beside: bool = False) -> bool:
+    """Let a program ask from now on; False where one of that name may already, unless the new key
+    is to hold `beside` it, for the same.
 
-    `by`: who made it, for the audit. A name whose key was revoked may be used again: a new key for
+    `by`: who made it, for the audit. A name whose key was revoked may be used again. A new key for
     the same person and the same tools goes on with what the old one had asked, any other does not.
     """
-    if named(tx, row.team, row.name) is not None:
+    there = named(tx, row.team, row.name)
+    if there is not None and not (beside and row.goes_on_for(there)):
         return False
     tx.execute(insert_into(ClientKey), values(row))
     data = {
@@ -107,7 +109,7 @@ def get(tx: Transaction, key_id: str) -> ClientKey | None:
 
 
 def named(tx: Transaction, team: str, name: str) -> ClientKey | None:
-    """The key of that name that holds; None where there is none."""
+    """The key of that name that holds, the newest of several; None where there is none."""
     return first(tx, ClientKey, _NAMED, team_=team, name_=name)
 
 
@@ -122,12 +124,14 @@ def every(tx: Transaction) -> list[ClientKey]:
 
 
 def revoke(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
-    """Let the program of that name ask no more; False where no key of that name holds."""
-    found = named(tx, team, name)
-    if found is None:
-        return False
-    mine = (col(ClientKey.id) == found.id, col(ClientKey.revoked_at).is_(None))
-    if tx.execute(update(ClientKey).where(*mine).values(revoked_at=at)).rowcount != 1:
-        return False
-    audit.record(tx, "key.revoked", at=at, actor=by, data={"key": found.id, "name": name})
-    return True
+    """Let the program of that name ask no more, or nobody by the one key that is named by its id;
+    False where there is none that holds.
+    """
+    one = get(tx, name.removeprefix("csk_").removesuffix("_…"))
+    found = [one] if one is not None and one.team == team and one.revoked_at is None else []
+    found = found or rows(tx, ClientKey, _NAMED, team_=team, name_=name)
+    for each in found:
+        mine = (col(ClientKey.id) == each.id, col(ClientKey.revoked_at).is_(None))
+        tx.execute(update(ClientKey).where(*mine).values(revoked_at=at))
+        audit.record(tx, "key.revoked", at=at, actor=by, data={"key": each.id, "name": each.name})
+    return bool(found)

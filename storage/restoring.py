@@ -20,6 +20,7 @@ from storage.chain import Chain
 from storage.columns import altered
 from storage.connections import WAIT, is_foreign
 from storage.copies import Copied
+from storage.digest import parse_key
 from storage.examination import Examined, examine
 from storage.pouring import counts
 from storage.reading import ReadOnly
@@ -123,7 +124,7 @@ def _told(copy: Path, file: Path) -> tuple[str, bytes]:
         last = raw.execute("SELECT key_id FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
         row = raw.execute("SELECT key_id, signing_key FROM copied LIMIT 1").fetchone()
     key_id, key = row or (*(last or ("",)), "")
-    return key_id, key.encode()
+    return key_id, parse_key(key) if key else b""
 
 
 def put(taken: Taken, path: Path, now: datetime) -> Path | None:

@@ -40,6 +40,7 @@ from bot.tools.names import Naming
 from bot.tools.preview import Previews
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
+from storage.chain import key_of
 from storage.columns import values
 from storage.models import Call, Delivery, Run
 from storage.outcomes import Applied, Open
@@ -279,7 +280,7 @@ class Edits:
             "arguments": edit.arguments,
             "secret": tool.secret_paths(loads(edit.arguments)),
             "digest": fingerprint(
-                self._key,
+                key_of(self._key, call.key_id),
                 edit.run,
                 tool,
                 edit.arguments,

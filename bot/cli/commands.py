@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.serving.serve", "the same, where Slack sends signed HTTP requests", serves=True
     ),
     "key": CommandEntry(
-        "bot.cli.serving.key", "keys by which programs ask over HTTP: new, list, revoke"
+        "bot.cli.serving.key", "keys by which programs ask over HTTP: new, renew, list, revoke"
     ),
     "demo": CommandEntry(
         "bot.cli.demo", "a local Slack, a local planner and the bot, in one process", serves=True

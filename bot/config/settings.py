@@ -28,6 +28,8 @@ from bot.config.mistakes import SettingsError
 from bot.config.model import SECONDS_MIN, Model
 from bot.config.watching import Watching
 from storage.address import is_shared, local_path, server_address
+from storage.chain import SigningKey
+from storage.digest import parse_key
 
 CREDENTIALS = ("slack_bot_token", "openai_api_key")  # that a start cannot do without
 
@@ -56,7 +58,8 @@ class Settings(Model, Connection, Limits, Keeping, Watching, Files):
         None,
         title="COUNTERSIGN_KEY",
         description="The secret behind fingerprints, 32 characters or more; "
-        "unset: a key file beside the database.",
+        "unset: a key file beside the database. "
+        "Older ones that still hold stand behind it, after commas.",
     )
     lost_key: str | None = Field(
         None,
@@ -163,6 +166,11 @@ class Settings(Model, Connection, Limits, Keeping, Watching, Files):
         return local_path(self.database_url)
 
     @property
+    def signing_key(self) -> SigningKey | None:
+        """The key that is set, with older ones; None where it is in a file."""
+        return parse_key(self.key.get_secret_value()) if self.key else None
+
+    @property
     def is_shared(self) -> bool:
         """Whether the record is on a server, where several processes may write it."""
         return is_shared(self.database_url)
@@ -170,10 +178,13 @@ class Settings(Model, Connection, Limits, Keeping, Watching, Files):
     @field_validator("key")
     @classmethod
     def _key(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and len(value.get_secret_value()) < 32:
+        try:
+            if value is not None:
+                parse_key(value.get_secret_value())
+        except ValueError:
             raise ValueError(
                 "it is shorter than 32 characters; make one with `openssl rand -hex 32`"
-            )
+            ) from None
         return value
 
     @field_validator("slack_api_url", "openai_base_url")

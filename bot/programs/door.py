@@ -21,6 +21,7 @@ from bot.programs.keys import Keys
 from bot.programs.wire import (
     MOST,
     CallWanted,
+    KeyRenewed,
     KeyUnwanted,
     KeyWanted,
     Look,
@@ -78,6 +79,8 @@ class ProgramsDoor:
                 return self._look(wish)
             case KeyWanted():
                 return self._keys.make(wish)
+            case KeyRenewed():
+                return self._keys.renew(wish.renewed_key)
             case KeyUnwanted():
                 return self._keys.revoke(wish.revoked_key)
             case PersonUnwanted():

@@ -37,7 +37,6 @@ class Keys:
 
     def make(self, wanted: KeyWanted) -> Told:
         """Make a key; what is wrong with the wish is told as its problem. Looks people up."""
-        host = self._host
         try:
             person = self._person(wanted.person)
             _insist(wanted)
@@ -45,7 +44,20 @@ class Keys:
             return Told(problem=f"Slack could not be asked ({error}); try again later")
         except ValueError as error:
             return Told(problem=str(error).rstrip("."))
-        text = new_key_text()
+        return self._made(wanted, person)
+
+    def renew(self, name: str) -> Told:
+        """Make a further key for the program of that name, for the same; the others still hold."""
+        with self._host.store.read() as tx:
+            old = keys.named(tx, self._host.identity.team, name)
+        if old is None:
+            return Told(problem=f"no key of the name {name!r} is good")
+        service, per_hour = old.is_service, old.per_hour
+        same = KeyWanted(name, old.person, old.patterns, service, per_hour, old.webhook)
+        return self._made(same, old.person, beside=True)
+
+    def _made(self, wanted: KeyWanted, person: str, *, beside: bool = False) -> Told:
+        host, text = self._host, new_key_text()
         row = ClientKey(
             id=text.id,
             team=host.identity.team,
@@ -59,7 +71,7 @@ class Keys:
             made_at=host.clock.now(),
         )
         with host.store.write() as tx:
-            is_made = keys.make(tx, row, self._by)
+            is_made = keys.make(tx, row, self._by, beside=beside)
         if not is_made:
             why = f"there is a key of that name; `countersign key revoke {wanted.new_key}` ends it"
             return Told(problem=why)
@@ -67,7 +79,9 @@ class Keys:
         return Told(key=str(text), webhook_secret=signing)
 
     def revoke(self, name: str) -> Told:
-        """Have the program of that name ask no more; from the next request on it is refused."""
+        """Have the program of that name ask no more, or nobody by the one key of that id; from the
+        next request on it is refused.
+        """
         host = self._host
         with host.store.write() as tx:
             if keys.revoke(tx, host.identity.team, name, self._by, at=host.clock.now()):

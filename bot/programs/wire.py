@@ -39,6 +39,13 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRenewed:
+    """A further key that the operator wants for a program, for the same as the one it has."""
+
+    renewed_key: str  # the program's name
+
+
+@dataclass(frozen=True, slots=True)
 class KeyWanted:
     """A key that the operator wants for a program which asks over HTTP."""
 
@@ -54,7 +61,7 @@ class KeyWanted:
 class KeyUnwanted:
     """A key that is to be good no more."""
 
-    revoked_key: str  # the program's name
+    revoked_key: str  # the program's name, or the id of one of its keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class PersonUnwanted:
     forgotten: str  # a Slack user id
 
 
-Wish = CallWanted | Look | KeyWanted | KeyUnwanted | PersonUnwanted
+Wish = CallWanted | Look | KeyWanted | KeyRenewed | KeyUnwanted | PersonUnwanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ def write_line(said: Wish | Told) -> bytes:
 def read_wish(line: bytes) -> Wish:
     """Read what a program, or the operator's command, says; raises GarbledError."""
     given = object_in(line)
-    if "new_key" in given or "revoked_key" in given:
+    if not {"new_key", "renewed_key", "revoked_key"}.isdisjoint(given):
         return _about_a_key(given)
     if isinstance(person := given.get("forgotten"), str):
         return PersonUnwanted(person)
@@ -114,11 +121,13 @@ def read_wish(line: bytes) -> Wish:
     return CallWanted(tool, arguments, requester, channel, why, key)
 
 
-def _about_a_key(given: Mapping[str, Any]) -> KeyWanted | KeyUnwanted:
+def _about_a_key(given: Mapping[str, Any]) -> KeyWanted | KeyRenewed | KeyUnwanted:
     """What is said of a key; the command that says it has read its own options."""
     try:
         if "revoked_key" in given:
             return KeyUnwanted(str(given["revoked_key"]))
+        if "renewed_key" in given:
+            return KeyRenewed(str(given["renewed_key"]))
         name, person, tools = given["new_key"], given["person"], tuple(map(str, given["tools"]))
         service, per_hour = bool(given["service"]), int(given["per_hour"])
         return KeyWanted(str(name), str(person), tools, service, per_hour, str(given["webhook"]))

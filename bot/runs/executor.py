@@ -48,6 +48,7 @@ from bot.tools.runner import Changed, run_tool
 from bot.tools.step import StepTeller, step_end
 from bot.watch.passages import Work
 from storage import calls, handovers, leases, moves, runs
+from storage.chain import key_of
 from storage.models import Call, Run
 from storage.patience import until_stored
 from storage.states import Balance, CallStatus, RunStatus, Verb
@@ -174,7 +175,7 @@ class CallExecutor:
         except ValidationError as error:
             raise MismatchError("its arguments no longer fit the tool") from error
         digest = fingerprint(
-            self._key,
+            key_of(self._key, call.key_id),
             run,
             tool,
             shown.revision.arguments,

@@ -25,6 +25,7 @@ from bot.tools import Tool, ToolError
 from bot.tools.preview import Previews
 from bot.tools.runner import Refused
 from storage import calls, decisions
+from storage.chain import key_of
 from storage.models import Call, Run
 from storage.transaction import Transaction
 
@@ -76,7 +77,7 @@ def ask(
         return False
     gate, seen = dump_gate(again.gate), again.seen
     digest = fingerprint(
-        key,
+        key_of(key, call.key_id),
         run,
         tool,
         current.arguments,

@@ -9,13 +9,16 @@ import pytest
 
 from bot.cli.doctor.checks import check_database
 from bot.config.startup import StartupError
+from storage import audit, backups, restoring
 from storage.chain import key_id
-from storage.models import Call
+from storage.digest import key_text, parse_key
+from storage.examination import Examined, examine
+from storage.models import Audit, Call
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import ask, now_at
+from tests.stories.steps import ask, now_at, open_modal, typed
 
 NEW = "another-key-of-at-least-32-characters"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
@@ -116,3 +119,88 @@ def test_a_key_file_cut_short(stopped: tuple[Harness, FakeTools, str, dict[str, 
         harness.start()
     path.write_text(whole)
     harness.start()
+
+
+def examined(harness: Harness) -> Examined:
+    """What `audit verify` finds, under the keys in use."""
+    store = harness.app.core.store
+    with store.read() as tx:
+        return examine(tx, store.chain, audit.head(tx))
+
+
+@pytest.mark.parametrize("edited", [False, True], ids=["as it was", "edited"])
+def test_a_new_key_beside_the_old_one(
+    stopped: tuple[Harness, FakeTools, str, dict[str, Any]], edited: bool
+) -> None:
+    """With the old key behind the new one all that waits can be edited, approved by its button and
+    run; what is new is under the new key, and the audit is sound under both. Then the old one goes.
+    """
+    harness, fakes, thread, card = stopped
+    old = harness.app.core.key.decode()
+    harness.extra["COUNTERSIGN_KEY"] = f"{NEW}, {old}"
+    assert not [check for check in check_database(harness.settings()) if check.level == "fail"]
+    harness.start()
+    text = "under the first key"
+    if edited:
+        text = "edited under both"
+        open_modal(harness, "ana", SUPPORT, card, "edit")
+        assert harness.person("ana").submit(typed(text=text))["outcome"] == "closed"
+        harness.said(SUPPORT, thread, "✏️")
+        harness.settle()
+        card = now_at(harness, SUPPORT, card["ts"])
+    harness.person("cleo").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", text) == 1
+    asked = ask(harness, ("note", {"text": "after the change"}))
+    card = harness.card(SUPPORT, asked)
+    assert key_id(NEW.encode()) in {each.key_id for each in harness.all(Call)}
+    found = examined(harness)
+    assert found.problems == []
+    sealed_by = {row.key_id for row in harness.all(Audit)}
+    assert sealed_by == {key_id(old.encode()), key_id(NEW.encode())}
+
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, asked, "That is all.")
+    harness.app.stop()
+    harness.extra["COUNTERSIGN_KEY"] = NEW
+    harness.start()  # nothing waits under the old one any more
+    assert fakes.did("note", "after the change") == 1
+    [problem] = examined(harness).problems
+    assert f"sealed with the key {key_id(old.encode())}" in problem
+
+
+def test_what_an_old_key_sealed_is_still_checked(
+    stopped: tuple[Harness, FakeTools, str, dict[str, Any]],
+) -> None:
+    """A row of it that somebody changed is found, under both keys."""
+    harness = stopped[0]
+    harness.extra["COUNTERSIGN_KEY"] = f"{NEW},{harness.app.core.key.decode()}"
+    harness.start()
+    store = harness.app.core.store
+    with store.write() as tx:
+        for statement in store.database.not_append_only():
+            tx.exec_driver_sql(statement)
+        tx.exec_driver_sql("UPDATE audit SET actor = 'UEVE00001' WHERE seq = 2")
+        for statement in store.database.append_only():
+            tx.exec_driver_sql(statement)
+    assert "row 2 of the audit was changed" in examined(harness).problems[0]
+
+
+@pytest.mark.file
+def test_a_key_file_with_two_lines(stopped: tuple[Harness, FakeTools, str, dict[str, Any]]) -> None:
+    """The first one is in use, the others are accepted; a backup with its key has all of them."""
+    harness, fakes, thread, card = stopped
+    path = harness.folder / "countersign.db.key"
+    path.write_text(f"{NEW}\n{path.read_text()}\n")
+    harness.start()
+    assert key_id(harness.app.core.key) == key_id(NEW.encode())
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "under the first key") == 1
+    assert parse_key(key_text(harness.app.core.key)).older == harness.app.core.key.older  # type: ignore[attr-defined]  # it came from a file
+    copy, key = harness.folder / "b.db", harness.app.core.key
+    now = harness.clock.now()
+    made = backups.make(harness.app.core.store, copy, key, at=now, version="1", with_key=True)
+    assert made.found.problems == []
+    with restoring.taken(copy, harness.folder / "r.db") as taken:
+        assert taken.ready(taken.signing_key, now).found.problems == []

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from bot.web.webhooks.posting import Attempted, Envelope, Poster
 
 AT = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
-ENVELOPE = Envelope("msg_1", "request.ended", "whsec_" + "a" * 32, AT, AT, {})
+ENVELOPE = Envelope("msg_1", "request.ended", ("whsec_" + "a" * 32,), AT, AT, {})
 NOT_TOLD = Attempted(False, why="this process stops")
 
 

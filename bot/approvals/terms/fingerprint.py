@@ -6,6 +6,7 @@ from typing import Any
 
 from bot.tools import Registry, Tool
 from storage import calls
+from storage.chain import key_of
 from storage.digest import digest
 from storage.models import Call, Run
 from storage.transaction import Transaction
@@ -34,7 +35,7 @@ def as_asked_again(tx: Transaction, key: bytes, run: Run, call: Call, tools: Reg
     if tool is None or current is None:
         return ""
     return fingerprint(
-        key,
+        key_of(key, call.key_id),
         run,
         tool,
         current.arguments,

@@ -24,7 +24,6 @@ from bot.surfaces.found import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
 from bot.watch.watchers import METRICS, TRACES, is_installed, missing
 from storage import calls
-from storage.chain import key_id
 from storage.connections import foreign, is_foreign
 from storage.digest import KeyFileError, key_path, read_key
 from storage.migrations import SchemaError
@@ -107,8 +106,8 @@ def _on_a_server(settings: Settings) -> Iterator[Check]:
     if settings.key is None:
         yield fail("key", "COUNTERSIGN_KEY is not set", "Set it, the same for every process")
         return
-    mine = key_id(settings.key.get_secret_value().encode())
-    for each in signing_key.strangers(waiting, mine, settings.lost_key, store.path):
+    key = settings.signing_key or b""
+    for each in signing_key.strangers(waiting, key, settings.lost_key, store.path):
         yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
@@ -164,8 +163,7 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
     """
     kept = key_path(path)
     try:
-        given = settings.key and settings.key.get_secret_value().encode()
-        key = given or (read_key(kept) if kept.exists() else b"")
+        key = settings.signing_key or (read_key(kept) if kept.exists() else b"")
     except (KeyFileError, OSError) as error:
         yield fail("key", str(error), "Put the right one back, or set COUNTERSIGN_KEY")
         return
@@ -180,9 +178,7 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
             waiting = {str(key): int(count) for key, count in rows}
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
         return
-    for each in signing_key.strangers(
-        waiting, key_id(key) if key else "(none)", settings.lost_key, kept
-    ):
+    for each in signing_key.strangers(waiting, key, settings.lost_key, kept):
         yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 

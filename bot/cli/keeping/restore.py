@@ -17,7 +17,7 @@ from bot.clock import SystemClock
 from bot.config.settings import Settings
 from storage import backups, files, moving, restoring
 from storage.backups import Backup, BackupError
-from storage.chain import key_id
+from storage.chain import key_id, key_ids
 from storage.digest import KeyFileError, keep_key, key_path, load_key
 from storage.migrations import SchemaError
 from storage.pouring import LostRowsError
@@ -103,7 +103,7 @@ def _key(settings: Settings, taken: Taken) -> tuple[bytes, bool]:
     lost = bool(needed) and settings.lost_key == needed
     if settings.key is not None or settings.is_shared or kept.exists():
         mine = key_in_use(settings)
-    elif taken.signing_key and key_id(taken.signing_key) == needed:
+    elif taken.signing_key and needed in key_ids(taken.signing_key):
         mine = taken.signing_key
     elif lost or not needed:
         mine = load_key(kept)
@@ -112,12 +112,12 @@ def _key(settings: Settings, taken: Taken) -> tuple[bytes, bool]:
             f"it is sealed with the key {needed}, and there is no key here; put it into {kept}"
             f" or set COUNTERSIGN_KEY. If it is lost, {_unchecked(needed)}"
         )
-    if needed not in ("", key_id(mine)) and not lost:
+    if needed not in {"", *key_ids(mine)} and not lost:
         raise BackupError(
             f"it is sealed with the key {needed}, and the key here is {key_id(mine)}; put that"
             f" key into {kept} or set COUNTERSIGN_KEY. If it is lost, {_unchecked(needed)}"
         )
-    return mine, lost and needed != key_id(mine)
+    return mine, lost and needed not in key_ids(mine)
 
 
 def _unchecked(needed: str) -> str:

@@ -18,8 +18,8 @@ _TOLD = (  # of which tables, and what a row of each is called
 
 def key_in_use(settings: Settings) -> bytes:
     """The key that the bot works with; OSError or ValueError where there is none."""
-    if settings.key is not None:
-        return settings.key.get_secret_value().encode()
+    if settings.signing_key is not None:
+        return settings.signing_key
     if settings.is_shared:
         raise KeyFileError("COUNTERSIGN_KEY must be set")
     return read_key(key_path(settings.database_path))

@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _verify(settings: Settings, store: ReadOnly) -> int:
     """Say whether nothing was changed, taken away or put in."""
     try:
-        given = settings.key and settings.key.get_secret_value().encode()
+        given = settings.signing_key
         if store.shared and not given:
             raise ValueError("COUNTERSIGN_KEY must be set")
         chain = Chain(given or read_key(key_path(store.path)))

@@ -16,18 +16,20 @@ from bot.cli.terminal.seeing import look
 from bot.config.settings import Settings
 from bot.messages.text import in_utc
 from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
-from bot.programs.wire import KeyUnwanted, KeyWanted, Told
+from bot.programs.wire import KeyRenewed, KeyUnwanted, KeyWanted, Told
 from storage import keys
 from storage.keys import ClientKey
 
-NEW, LIST, REVOKE = "new", "list", "revoke"
+NEW, RENEW, LIST, REVOKE = "new", "renew", "list", "revoke"
 PER_HOUR = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what is to be done, and what a new key may do."""
-    parser.add_argument("what", choices=[NEW, LIST, REVOKE])
-    parser.add_argument("name", nargs="?", default="", help="new, revoke: of the program")
+    parser.add_argument("what", choices=[NEW, RENEW, LIST, REVOKE])
+    parser.add_argument(
+        "name", nargs="?", default="", help="of the program; revoke: or of one key, csk_…"
+    )
     parser.add_argument(
         "--for",
         dest="person",
@@ -60,13 +62,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make, list or revoke; returns the exit code."""
     if bool(arguments.name) == (arguments.what == LIST):
-        raise UsageError("`key new` and `key revoke` take the name of a program, `key list` none")
+        raise UsageError("`key list` takes no name, the others that of a program")
     options = (arguments.person, arguments.tools, arguments.per_hour, arguments.webhook)
     if arguments.what != NEW and (any(options) or arguments.service):
         raise UsageError("only `key new` takes options")
     if arguments.what == LIST:
         return look(_list)
-    wish = _wanted(arguments) if arguments.what == NEW else KeyUnwanted(arguments.name)
+    wish: KeyWanted | KeyRenewed | KeyUnwanted = KeyUnwanted(arguments.name)
+    if arguments.what == NEW:
+        wish = _wanted(arguments)
+    elif arguments.what == RENEW:
+        wish = KeyRenewed(arguments.name)
     settings = Settings.load(os.environ, DOTENV, reading=True)
     try:
         told = say_to_the_bot(wish, settings.database_path)
@@ -88,12 +94,13 @@ def _wanted(arguments: argparse.Namespace) -> KeyWanted:
     return KeyWanted(arguments.name, person, tools, arguments.service, per_hour, webhook)
 
 
-def _done(wish: KeyWanted | KeyUnwanted, told: Told) -> Iterator[str]:
+def _done(wish: KeyWanted | KeyRenewed | KeyUnwanted, told: Told) -> Iterator[str]:
     """What was done, with the secrets that are shown this once."""
     if isinstance(wish, KeyUnwanted):
         yield f"The key of {wish.revoked_key} is revoked: whoever has it is refused from now on."
         return
-    yield f"The key of {wish.new_key}, which is not shown again:"
+    name = wish.renewed_key if isinstance(wish, KeyRenewed) else wish.new_key
+    yield f"The key of {name}, which is not shown again:"
     yield ""
     yield f"    {told.key}"
     if told.webhook_secret:

@@ -25,7 +25,7 @@ class Envelope(NamedTuple):
 
     id: str
     kind: str
-    secret: str
+    secrets: tuple[str, ...]  # of the key in use, and of older ones: each of them signs
     at: datetime  # of this attempt
     happened_at: datetime
     data: dict[str, Any]  # the request, as it stands now
@@ -65,7 +65,9 @@ class Poster:
             "User-Agent": "Countersign",
             "webhook-id": envelope.id,
             "webhook-timestamp": str(int(at.timestamp())),
-            "webhook-signature": Signature(envelope.secret).sign(envelope.id, at, body),
+            "webhook-signature": " ".join(
+                Signature(each).sign(envelope.id, at, body) for each in envelope.secrets
+            ),
         }
         try:
             return self._started().call(self._attempt, url, body, headers)

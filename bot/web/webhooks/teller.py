@@ -18,6 +18,7 @@ from bot.signals import Signal
 from bot.web.api.shown import shown
 from bot.web.webhooks.posting import Envelope, Poster
 from storage import keys, webhooks
+from storage.chain import every
 from storage.webhooks import Webhook
 
 if TYPE_CHECKING:
@@ -112,9 +113,9 @@ class Teller:
         if asked is None:
             return
         data = shown(asked.stands()).model_dump(mode="json")
-        secret = webhook_secret(self._store.key, key.id)
+        secrets = tuple(webhook_secret(each, key.id) for each in every(self._store.key))
         at = worlds_time(self._clock)  # whoever takes it compares it with theirs
-        envelope = Envelope(row.id, row.kind.value, secret, at, row.made_at, data)
+        envelope = Envelope(row.id, row.kind.value, secrets, at, row.made_at, data)
         came = self._poster.post(key.webhook, envelope)
         with self._store.write(durable=False) as tx:
             if came.is_taken:

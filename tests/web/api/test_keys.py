@@ -13,6 +13,7 @@ from storage.keys import ClientKey
 from storage.models import Audit
 from tests.stories.harness import Harness
 from tests.stories.operator_steps import command, environment, with_tools
+from tests.web.api.program import Program
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +93,32 @@ def test_two_keys_of_one_name(bot: Harness, capsys: pytest.CaptureFixture[str]) 
     assert command(capsys, "key", "revoke", "twice")[0] == 0
     assert command(capsys, *new)[0] == 0
     assert len(bot.all(ClientKey, ClientKey.name == "twice")) == 2
+
+
+def test_a_key_is_renewed_by_its_id(bot: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """The new one is for the same, and both are good until the old one is revoked by its id; what
+    that one asked goes on under the new one.
+    """
+    new = ("key", "new", "renewed", "--for", "UBEN00001", "--tools", "note", "--per-hour", "9")
+    old = Program(bot, _key_in(command(capsys, *new)[1]), "renewed")
+    asked = old.note("asked before the renewal")
+    code, said = command(capsys, "key", "renew", "renewed")
+    assert code == 0, said
+    fresh = Program(bot, _key_in(said), "renewed")
+    assert old.look(asked)["id"] == fresh.look(asked)["id"] == asked["id"]
+    assert {
+        (each.patterns, each.per_hour) for each in bot.all(ClientKey) if each.name == "renewed"
+    } == {(("note",), 9)}
+    id_ = old.key.split("_")[1]
+    assert command(capsys, "key", "revoke", f"csk_{id_}")[0] == 0
+    path = f"/v1/requests/{asked['id']}"
+    assert (old.ask("GET", path)[0], fresh.ask("GET", path)[0]) == (401, 200)
+    assert command(capsys, "key", "renew", "nobody")[0] == 1
+
+
+def _key_in(said: str) -> str:
+    [key] = [each for each in said.split() if each.startswith("csk_")]
+    return key
 
 
 @pytest.mark.parametrize("words", [["new"], ["list", "x"], ["list", "--service"], ["new", "x"]])

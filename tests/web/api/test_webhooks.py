@@ -14,8 +14,10 @@ from sqlmodel import col
 from standardwebhooks import Webhook as Signature
 
 from bot.programs.client import say_to_the_bot
+from bot.programs.key_text import read_key_text, webhook_secret
 from bot.programs.wire import KeyUnwanted
 from bot.web.webhooks import posting
+from storage.chain import SigningKey
 from storage.webhooks import PAUSES, Webhook
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
@@ -54,6 +56,27 @@ def test_told_when_decided_and_when_ended(bot: Harness, receiver: Receiver) -> N
     assert heard[1].said["data"] == program.look(asked)
     bot.slack.wait(lambda: all(each.told_at for each in bot.all(Webhook)))
     assert len(receiver.heard) == 2
+
+
+def test_signed_under_a_new_key_and_the_old_one(bot: Harness, receiver: Receiver) -> None:
+    """While the bot's older key is beside the new one, either secret checks what is told."""
+    program, secret = told_at(bot, receiver, "told-by-both")
+    old = bot.app.core.store.key
+    bot.app.core.store._key = SigningKey(b"the new key of at least 32 characters", old)
+    try:
+        program.note("signed by both")
+        vote(bot, "ana", program.card("signed by both"))
+        heard = receiver.wait(2)
+    finally:
+        bot.app.core.store._key = old
+    text = read_key_text(program.key)
+    assert text is not None
+    new = webhook_secret(b"the new key of at least 32 characters", text.id)
+    for each in heard:
+        at = datetime.fromtimestamp(int(each.headers["webhook-timestamp"]), UTC)
+        signed = each.headers["webhook-signature"].split(" ")
+        said = (each.headers["webhook-id"], at, each.body.decode())
+        assert signed == [Signature(one).sign(*said) for one in (new, secret)]
 
 
 def test_told_again_after_growing_pauses_and_a_restart(bot: Harness, receiver: Receiver) -> None:
