@@ -121,7 +121,7 @@ class Core:
         permissions, answers = self.permissions(), QuestionAnswers(self.store, self.authority)
         acts = {**answers.acts(), **self.desk().delegations().acts()}
         return Clicks(
-            self.identity.team,
+            self.authority,
             Votes(self.store, self.clock, self.tools, permissions, self.policy),
             self.edits(),
             PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),

@@ -21,6 +21,7 @@ from bot.messages.forms.form import FieldErrors
 from bot.messages.modals import read_feedback, read_rejection
 from bot.messages.review import read_approval
 from bot.messages.sentences import refusals
+from bot.policy.authority import Authority
 from storage import inbox
 from storage.models import Delivery
 from storage.states import DeliveryKind, Resolution, Verb
@@ -41,7 +42,7 @@ class Clicks:
 
     def __init__(
         self,
-        team: str,
+        authority: Authority,
         votes: Votes,
         edits: Edits,
         plans: PlanChanges,
@@ -51,11 +52,11 @@ class Clicks:
         replies: Replies,
         acts: Mapping[Action | Dialog, Act],
     ) -> None:
-        """`team`: the workspace whose people are heard; each act knows who of them may do it.
+        """`authority` says from which workspaces people are heard; each act knows who may do it.
 
         `acts` deal with what is about anything else than the decision on a call.
         """
-        self._team = team
+        self._authority = authority
         self._votes = votes
         self._edits = edits
         self._plans = plans
@@ -68,7 +69,8 @@ class Clicks:
     def take(self, delivery: Delivery) -> None:
         """Deal with one click or submitted dialog, and settle it.
 
-        Raises NotYetKnownError where it has to be taken again in a moment.
+        Raises LookupFailedError where Slack does not say who clicked, and NotYetKnownError where
+        it has to be taken again in a moment.
         """
         payload = json.loads(delivery.body)
         wanted = (
@@ -79,8 +81,12 @@ class Clicks:
         match wanted:
             case Malformed():
                 self._odd(delivery, wanted)
-            case Click(name, target) | Subject(name, target) if delivery.team != self._team:
+                return
+            case Click(name, target) | Subject(name, target) if not self._is_heard(delivery):
                 self._replies.turn_away(delivery, name, target)
+                return
+        delivery.team = self._authority.team  # whichever of their workspaces they clicked in
+        match wanted:
             case Click(Action() as name) if name in self._acts:
                 self._acts[name](delivery, wanted, payload)
             case Subject(Dialog() as name) if name in self._acts:
@@ -89,6 +95,9 @@ class Clicks:
                 self._click(delivery, wanted)
             case Subject():
                 self._submitted(delivery, wanted, payload["view"]["state"]["values"])
+
+    def _is_heard(self, delivery: Delivery) -> bool:
+        return self._authority.hears(delivery.user, delivery.team)
 
     def _click(self, delivery: Delivery, click: Click) -> None:
         match click:

@@ -50,5 +50,13 @@ def make_listeners(
     )
     dialogs = Dialogs(store, clock, core.tools, hurried, signals.post, may, edits, families)
     return Listeners(
-        store, clock, team, signals, app=bolt, client=client, dialogs=dialogs, commands=commands
+        store,
+        clock,
+        team,
+        signals,
+        app=bolt,
+        client=client,
+        dialogs=dialogs,
+        commands=commands,
+        hears=asking.authority.hears,
     )

@@ -86,6 +86,17 @@ class Authority:
         """Whether this person may ask for things and decide at all; raises LookupFailedError."""
         return is_colleague(self.directory.person(user), self.team)
 
+    def hears(self, user: str, team: str) -> bool:
+        """Whether somebody is heard who acts from this workspace: ours, or another one of the same
+        organisation that Slack says they are in, as they are in ours. Raises LookupFailedError.
+
+        What they may do is asked after that, of the directory alone.
+        """
+        if team == self.team:
+            return True
+        person = self.directory.person(user)
+        return person is not None and is_colleague(person, self.team) and team in person.teams
+
     def named(self, approvers: Approvers, *, requester: str, channel: str) -> frozenset[str]:
         """Everybody the approvers' list names now; raises LookupFailedError."""
         found = self._named_as(approvers, requester=requester, channel=channel)

@@ -35,6 +35,7 @@ from bot.messages.actions.codec import (
 from bot.messages.actions.names import MENU
 from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.messages.sentences import refusals
+from bot.policy.directory import LookupFailedError
 from bot.signals import Signals
 from bot.slack.unstored import UnstoredWords
 from storage import inbox
@@ -74,6 +75,7 @@ EVENTS: frozenset[str] = frozenset(
 )
 # seconds a dialog may spend on look-ups before its person is asked to try again
 LOOK_UP = 1.5  # when it is submitted
+SISTER = 0.7  # more, where who acts does so from another workspace
 LIMITED = "app_rate_limited"  # Slack's word that it held events back; there is no event in it
 AT_ONCE = OPENS_DIALOG | LOOKS | TURNS_HOME  # clicks of which nothing is stored
 OPENING = 2.2  # before it opens; its trigger lives three
@@ -109,10 +111,15 @@ class Listeners:
         client: WebClient,
         dialogs: Dialogs,
         commands: Commands,
+        hears: Callable[[str, str], bool],
     ) -> None:
-        """`team`: the only workspace that is heard; `client` opens dialogs."""
+        """`team`: the workspace whose deliveries these are; `client` opens dialogs.
+
+        `hears(person, workspace)`: whether who acts from another workspace is heard all the same.
+        """
         self._arrivals = JointCommit(store, clock.now, lambda each: signals.own.add(each.key))
         self._team = team
+        self._hears = hears
         self._signals = signals
         self._client = client
         self._dialogs = dialogs
@@ -139,6 +146,8 @@ class Listeners:
         It ends here: Bolt looks for a listener's acknowledgement only every ten milliseconds.
         """
         delivery = read(body, self._team)
+        if delivery is None:
+            self._take_from_sister(body)
         team = (
             delivery.team if delivery else body.get("team_id") if "command" in body else self._team
         )
@@ -154,6 +163,29 @@ class Listeners:
         else:
             self.keep(delivery)
         return BoltResponse(status=200)
+
+    def _take_from_sister(self, body: dict[str, Any]) -> None:
+        """Take what somebody does in another workspace of the organisation for done in ours.
+
+        Clicks that are stored are judged by the loop, in the same way.
+        """
+        team = body.get("team_id", "") if "command" in body else team_of(body)
+        person = body.get("user_id") or (body.get("user") or {}).get("id")
+        if not person or not team or team == self._team:
+            return
+        if not _in_time(self._checks.submit(self._is_heard, str(person), str(team)), False, SISTER):
+            return
+        if "command" in body:
+            body["team_id"] = self._team
+        else:
+            body["team"] = {**(body.get("team") or {}), "id": self._team}
+
+    def _is_heard(self, person: str, team: str) -> bool:
+        try:
+            return self._hears(person, team)
+        except LookupFailedError as error:
+            log.warning("%s, who acts from another workspace, is not heard: %s", person, error)
+            return False
 
     def keep(self, delivery: Delivery) -> None:
         """Store a delivery and have the loop look; one that is there already changes nothing."""

@@ -81,8 +81,8 @@ def _payload(world: World, app: App, user: str, channel: Channel, name: str, tex
     person = world.by_id[user]
     return {
         "token": VERIFICATION,
-        "team_id": TEAM,
-        "team_domain": team_domain(world, TEAM)["domain"],
+        "team_id": person.acts_from or TEAM,
+        "team_domain": team_domain(world, person.acts_from or TEAM)["domain"],
         "channel_id": channel.id,
         "channel_name": channel.label,
         "user_id": user,

@@ -12,13 +12,14 @@ from bot.sandbox.workspace.state import World
 def base(world: World, app: App, kind: str, user: str) -> Json:
     """What every interactive payload begins with."""
     person = world.by_id[user]
-    who = {"id": user, "username": person.name, "name": person.name, "team_id": person.team_id}
+    team = person.acts_from or person.team_id
+    who = {"id": user, "username": person.name, "name": person.name, "team_id": team}
     return {
         "type": kind,
         "user": who,
         "api_app_id": app.id,
         "token": VERIFICATION,
-        "team": team_domain(world, person.team_id),
+        "team": team_domain(world, team),
         "enterprise": None,
         "is_enterprise_install": False,
     }

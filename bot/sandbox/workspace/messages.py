@@ -56,7 +56,8 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
         body |= {"bot_id": app.bot_id, "app_id": app.id, "bot_profile": bot_profile(app, world.url)}
     else:
         body["client_msg_id"] = str(uuid.uuid4())
-    body["team"] = world.by_id[draft.user].team_id if draft.user in world.by_id else TEAM
+    who = world.by_id.get(draft.user)
+    body["team"] = (who.acts_from or who.team_id) if who else TEAM
     if draft.channel.is_ext_shared:
         body |= {"user_team": body["team"], "source_team": body["team"]}
     body |= copy.deepcopy(draft.extra)

@@ -36,6 +36,7 @@ class Person:
     email: str = ""
     # of an Enterprise Grid: the workspaces they are in, which their user object names instead
     grid_teams: tuple[str, ...] = ()
+    acts_from: str = ""  # the one whose client they use, "" for the one they are at home in
     status_emoji: str = ""  # with its colons
     status_text: str = ""
     status_expiration: int = 0  # Unix seconds; 0 for never
