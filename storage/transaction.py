@@ -70,6 +70,7 @@ class Transaction:
 
     __slots__ = (
         "_before",
+        "_changes",
         "_give_back",
         "_trace",
         "appended",
@@ -100,6 +101,7 @@ class Transaction:
         self._give_back = give_back
         self._begin_with(connection, dialect, trace, chain, writes=writes, durable=durable)
         self._before = self.raw.total_changes
+        self._changes: int | None = None  # once it is over
 
     def _begin_with(
         self,
@@ -136,8 +138,11 @@ class Transaction:
 
     @property
     def changed(self) -> bool:
-        """Whether it has changed any row."""
-        return bool(self.raw.total_changes != self._before)
+        """Whether it has changed any row; also once it is over, and its connection another's."""
+        return bool(self._counted() if self._changes is None else self._changes)
+
+    def _counted(self) -> int:
+        return int(self.raw.total_changes - self._before)
 
     def overwrite(self) -> None:
         """What is emptied or deleted from now on leaves no trace in the file."""
@@ -203,6 +208,7 @@ class Transaction:
         return bool(self.raw.in_transaction)
 
     def _release(self) -> None:
+        self._changes = self._counted()
         if self._is_open():  # neither committed nor rolled back: nobody's any more
             self.raw.close()
         else:

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import ExitStack
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from storage.connections import FileConnection
 from storage.sqlite import KEPT, SqliteFile
@@ -59,3 +60,18 @@ def test_a_burst_leaves_no_more_connections_than_are_kept(store: Store) -> None:
     with store.write() as tx:
         assert tx.raw in taken
         assert len(file._idle) == KEPT - 1
+
+
+def test_a_transaction_that_is_over_asks_nothing_of_its_connection(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be closed by then, or another's: whether rows were changed is known all the same."""
+    monkeypatch.setattr("storage.sqlite.KEPT", 0)
+    with store.write() as tx:
+        tx.exec_driver_sql("INSERT INTO contact VALUES ('T', 'U', 1)")
+    assert tx.changed
+    with store.write() as tx:
+        tx.exec_driver_sql("SELECT * FROM contact")
+    assert not tx.changed
+    with pytest.raises(DBAPIError, match="closed database"):
+        tx.exec_driver_sql("SELECT 1")
