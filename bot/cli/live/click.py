@@ -14,13 +14,13 @@ from typing import Any
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
-from slack_sdk.socket_mode.client import BaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot.cli.live.live_steps import OK, LiveStep, LiveSteps, said_of
 from bot.cli.live.visit import Visit
-from bot.slack.socket import GREETED, Hello, SocketClient
+from bot.slack.socket import GREETED
+from bot.slack.socket_client import ByLine, Hello, SocketClient
 
 WAIT = 120.0  # seconds that a person has to click
 ASKED = "Please click once, so that Countersign can measure how a click arrives."
@@ -39,9 +39,13 @@ class Line:
         self._hello: Queue[Hello] = Queue()
         self.clicks: Queue[tuple[dict[str, Any], float, float]] = Queue()
         self._socket = SocketClient(
-            token, web_client=client, proxy=client.proxy, greeted=self._hello.put
+            token,
+            client.logger,
+            client,
+            proxy=client.proxy,
+            deal=self._hear,
+            greeted=self._hello.put,
         )
-        self._socket.socket_mode_request_listeners.append(self._hear)
 
     def open(self) -> Hello:
         """Connect, and return Slack's first word; raises what keeps it from that."""
@@ -55,7 +59,7 @@ class Line:
         """Hear no more."""
         self._socket.close()
 
-    def _hear(self, client: BaseSocketModeClient, request: SocketModeRequest) -> None:
+    def _hear(self, client: ByLine, request: SocketModeRequest) -> None:
         """Acknowledge what is this try's, and keep a click with its times."""
         arrived = time.perf_counter()
         payload = request.payload or {}
