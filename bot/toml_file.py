@@ -11,12 +11,13 @@ import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import BaseModel
 
 Loc = tuple[int | str, ...]
 # Pydantic's kinds of complaint, in the words of the file's author
 COMPLAINTS = {
-    "extra_forbidden": "unknown key; correct or remove it",
     "missing": "is missing",
     "string_type": "write it in quotes",
     "bool_type": "write true or false",
@@ -30,6 +31,8 @@ _AT_LINE = re.compile(r"\(at line (\d+)")
 
 def unreadable(source: str, error: OSError | UnicodeDecodeError) -> str:
     """Return why there is no text in a file of that name, as a sentence for its author."""
+    if isinstance(error, IsADirectoryError):
+        return f"{source}: it is a folder; name a file in it"
     reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
     return f"{source}: {reason}; make it a readable text file"
 
@@ -140,6 +143,32 @@ def meant(wrong: Iterable[str], there: Collection[str]) -> str:
     """Return the nearest name there is, as the end of a sentence; "" for none."""
     close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
     return f" (is {close[0]} meant?)" if close else ""
+
+
+def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
+    """Return what to say of a key that this model has no place for, with the one that is meant."""
+    near = meant([str(loc[-1])], _keys_at(loc[:-1], model))
+    return f"unknown key{near}; correct or remove it"
+
+
+def _keys_at(loc: Loc, model: type[BaseModel]) -> list[str]:
+    """The keys that may stand in the table at `loc`; none where that is no table with a model."""
+    for part in loc:
+        if isinstance(part, int):
+            continue
+        fields = {each.alias or name: each for name, each in model.model_fields.items()}
+        inner = _model_in(fields[part].annotation) if part in fields else None
+        if inner is None:
+            return []
+        model = inner
+    return [each.alias or name for name, each in model.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation is of, also in a list or beside None."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
 def to_json(text: str) -> str:

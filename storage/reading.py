@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from sqlalchemy import URL, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import col
 
 from storage.address import backend_of
@@ -50,6 +50,8 @@ class ReadOnly(Store):
     def trouble(self) -> str:
         """Why the rows cannot be read, "" where they can."""
         name = self.database.name
+        if not self.shared and self.path.is_dir():
+            return f"{name} is a folder, no database"
         if not (self.shared or self.path.is_file()):
             return f"there is no database at {name}"
         try:
@@ -57,7 +59,7 @@ class ReadOnly(Store):
             if wrong := unfit(self, current, reading=True):
                 return wrong
         except (SQLAlchemyError, sqlite3.Error) as error:
-            return f"{name} cannot be read ({type(error).__name__})"
+            return f"{name} cannot be read ({told_by(error)})"
         if current is None:
             return f"there is nothing of Countersign's in {name}"
         if current != newest():
@@ -65,6 +67,14 @@ class ReadOnly(Store):
                 f"{name} has the older schema {current}; start the bot, which brings it up to date"
             )
         return ""
+
+
+def told_by(error: Exception) -> str:
+    """Return what a driver says went wrong, on one line and without the statement; its kind where
+    it says nothing.
+    """
+    said = str(error.orig if isinstance(error, DBAPIError) else error).split()
+    return " ".join(said) or type(error).__name__
 
 
 def teams(tx: Transaction) -> list[str]:

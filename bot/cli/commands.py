@@ -143,15 +143,22 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def build_parser(loaded: Mapping[str, Command]) -> argparse.ArgumentParser:
+class CommandLine(argparse.ArgumentParser):
+    """The parser of the whole command line."""
+
+    typed: argparse.ArgumentParser | None = None  # that of the command which was typed, if any
+
+
+def build_parser(loaded: Mapping[str, Command]) -> CommandLine:
     """Build the parser of the whole command line, with the options of the commands in `loaded`."""
-    parser = argparse.ArgumentParser(
-        "countersign", description="The agent proposes, your team countersigns."
-    )
+    parser = CommandLine("countersign", description="The agent proposes, your team countersigns.")
     parser.add_argument("--version", action=_Version, help="which version, made from which commit")
-    parsers = parser.add_subparsers(dest="command", required=True)
+    parsers = parser.add_subparsers(
+        dest="command", required=True, parser_class=argparse.ArgumentParser
+    )
     for name, entry in COMMANDS.items():
         options = parsers.add_parser(name, help=entry.help)
         if name in loaded:
             loaded[name].add_arguments(options)
+            parser.typed = options
     return parser

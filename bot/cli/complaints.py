@@ -11,6 +11,7 @@ from bot.config.mistakes import SettingsError
 from bot.config.startup import StartupError
 from bot.surfaces.found import SurfacesError
 from bot.toolbox import ToolsError
+from storage.reading import told_by
 from storage.sqlite import AlreadyRunningError
 from storage.store import SchemaError
 
@@ -25,7 +26,7 @@ def complaint(error: Exception) -> str | None:
         case AlreadyRunningError():
             return f"{error}."
         case DBAPIError() | sqlite3.Error():
-            why = error.orig if isinstance(error, DBAPIError) else error
+            why = told_by(error)
             return f"The database cannot be used: {why}; `countersign doctor` says what to do."
         case SlackApiError():
             code = error.response.get("error")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bot.cli.console import complain, say
 from bot.cli.extras import complain_of_missing
+from bot.cli.ports import port
 
 FOLDER = Path("var/demo")
 
@@ -18,7 +19,7 @@ FOLDER = Path("var/demo")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the port."""
     parser.add_argument(
-        "--port", type=int, help="where the page is served (default: 8765 or the next free one)"
+        "--port", type=port, help="where the page is served (default: 8765 or the next free one)"
     )
 
 

@@ -74,12 +74,15 @@ def _run(name: str, words: list[str]) -> int:
     with uncollected():
         loaded = {name: COMMANDS[name].load()} if name else {}
     parser = build_parser(loaded)
+    own = parser.typed or parser  # whose usage is shown
     behind: list[str] | None = None
     if name and COMMANDS[name].takes_command and "--" in words:
         at = words.index("--")
         words, behind = words[:at], words[at + 1 :]
     try:
-        arguments = parser.parse_args(words)
+        arguments, more = parser.parse_known_args(words)
+        if more:
+            own.error(f"unrecognized arguments: {' '.join(more)}")
         if behind is not None:
             arguments.behind = behind
     except SystemExit as end:
@@ -87,8 +90,8 @@ def _run(name: str, words: list[str]) -> int:
     try:
         return loaded[name].run(arguments)
     except UsageError as error:
-        parser.print_usage(sys.stderr)
-        parser.exit(_misused(name), f"{parser.prog}: error: {error}\n")
+        own.print_usage(sys.stderr)
+        own.exit(_misused(name), f"{own.prog}: error: {error}\n")
 
 
 def _misused(name: str) -> int:

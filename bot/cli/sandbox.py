@@ -7,12 +7,13 @@ from pathlib import Path
 
 from bot.cli.console import UsageError, complain, say
 from bot.cli.extras import complain_of_missing
+from bot.cli.ports import port
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where it is served, and whose apps and people it has."""
     parser.add_argument(
-        "--port", type=int, help="where it is served (default: 8765 or the next free one; 0: any)"
+        "--port", type=port, help="where it is served (default: 8765 or the next free one; 0: any)"
     )
     manifest = (
         "an app's manifest, YAML or JSON; repeatable (default: one app that may do everything)"

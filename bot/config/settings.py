@@ -153,7 +153,8 @@ class Settings(Model, Connection, Limits, Keeping, Watching, Files):
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
-            problems.append(f"COUNTERSIGN_POLICY: there is no such file. {remedy}")
+            wrong = "it is a folder, no file" if path.is_dir() else "there is no such file"
+            problems.append(f"COUNTERSIGN_POLICY: {wrong}. {remedy}")
             path = None
         if problems:
             # outside the handler: a traceback would carry the values along

@@ -266,7 +266,7 @@ def parse(text: str, source: str = "policy") -> Policy:
         problems.add_at(1, "this is nested too deeply; write it flat")
     except ValidationError as invalid:
         for each in invalid.errors():
-            problems.add(each["loc"], sentence_for(each))
+            problems.add(each["loc"], sentence_for(each, PolicyFile))
     except ValueError as error:
         if not is_json:
             raise

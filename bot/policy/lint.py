@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from bot.policy.gates import Approvers, Ask
-from bot.toml_file import COMPLAINTS
+from bot.toml_file import COMPLAINTS, unknown_key
 
 if TYPE_CHECKING:
     from bot.policy.file import Options, RuleEntry
@@ -33,8 +34,10 @@ _MISSING = {
 }
 
 
-def sentence_for(error: ErrorDetails) -> str:
-    """What is wrong and what to do, for one of Pydantic's complaints."""
+def sentence_for(error: ErrorDetails, model: type[BaseModel]) -> str:
+    """What is wrong and what to do, for one of Pydantic's complaints about a file of this model."""
+    if error["type"] == "extra_forbidden":
+        return unknown_key(error["loc"], model)
     if error["loc"] == ("rule",):
         return "rules are headed [[rule]], with two brackets"
     if error["type"] == "literal_error":

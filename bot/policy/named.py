@@ -12,7 +12,8 @@ from bot.policy.file import people
 from bot.toml_file import Loc, Problems, meant
 
 SETS, CONDITIONS = "approvers", "conditions"  # the tables of names
-PEOPLE = ("approvers", "who", "loosen", "readers")  # the keys that list people
+ASKS = "requester"  # the key that lists people, or names one
+PEOPLE = ("approvers", "who", "loosen", "readers", ASKS)  # the keys that list people
 _NAMES = {
     SETS: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
     CONDITIONS: re.compile(r"[a-z][a-z0-9_]{0,59}"),
@@ -167,6 +168,8 @@ class _Names:
         if not isinstance(written, dict):
             return written
         lists = {key: written[key] for key in PEOPLE if isinstance(written.get(key), list)}
+        if isinstance(asks := written.get(ASKS), str) and asks in self._sets:
+            lists[ASKS] = [asks]
         return {**written, **{key: self._people(each) for key, each in lists.items()}}
 
 

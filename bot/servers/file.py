@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from bot.toml_file import COMPLAINTS, Problems, entries, unreadable
+from bot.toml_file import COMPLAINTS, Problems, entries, unknown_key, unreadable
 
 _VARIABLE = re.compile(r"\$(\$|[A-Za-z_][A-Za-z0-9_]*)")
 _FORMS = {
@@ -180,6 +180,8 @@ def with_variables(text: str, environ: Mapping[str, str], missing: set[str]) -> 
 
 
 def _sentence(error: ErrorDetails) -> str:
+    if error["type"] == "extra_forbidden":
+        return unknown_key(error["loc"], Server)
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     if error["type"] == "string_pattern_mismatch":

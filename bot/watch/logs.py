@@ -100,6 +100,8 @@ def make_handler(form: LogFormat, stream: TextIO | None = None) -> logging.Handl
 def write_logs(level: str, form: LogFormat) -> None:
     """Write the log from now on."""
     logging.basicConfig(level=level.upper(), handlers=[make_handler(form)])
+    if level.upper() == "INFO":  # a line for each time that it wakes somebody says nothing
+        logging.getLogger("apscheduler").setLevel(logging.WARNING)
 
 
 def mask_logs() -> None:

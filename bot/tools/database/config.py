@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from bot.toml_file import COMPLAINTS, Problems, entries, unreadable
+from bot.toml_file import COMPLAINTS, Problems, entries, unknown_key, unreadable
 from bot.tools.database.sql import Dialect
 
 _PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
@@ -225,6 +225,8 @@ def _with_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[str,
 
 
 def _sentence(error: ErrorDetails) -> str:
+    if error["type"] == "extra_forbidden":
+        return unknown_key(error["loc"], Database)
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     if error["type"] == "string_pattern_mismatch":
