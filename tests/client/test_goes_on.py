@@ -18,6 +18,8 @@ from bot.cli.asking import waiting
 from bot.cli.asking.ask import Exit
 from bot.cli.main import main
 from bot.client.schema import schema_of_values
+from bot.programs.client import say_to_the_bot
+from bot.programs.wire import KeyWanted
 from bot.web.api import waiting as waiting_programs
 from storage.models import Call
 from tests.client.shop import DEPLOY, Shop, ended
@@ -142,6 +144,43 @@ def test_while_the_bot_is_started_anew(
     decide(shop, "approve", version)
     assert went_on(shop, version, waited) == Exit.APPROVED
     assert "answers again" in caplog.text
+
+
+def test_after_an_edit_and_an_approval_of_that(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was edited is another revision of the same request."""
+    waited = job(shop, "8.edited")
+    says(capsys, shop, "people have")
+    shop.edit("Deploy 8.edited to prod", version="8.edited.2")
+    shop.approve("Deploy 8.edited.2 to prod", "cleo")
+    assert went_on(shop, "8.edited.2", waited) == Exit.APPROVED
+
+
+def test_when_the_time_is_over(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """The clock has said no."""
+    waited = job(shop, "8.expired", "--wait", "20m")
+    says(capsys, shop, "people have")
+    shop.card("Deploy 8.expired to prod")
+    shop.harness.clock.advance(20 * 60 + 1)
+    assert went_on(shop, "8.expired", waited) == Exit.EXPIRED
+
+
+def test_where_the_key_has_asked_as_often_as_it_may(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job is told so at once, and does not wait for the next hour."""
+    wanted = KeyWanted("seldom", "@ben", tools=("*",), per_hour=1)
+    told = say_to_the_bot(wanted, shop.harness.app.core.store.path)
+    monkeypatch.setenv("COUNTERSIGN_API_KEY", told.key)
+    first = job(shop, "8.first")
+    decide(shop, "approve", "8.first")
+    assert went_on(shop, "8.first", first) == Exit.APPROVED
+    capsys.readouterr()
+    code, _ = ended(job(shop, "8.second"))
+    assert code == Exit.NOT_ASKED
+    assert "may make 1 requests an hour" in capsys.readouterr().err
+    assert not shop.calls('"8.second"')
 
 
 def test_where_too_many_wait_already(

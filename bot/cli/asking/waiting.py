@@ -86,6 +86,8 @@ def approved(
         if not request.is_decided:
             where = f" at {request.link}" if request.link else ""
             tell(f"Asked{where}; people have {in_words(wait)}.")
+        elif not own and not request.has_ended and request.status is not RequestStatus.UNKNOWN:
+            tell("It is approved, and is waited for until it has ended.")
         request = (client.wait if own else client.ended)(request.id, wait)
     except KeyboardInterrupt:
         with suppress(CountersignError):

@@ -111,6 +111,39 @@ def test_what_cannot_be_read_is_a_no(path: str, name: str, asks: Asks) -> None:
     assert (status, denies(body)) == (200, True)
 
 
+LINES: dict[str, bytes] = {
+    "an older version": b"POST /v1/hooks/claude-code HTTP/1.0",
+    "no version": b"POST /v1/hooks/claude-code",
+    "a version that is none": b"POST /v1/hooks/claude-code HTTP/9.9",
+    "another protocol": b"POST /v1/hooks/claude-code SPDY/1.0",
+    "a method in small letters": b"post /v1/hooks/claude-code HTTP/1.1",
+    "a method that is none": b"P(ST /v1/hooks/claude-code HTTP/1.1",
+    "two blanks": b"POST  /v1/hooks/claude-code HTTP/1.1",
+    "a tab": b"POST\t/v1/hooks/claude-code HTTP/1.1",
+    "a blank in its path": b"POST /v1/hooks/claude code HTTP/1.1",
+    "a whole address": b"POST http://bot.example/v1/hooks/claude-code HTTP/1.1",
+    "letters of elsewhere": "POST /v1/hooks/claude-code?wait=\u00fc HTTP/1.1".encode(),
+    "a fragment": b"POST /v1/hooks/claude-code#here HTTP/1.1",
+    "a control": b"POST /v1/hooks/claude-code\x01 HTTP/1.1",
+    "no bytes": b"POST /v1/hooks/claude-code\x00 HTTP/1.1",
+    "empty lines before it": b"\r\n\r\nPOST /v1/hooks/claude-code HTTP/1.1",
+    "an endless query": b"POST /v1/hooks/claude-code?" + b"x" * 70_000 + b" HTTP/1.1",
+    "a long query": b"POST /v1/hooks/claude-code?" + b"x" * 20_000 + b" HTTP/1.1",
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_a_first_line_that_cannot_be_read_is_a_no(
+    name: str, end: bytes, bot: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as it says that a hook is meant; whatever ends its lines."""
+    monkeypatch.setattr(patience, "HEADERS", 1.0)
+    whole = LINES[name] + end + b"Host: bot" + end + b"Content-Length: 2" + end + end + b"{}"
+    status, body = sent(Program(bot, ""), whole)
+    assert (status, denies(body)) == (200, True)
+
+
 @pytest.mark.parametrize("part", ["the headers", "the body"])
 def test_what_does_not_come_to_its_end(
     part: str, asks: Asks, monkeypatch: pytest.MonkeyPatch
