@@ -273,6 +273,8 @@ class Loop:
         before = None if left is None else self._clock.now() - left
         with self._store.read() as tx:
             found = ready.found(tx, before)
+            for run_id in self._workers.due():
+                found += ready.one(tx, run_id)
         fresh = self._workers.hand_out(found)
         if left is not None:
             self._tell_late(fresh, left)

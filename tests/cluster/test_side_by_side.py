@@ -17,3 +17,25 @@ def test_two_share_the_work(cluster: Cluster) -> None:
     cluster.ask(*words)
     cluster.approve(*words)
     cluster.all_is_well()
+
+
+def test_one_persons_flood_holds_up_nobody_on_either(cluster: Cluster) -> None:
+    """While one person's requests hold all the workers that they may on both replicas, another's
+    approved call is done; then all the others are.
+    """
+    cluster.replica()
+    cluster.replica()
+    channel, other = "C00000000", cluster.slack.person("p1")
+    cluster.threads["w0"] = channel, other.say(channel, "@bot do w0")
+    cluster.wait(lambda: cluster.card("w0"))
+    holds = [cluster.planner.hold() for _ in range(10)]
+    many = [f"w{number}" for number in range(1, 25)]
+    cluster.ask(*many)
+    assert all(hold.arrived.wait(60) for hold in holds)
+    cluster.approve("w0")
+    cluster.wait(lambda: cluster.is_answered("w0"), 20)
+    assert set(cluster.effects()) == {"w0"}
+    for hold in holds:
+        hold.release()
+    cluster.approve(*many)
+    cluster.all_is_well()

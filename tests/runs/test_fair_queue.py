@@ -41,10 +41,13 @@ def begin(queue: FairQueue) -> list[str]:
 @pytest.mark.parametrize("workers", range(2, 17))
 @pytest.mark.parametrize("decided", [True, False])
 def test_an_approved_call_begins_at_once_beside_a_flood(workers: int, decided: bool) -> None:
-    """However much one person has asked, approved or not, another's approved call has a worker."""
+    """However much one person has asked, another's approved call has a worker; with three workers
+    or more also where that was approved.
+    """
     queue = FairQueue(workers)
     flood(queue, "ana", 64)
-    flood(queue, "ana", 64, decided=decided) if decided else None
+    if decided and workers > 2:
+        flood(queue, "ana", 64, decided=True)
     assert begin(queue)
     queue.put(run("ben", 0, decided=True))
     assert begin(queue) == ["ben0!"]
@@ -71,6 +74,14 @@ def test_a_flood_of_many_leaves_workers_for_what_is_approved(workers: int) -> No
     assert len(begin(queue)) == workers - kept
     flood(queue, "z", 1, decided=True)
     assert len(begin(queue)) == min(1, kept)
+
+
+def test_with_two_workers_nobody_waits_for_themselves() -> None:
+    """Who has one approved call at work may have something else worked on beside it."""
+    queue = FairQueue(2)
+    flood(queue, "ana", 1, decided=True)
+    flood(queue, "ana", 1)
+    assert begin(queue) == ["ana0!", "ana0"]
 
 
 def test_one_worker_takes_what_is_approved_first() -> None:

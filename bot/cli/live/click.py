@@ -30,7 +30,7 @@ CLICK = "wait for a click"
 _METHOD = "apps.connections.open"
 
 
-class Line:
+class ClickListener:
     """A connection by Socket Mode that hears of one click."""
 
     def __init__(self, client: WebClient, token: str, key: str) -> None:
@@ -72,9 +72,11 @@ class Line:
             self.clicks.put((payload, arrived, time.perf_counter()))
 
 
-def connect(client: WebClient, steps: LiveSteps, token: str, key: str) -> tuple[Line, Hello] | None:
+def connect(
+    client: WebClient, steps: LiveSteps, token: str, key: str
+) -> tuple[ClickListener, Hello] | None:
     """Open a line; None where that failed, which is told."""
-    line = Line(client, token, key)
+    line = ClickListener(client, token, key)
     hello = steps.take(CONNECT, _METHOD, line.open)
     if hello is None:
         line.close()
@@ -82,7 +84,9 @@ def connect(client: WebClient, steps: LiveSteps, token: str, key: str) -> tuple[
     return line, hello
 
 
-def one_click(visit: Visit, line: Line | None, why: str, ask: Callable[[str], None]) -> None:
+def one_click(
+    visit: Visit, line: ClickListener | None, why: str, ask: Callable[[str], None]
+) -> None:
     """Ask the person for a click, and time it; without a `line`, say `why` there is none."""
     steps = visit.steps
     if line is None or not visit.channel:

@@ -10,7 +10,6 @@ import platform
 import re
 import secrets
 from collections.abc import MutableMapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import slack_sdk.version
@@ -18,7 +17,7 @@ from slack_sdk import WebClient
 
 from bot import version
 from bot.cli.console import complain, say
-from bot.cli.live.click import Line, connect, one_click
+from bot.cli.live.click import ClickListener, connect, one_click
 from bot.cli.live.interrupts import interruptible
 from bot.cli.live.live_steps import LiveStep, LiveSteps, report
 from bot.cli.live.visit import NotingClient, Visit
@@ -100,7 +99,7 @@ def _tried(visit: Visit, settings: Settings, bot: str) -> int:
     return 0 if all(each.is_ok for each in steps.all) else 1
 
 
-def _take_steps(visit: Visit, line: Line | None, why: str) -> None:
+def _take_steps(visit: Visit, line: ClickListener | None, why: str) -> None:
     visit.post_and_find()
     if visit.channel:
         visit.show_work()
@@ -111,7 +110,7 @@ def _take_steps(visit: Visit, line: Line | None, why: str) -> None:
 
 def _facts(settings: Settings, connected: bool, others: int) -> list[str]:
     """What whoever reads the report has to know, and nothing of the workspace."""
-    at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    at = SystemClock().now().strftime("%Y-%m-%d %H:%M UTC")
     host = split(settings.slack_api_url).hostname or ""
     is_slack = host == "slack.com" or host.endswith(".slack.com")
     line = "connected by Socket Mode" if connected else "not connected by Socket Mode"

@@ -6,7 +6,6 @@ is looked for by the key in its metadata, also where Slack's answer was lost.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web import SlackResponse
 
 from bot.cli.live.live_steps import LiveSteps
+from bot.clock import SystemClock
 from bot.slack_codes import code_of
 
 EVENT = "countersign_live"  # type of the metadata
@@ -60,7 +60,7 @@ class Visit:
     has_status: bool = False
     has_session: bool = False
     has_home: bool = False
-    begun: float = field(default_factory=time.time)
+    begun: float = field(default_factory=lambda: SystemClock().now().timestamp())
 
     def post_and_find(self) -> None:
         """Open the direct messages, post there, find it by its metadata, change and mark it."""

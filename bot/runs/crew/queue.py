@@ -20,14 +20,17 @@ class FairQueue:
     """Runs that wait for a worker, and those that have one.
 
     Of the workers a quarter (one at least, where there are several) is kept for runs with approved
-    calls; nobody holds more than the rest, and one of the rest, too, is left for somebody else.
+    calls. Where there are more than two, nobody holds more than the rest, and one of the rest, too,
+    is left for somebody else.
     """
 
     def __init__(self, workers: int) -> None:
         """Nothing waits."""
         kept = max(1, workers // 4) if workers > 1 else 0
         self._workers = workers
-        self._shared = workers - kept  # for whatever there is; and so many one requester may hold
+        self._shared = workers - kept  # for whatever there is
+        # of one requester, at most; with two workers nobody waits for themselves
+        self._of_one = self._shared if workers > 2 else workers
         self._own = max(1, self._shared - 1)  # so many of these, at most, for the same requester
         # what waits, approved or not: the requesters in turn, and the runs of each in order
         self._lines: dict[bool, Line] = {True: OrderedDict(), False: OrderedDict()}
@@ -126,7 +129,7 @@ class FairQueue:
 
     def _may_hold(self, ready: Ready) -> bool:
         """Return whether a worker is free for it, and its requester has not enough of them."""
-        if len(self._held) >= self._workers or self._holds(ready.requester) >= self._shared:
+        if len(self._held) >= self._workers or self._holds(ready.requester) >= self._of_one:
             return False
         own = self._counts[ready.requester, False]
         return ready.decided or (self._others < self._shared and own < self._own)

@@ -31,13 +31,14 @@ class Workers:
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)  # a run is no longer worked on
         self._queue = FairQueue(workers)
-        self._again: set[str] = set()
+        self._again: set[str] = set()  # handed out while they were worked on
+        self._due: set[str] = set()  # of those, such that nobody works on any more
         self._stopping = False
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
 
     def hand_out(self, ready: Iterable[Ready]) -> set[str]:
         """Have these runs worked on, each when it is its turn; returns the ids of those that had
-        not been handed out. One that is worked on is looked at again once that has ended.
+        not been handed out. One that is worked on is `due` to be looked at once that has ended.
         """
         fresh: set[str] = set()
         with self._lock:
@@ -49,6 +50,12 @@ class Workers:
                     fresh.add(each.run_id)
         self._begin()
         return fresh
+
+    def due(self) -> set[str]:
+        """Return the ids of runs that are to be looked at at once, and have them looked at."""
+        with self._lock:
+            due, self._due = self._due, set()
+            return due
 
     def active(self) -> set[str]:
         """The ids of the runs that are worked on here."""
@@ -63,7 +70,8 @@ class Workers:
     def is_idle(self) -> bool:
         """Return whether no run is worked on, or waits to be."""
         with self._lock:
-            return not (self._again or (self._queue.held() if self._stopping else self._queue))
+            here = self._queue.held() if self._stopping else self._queue
+            return not (self._again or self._due or here)
 
     def stop(self, grace: float) -> None:
         """Begin no run any more; those under way have `grace` seconds to end, then are left."""
@@ -108,8 +116,9 @@ class Workers:
     def _let_go(self, run_id: str) -> None:
         with self._lock:
             self._queue.done(run_id)
-            again = run_id in self._again
-            self._again.discard(run_id)
+            again = {run_id} & self._again
+            self._again -= again
+            self._due |= again
             self._ended.notify_all()
         if again:
             self._wake.give()

@@ -1,0 +1,37 @@
+"""A run that is READY again before its worker has let go of it is looked at once that has."""
+
+from __future__ import annotations
+
+import threading
+
+from bot.runs.crew.workers import Keeps, Workers
+from bot.signals import Signals
+from storage.ready import Ready
+
+
+def test_what_is_ready_while_it_is_worked_on_is_looked_at_again() -> None:
+    """Handed out while its worker is on its way out: the loop is woken and told of it, once."""
+    ready = Ready("r1", ("T1", "ana", ""), decided=False)
+    entered, go_on = threading.Event(), threading.Event()
+    times: list[str] = []
+
+    def advance(run_id: str, _: Keeps) -> None:
+        times.append(run_id)
+        if len(times) == 1:
+            entered.set()
+            assert go_on.wait(30)
+
+    signals = Signals()
+    workers = Workers(advance, 2, signals)
+    assert workers.hand_out([ready]) == {"r1"}
+    assert entered.wait(30)
+    assert workers.hand_out([ready, ready]) == set()
+    assert (workers.active(), workers.due(), signals.work.is_given()) == ({"r1"}, set(), False)
+    go_on.set()
+    signals.work.wait(30)
+    assert not workers.is_idle()
+    assert (workers.active(), workers.due(), workers.due()) == (set(), {"r1"}, set())
+    assert workers.hand_out([ready]) == {"r1"}
+    assert signals.rest.wait_for(workers.is_idle, 30)
+    assert times == ["r1", "r1"]
+    workers.stop(30)
