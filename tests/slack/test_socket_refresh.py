@@ -116,6 +116,15 @@ def test_each_connection_ends_with_a_close_frame(heard: Heard) -> None:
     assert GONE not in heard.sandbox.closed
 
 
+def test_an_old_connection_goes_before_slack_closes_it(heard: Heard) -> None:
+    """Slack would keep it for ten seconds more, and may still send by it."""
+    begun = time.monotonic()
+    heard.sandbox.faults.disconnect("warning")
+    heard.moved(2)
+    assert time.monotonic() - begun < 8
+    assert heard.sandbox.closed == [1000]
+
+
 def test_an_envelope_is_acknowledged_by_the_connection_it_came_by(heard: Heard) -> None:
     """What is being dealt with when Slack asks for a new connection is acknowledged by the old."""
     heard.go.clear()

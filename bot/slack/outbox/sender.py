@@ -297,14 +297,17 @@ class Sender:
     def _mark(self, row: Message) -> None:
         """Have the request wear the one emoji that says how it stands.
 
-        Which may stand there is stored before, so that none is left behind.
+        Which may stand there is stored before, so that none is left behind, and that it is not
+        known whether it does.
         """
         name, version = self._renderer.mark(row)
-        worn, wanted = outbox.body(row)["names"], [name] if name else []
-        if worn != wanted:
+        body, wanted = outbox.body(row), [name] if name else []
+        worn = body["names"]
+        if worn != wanted or body.get("unsure"):
+            names = [*worn, *(each for each in wanted if each not in worn)]
+            unsure = {"unsure": True} if names == wanted else {}  # else they differ till it is done
             with self._store.write(durable=False) as tx:
-                names = [*worn, *(each for each in wanted if each not in worn)]
-                outbox.change(tx, row, body=outbox.dump({"names": names}))
+                outbox.change(tx, row, body=outbox.dump({"names": names, **unsure}))
             self._store.harden()
             self._posting.mark(row, [each for each in worn if each != name], name)
         with self._store.write(durable=False, told=False) as tx:

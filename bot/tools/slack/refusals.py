@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackRequestError
 
-from bot.slack_codes import CODE, LIMITED, TOKEN, TOO_MANY, Meaning, meaning_of
+from bot.slack_codes import CODE, LIMITED, TOKEN, TOO_MANY, Meaning, code_of, meaning_of
 from bot.tools import ToolError
 
 if TYPE_CHECKING:
     from slack_sdk.web import SlackResponse
 
+# what slack_sdk raises where an answer is no text, no JSON object, or none at all
+UNREADABLE = ValueError, LookupError, AttributeError, SlackRequestError
 SENTENCES = {
     "not_in_channel": "The bot is not in {channel}; somebody there has to invite it first.",
     "channel_not_found": "There is no {channel} that the bot can see.",
@@ -56,14 +58,14 @@ def act(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackRes
     try:
         return call()
     except SlackApiError as error:
-        status, code = int(error.response.status_code), str(error.response.get("error"))
+        status, code = int(error.response.status_code), code_of(error)
         if meaning_of(code, status=status) is Meaning.UNKNOWN:
             told = code if CODE.fullmatch(code) else f"HTTP {status}"
             raise ConnectionError(
                 f"Slack answered {told} while {doing}; whether it happened is not known."
             ) from error
         raise ToolError(_sentence(error, code, status, channel)) from error
-    except ValueError as error:  # a body that is no text
+    except UNREADABLE as error:
         raise ConnectionError(f"Slack's answer while {doing} cannot be read.") from error
 
 

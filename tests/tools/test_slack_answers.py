@@ -1,0 +1,83 @@
+"""Whatever comes in the place of Slack's answer to a tool: *sent* is never called failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from slack_sdk import WebClient
+
+from bot.sandbox.server import Sandbox
+from bot.slack.client import SlackClient
+from bot.slack.lookups.directory import SlackDirectory
+from bot.slack_codes import FINAL, MISSING_SCOPE, PASSING, TOKEN, UNKNOWN
+from bot.tools.names import Naming
+from bot.tools.runner import Lost, Refused
+from bot.tools.slack.tools import slack_tools
+from tests.slack.odd_server import OddServer
+from tests.slack.test_odd_answers import ODD
+from tests.tools import NAMING, Tools
+from tests.tools.harness import outcome
+
+WRITES = {
+    "post_message": ("chat.postMessage", {"channel": "C0GENERAL", "text": "x"}),
+    "schedule_message": (
+        "chat.scheduleMessage",
+        {"channel": "C0GENERAL", "text": "x", "at": "2026-11-27T12:00:00+00:00"},
+    ),
+    "create_channel": ("conversations.create", {"name": "odd"}),
+    "invite": ("conversations.invite", {"channel": "C0SUPPORT", "people": ["@cleo"]}),
+    "set_topic": ("conversations.setTopic", {"channel": "C0SUPPORT", "topic": "t"}),
+}
+CERTAIN = FINAL | PASSING | TOKEN | {MISSING_SCOPE}
+
+
+class Split:
+    """A client whose writes go to one server, and all else to another."""
+
+    def __init__(self, writing: WebClient, reading: WebClient) -> None:
+        self._writing, self._reading = writing, reading
+
+    def __getattr__(self, name: str) -> Any:
+        method = {written.replace(".", "_") for written, _ in WRITES.values()}
+        return getattr(self._writing if name in method else self._reading, name)
+
+
+@pytest.fixture(params=list(ODD))
+def odd(request: pytest.FixtureRequest) -> Any:
+    """A server that answers so."""
+    how = ODD[request.param]
+    with OddServer() as server:
+        server.status, server.body, server.headers = how.status, how.body, how.headers
+        server.missing, server.breaks = how.missing, how.breaks
+        yield server
+
+
+@pytest.mark.parametrize("kind", [SlackClient, WebClient])
+def test_an_odd_answer_leaves_it_open(
+    slack: Sandbox, odd: OddServer, kind: Callable[..., WebClient]
+) -> None:
+    """Each tool that acts: nobody knows whether it happened, but where Slack says "too many"."""
+    slack.leave("cleo", "support")
+    reading = kind(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
+    writing = kind("xoxb-1", base_url=odd.url, timeout=10, retry_handlers=[])
+    directory = SlackDirectory(reading, slack.clock)
+    NAMING.set(Naming(directory, "UBEN00001"))
+    split: Any = Split(writing, reading)
+    tools = {tool.name: tool for tool in slack_tools(split, directory)}
+    for name, (_, values) in WRITES.items():
+        found = outcome(tools[name], values)
+        assert isinstance(found, Refused if odd.status == 429 else Lost), (name, found)
+    assert odd.asked == len(WRITES)
+
+
+@pytest.mark.parametrize("name", list(WRITES))
+def test_every_code_is_certain_or_not(slack: Sandbox, chat: Tools, name: str) -> None:
+    """A listed refusal is one; Slack's own failures and codes that nobody listed are not."""
+    slack.leave("cleo", "support")
+    method, values = WRITES[name]
+    for code in sorted(CERTAIN | UNKNOWN | {"a_code_of_next_year"}):
+        slack.faults.fail(method, code)
+        found = outcome(chat[name], values)
+        assert isinstance(found, Refused if code in CERTAIN else Lost), (code, found)
