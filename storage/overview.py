@@ -15,7 +15,7 @@ from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
 from storage.transaction import Transaction, first, readable, rows
 
-LOOKED_AT = 250  # of a person's newest votes, and of the requests of theirs that moved last
+LOOKED_AT = 100  # of a person's newest votes, and of the requests of theirs that moved last
 _TEAM = col(Run.team).concat("")  # alone, SQLite would look through everybody's requests
 _DECIDED = (
     select(Call)
