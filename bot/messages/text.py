@@ -286,4 +286,5 @@ def plainly(text: str) -> str:
     text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
     text = re.sub(r"<@[^|>]+\|([^>]+)>", r"\1", text)
     text = re.sub(r"<@[^>]+>", "somebody", text)
+    text = text.replace(_ISOLATE, "").replace(_END, "")  # ours: others' are written out
     return html.unescape(text.replace("*", ""))

@@ -10,7 +10,7 @@ from bot.messages.cards.card import card
 from bot.messages.framing import quoted_line
 from bot.messages.quoting import said
 from bot.messages.review import review_modal, shows_all
-from bot.messages.text import apart, in_order, plain, visible
+from bot.messages.text import apart, in_order, plain, plainly, visible
 from bot.messages.views import Value
 from tests.messages.cards_support import NOW, REFUND, accept_message, accept_view, read, view
 
@@ -75,6 +75,7 @@ def test_what_is_cut_is_closed() -> None:
 def test_lines_in_a_thread_are_in_order() -> None:
     """What a sentence of ours quotes, and what a notification does."""
     assert said(f"Refund {COFFEE} 40 EUR") == f"Refund {OPEN}{COFFEE}{END} 40 EUR"
+    assert plainly(said(f"Refund {COFFEE} 40 EUR")) == f"Refund {COFFEE} 40 EUR"
     assert quoted_line(f"{COFFEE} 40") == f"“{OPEN}{COFFEE} 40{END}”"
 
 

@@ -85,6 +85,8 @@ def test_a_start_refuses_the_role(
         "GRANT SELECT (made) ON account TO agent",
         "CREATE TABLE child () INHERITS (orders); GRANT SELECT ON child TO agent",
         "CREATE TABLE user_token (api_key text); GRANT SELECT ON user_token TO agent",
+        "ALTER TABLE account ADD UNIQUE (password); GRANT SELECT (id) ON account TO agent; "
+        "CREATE TABLE lent (w text REFERENCES account (password)); GRANT SELECT ON lent TO agent",
     ],
 )
 def test_ways_to_a_secret(pg: World, made: str) -> None:
