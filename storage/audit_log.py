@@ -33,11 +33,16 @@ class Appended(NamedTuple):
     since: datetime | None = None  # when what it ends had begun: a wait for people, a request
 
 
+IN_WORDS = frozenset({"bot.started"})  # rows that have a line of their own in the log
+
+
 def tell(appended: Iterable[Appended]) -> None:
     """Write a line for each row; its fields are beside it, for a log in JSON."""
     if not log.isEnabledFor(logging.INFO):
         return
     for row in appended:
+        if row.event in IN_WORDS:
+            continue
         told = _told(row)
         fact = {"audit": row.seq, "actor": row.actor, "details": told or None}
         fact |= {"run_id": row.run_id, "call_id": row.call_id}
