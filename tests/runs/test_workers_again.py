@@ -26,11 +26,11 @@ def test_what_is_ready_while_it_is_worked_on_is_looked_at_again() -> None:
     assert workers.hand_out([ready]) == {"r1"}
     assert entered.wait(30)
     assert workers.hand_out([ready, ready]) == set()
-    assert (workers.active(), workers.due(), signals.work.is_given()) == ({"r1"}, set(), False)
+    assert (workers.active(), workers.due(), signals.work.is_given()) == ({"r1"}, [], False)
     go_on.set()
     signals.work.wait(30)
     assert not workers.is_idle()
-    assert (workers.active(), workers.due(), workers.due()) == (set(), {"r1"}, set())
+    assert (workers.active(), workers.due(), workers.due()) == (set(), ["r1"], [])
     assert workers.hand_out([ready]) == {"r1"}
     assert signals.rest.wait_for(workers.is_idle, 30)
     assert times == ["r1", "r1"]

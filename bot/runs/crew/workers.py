@@ -32,7 +32,7 @@ class Workers:
         self._ended = threading.Condition(self._lock)  # a run is no longer worked on
         self._queue = FairQueue(workers)
         self._again: set[str] = set()  # handed out while they were worked on
-        self._due: set[str] = set()  # of those, such that nobody works on any more
+        self._due: list[str] = []  # of those, such that nobody works on any more
         self._stopping = False
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
 
@@ -51,10 +51,10 @@ class Workers:
         self._begin()
         return fresh
 
-    def due(self) -> set[str]:
+    def due(self) -> list[str]:
         """Return the ids of runs that are to be looked at at once, and have them looked at."""
         with self._lock:
-            due, self._due = self._due, set()
+            due, self._due = self._due, []
             return due
 
     def active(self) -> set[str]:
@@ -116,9 +116,9 @@ class Workers:
     def _let_go(self, run_id: str) -> None:
         with self._lock:
             self._queue.done(run_id)
-            again = {run_id} & self._again
-            self._again -= again
-            self._due |= again
+            again = run_id in self._again
+            self._again.discard(run_id)
+            self._due += [run_id] if again else []
             self._ended.notify_all()
         if again:
             self._wake.give()
