@@ -89,8 +89,9 @@ test-llama: .venv/ready  ## the bot with a real server of models, which is compi
 	@test .venv-llama/ready -nt tests/models/packages.txt || { $(PYTHON) -m venv .venv-llama && CMAKE_ARGS="-DLLAVA_BUILD=OFF" .venv-llama/bin/pip install --quiet --disable-pip-version-check -r tests/models/packages.txt && touch .venv-llama/ready; } || echo "The model's server could not be built: its tests are skipped"
 	$(BIN)/pytest -o faulthandler_timeout=600 tests/models
 
-proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), then every story struck at every step; more than an hour
+proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), five hundred stops, then every story struck at every step; more than an hour
 	$(BIN)/python -m tests.proof.simulation $(if $(SEED),--seed $(SEED))
+	$(if $(SEED),,$(BIN)/python -m tests.proof.stops)
 	$(if $(SEED),,$(BIN)/python -m tests.proof.crash)
 
 bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes

@@ -20,14 +20,40 @@ LAST = 1.5  # and more, after which the system ends the process whatever Python 
 GIVEN_UP = 1  # exit code of one that was ended so
 
 _begun = threading.Event()
+_timed = threading.Event()
+ENDS = (signal.SIGTERM, signal.SIGINT)
 
 
 def obey_signals() -> None:
     """End on SIGTERM as on Ctrl-C, and on the first of them only."""
-    for each in (signal.SIGTERM, signal.SIGINT):
-        # a shell has what it starts in the background ignore Ctrl-C
-        if signal.getsignal(each) is not signal.SIG_IGN:
-            signal.signal(each, _end)
+    heard = {each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN}
+    for each in heard:  # a shell has what it starts in the background ignore Ctrl-C
+        signal.signal(each, _end)
+    # a handler has to wait where the main thread is inside of a library, a thread has not
+    told, tells = os.pipe()
+    os.set_blocking(tells, False)
+    signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    name = "signals"
+    threading.Thread(target=_time_from_signal, args=(told, heard), name=name, daemon=True).start()
+
+
+def _time_from_signal(told: int, heard: set[signal.Signals]) -> None:
+    """Count the time from the moment of the first signal that ends it."""
+    while not heard & set(os.read(told, 1)):
+        pass
+    _time()
+
+
+def _time() -> None:
+    """From now on the process has so many seconds, and no more."""
+    if _timed.is_set():
+        return
+    _timed.set()
+    # not even the interpreter is needed for it
+    signal.setitimer(signal.ITIMER_REAL, LONGEST + LAST)
+    watchdog = threading.Timer(LONGEST, _give_up)
+    watchdog.name, watchdog.daemon = "watchdog", True
+    watchdog.start()
 
 
 def begin() -> bool:
@@ -38,11 +64,7 @@ def begin() -> bool:
     if _begun.is_set():
         return False
     _begun.set()
-    # not even the interpreter is needed for it
-    signal.setitimer(signal.ITIMER_REAL, LONGEST + LAST)
-    watchdog = threading.Timer(LONGEST, _give_up)
-    watchdog.name, watchdog.daemon = "watchdog", True
-    watchdog.start()
+    _time()
     return True
 
 

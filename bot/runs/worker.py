@@ -254,6 +254,7 @@ class Worker:
             gate = load_gate(call.gate)
             if call.status is C.UNKNOWN:
                 with self._store.write() as tx:
+                    runs.held_by(tx, run.id, run.fence)
                     outbox.put(tx, unasked_card(run, plan_id, call))
                 continue
             assert isinstance(gate, Ask)
@@ -263,6 +264,7 @@ class Worker:
                 place = find_place(self._authority, run, gate, editors)
             except RefusedError as error:
                 with self._store.write() as tx:
+                    runs.held_by(tx, run.id, run.fence)
                     at = self._clock.now()
                     moves.call(
                         tx,
@@ -275,6 +277,7 @@ class Worker:
                     )
                 continue
             with self._store.write() as tx:
+                runs.held_by(tx, run.id, run.fence)
                 put_cards(tx, run, plan_id, [Asked(call, gate, place)])
                 put_mark(tx, run, plan_id)
 

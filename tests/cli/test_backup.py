@@ -12,6 +12,7 @@ import pytest
 
 from bot.cli.main import main
 from storage.chain import key_id
+from storage.head_file import head_path
 from storage.pouring import tables as poured
 from storage.sqlite import lock
 from storage.store import Store
@@ -136,6 +137,21 @@ def test_a_damaged_record_is_not_backed_up(record: Path, capsys: Output) -> None
     assert main(["backup", "b.db"]) == 1
     assert "the record cannot be read (audit: database disk image" in capsys.readouterr().err
     assert not Path("b.db").exists()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in its place", "on another machine"])
+def test_what_was_put_back_can_be_verified_at_once(
+    record: Path, backup: Path, elsewhere: bool, capsys: Output
+) -> None:
+    """Before anybody starts on it: it says itself how far it had come, whatever lies beside it."""
+    assert main(["restore", str(backup)]) == 0
+    if elsewhere:
+        head_path(record).unlink()
+    capsys.readouterr()
+    assert main(["audit", "verify"]) == 0
+    told = capsys.readouterr().out
+    assert "nobody has started on it yet" in told
+    assert f"Sound: {rows(backup)} rows" in told
 
 
 def test_a_backup_is_put_back(record: Path, backup: Path, capsys: Output) -> None:

@@ -25,6 +25,7 @@ from bot.tools import ToolContext, ToolError
 from storage import calls, inbox, outbox, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus
+from storage.store import Store
 from storage.transaction import Transaction, rows
 from tests.records import store_of
 from tests.runs.fakes import ANA, BEN, BOT, FakeDirectory, Note, StillClock, make_core, make_tools
@@ -167,7 +168,7 @@ class LoopHarness:
 
     def start(self) -> None:
         """A new process takes up the database."""
-        self.store = store_of(self.path).open()
+        self.store = self.opened()
         tools = make_tools(self._act)
         self.core = make_core(self.store, self.clock, self.directory, tools, **self.limits)
         quiet: Any = SilentThread(self)
@@ -182,6 +183,10 @@ class LoopHarness:
         )
         self.core.restored(lambda run: self.over.append(run.id)).take_up()
         self.loop.adopt()
+
+    def opened(self) -> Store:
+        """The record, as a process opens it."""
+        return store_of(self.path).open()
 
     def stop(self) -> None:
         """The process ends, well or not: nothing but the file remains."""

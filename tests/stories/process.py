@@ -36,7 +36,7 @@ FORKS.set_forkserver_preload(PRELOADED)
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 
-def _run(command: str, environ: dict[str, str], log: str) -> None:
+def run_bot(command: str, environ: dict[str, str], log: str) -> None:
     """A command of `countersign` under these variables, which writes to that file."""
     os.environ.clear()
     os.environ.update(environ)
@@ -49,13 +49,21 @@ def _run(command: str, environ: dict[str, str], log: str) -> None:
 class BotProcess:
     """`countersign run` against a local Slack and planner; `serve` where STORIES_OVER says http."""
 
-    def __init__(self, folder: Path, slack: Sandbox, planner: Planner, **settings: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        slack: Sandbox,
+        planner: Planner,
+        over: Transport = OVER,
+        **settings: str,
+    ) -> None:
+        self.target = run_bot
         self.folder, self.slack, self.planner = folder, slack, planner
         self.extra = settings
         (folder / "policy.toml").write_text(POLICY)
         self.process: BaseProcess | None = None
         self.address = ""  # where it listens, if it does
-        if OVER is Transport.HTTP:
+        if over is Transport.HTTP:
             self.address = f"127.0.0.1:{free_port()}"
             asked_at(slack.world.app.manifest, f"http://{self.address}")
         self._before: dict[str, int] = {}  # how much of each there was before this story
@@ -88,7 +96,7 @@ class BotProcess:
             environ |= {"SLACK_SIGNING_SECRET": secret, "COUNTERSIGN_HTTP": self.address}
         command = "serve" if self.address else "run"
         log = str(self.folder / "log")
-        self.process = FORKS.Process(target=_run, args=(command, environ, log))
+        self.process = FORKS.Process(target=self.target, args=(command, environ, log))
         self.process.start()
         if not wait:
             return

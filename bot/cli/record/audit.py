@@ -15,7 +15,7 @@ from bot.cli.console import DOTENV, UsageError, complain, say
 from bot.cli.readonly.moments import moment
 from bot.config.settings import Settings
 from bot.messages.text import visible
-from storage import audit
+from storage import audit, copies
 from storage.chain import Chain
 from storage.digest import key_path, read_key
 from storage.examination import examine
@@ -86,7 +86,12 @@ def _verify(settings: Settings, store: ReadOnly) -> int:
     if not store.shared:
         noted = HeadFile(head_path(store.path), chain).read()
     with store.read() as tx:
+        copied = copies.noted(tx)
+        if copied is not None and copied.is_sealed_by(chain):
+            noted = copied.head  # a file beside it is of another life
         found = examine(tx, chain, noted, has_note=not store.shared)
+    if copied is not None:
+        say(f"Note: {copied.why}, and nobody has started on it yet.")
     if store.shared:
         say(
             "Note: no file beside it says how far it had come: compare the last seal with a copy's."

@@ -1,0 +1,284 @@
+"""One life of a command, in which something hangs, and how long its end by signals took."""
+
+from __future__ import annotations
+
+import importlib.abc
+import json
+import os
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sqlalchemy import select
+
+from bot.config.connection import Transport
+from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
+from bot.programs.wire import KeyWanted
+from bot.sandbox.openai.server import Planner, Turn
+from bot.sandbox.server import Sandbox
+from bot.terminal.wire import socket_path
+from storage.models import Delivery
+from storage.transaction import rows
+from tests.postgres_server import Server
+from tests.records import KEY, store_of
+from tests.stories.harness import SUPPORT
+from tests.stories.process import BotProcess, run_bot
+from tests.stories.typist import ROOT, Typist
+
+LONGEST = 15.0  # seconds from the first signal to the end
+POSTS = ("chat.postMessage", "chat.update", "assistant.threads.setStatus")
+LOOKS = ("users.info", "users.list", "usergroups.users.list", "conversations.info")
+HANGS = ("nothing", "slack", "model", "tool", "look-up", "webhook", "import", "database")
+SOON = 2.0  # seconds within which a life that is to be up already is struck
+LATE = 6.0  # and one that only begins
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What was done, and what came of it."""
+
+    command: str
+    hung: str
+    signals: int
+    seconds: float
+    wrong: str = ""
+
+    def __str__(self) -> str:
+        told = f"{self.command}, {self.hung} hung, {self.signals} signals: {self.seconds:.1f} s"
+        return f"{told} {self.wrong}".rstrip()
+
+
+class _Stuck(importlib.abc.MetaPathFinder):
+    """Has the import of the model's client never end."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Hang at the first word of it."""
+        if name.partition(".")[0] == "openai":
+            threading.Event().wait(3600)
+        return None
+
+
+def run_stuck(command: str, environ: dict[str, str], log: str) -> None:
+    """The bot where importing the model's client hangs, though who forks it has done so."""
+    for name in [each for each in sys.modules if each.partition(".")[0] == "openai"]:
+        del sys.modules[name]
+    sys.modules.pop("bot.agent.planner", None)
+    sys.meta_path.insert(0, _Stuck())
+    run_bot(command, environ, log)
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+
+
+def struck(
+    chance: random.Random, kill: Callable[[int], None], wait: Callable[[float], bool]
+) -> tuple[int, float]:
+    """Send one to ten signals of both kinds, at once and with pauses; how many, and how long the
+    end took. `wait` returns whether it has ended within so many seconds.
+    """
+    number = chance.choice([1, 2, 2, 3, 3, 10])
+    begun = time.monotonic()
+    for _ in range(number):
+        with suppress(ProcessLookupError):
+            kill(chance.choice([signal.SIGTERM, signal.SIGINT]))
+        wait(chance.choice([0.0, 0.001, 0.05, 0.3]))
+    wait(LONGEST + 5 - (time.monotonic() - begun))
+    return number, time.monotonic() - begun
+
+
+def stop_of_a_bot(
+    folder: Path, chance: random.Random, over: Transport, hung: str, server: Server | None = None
+) -> Stop:
+    """The bot over Socket Mode or HTTP, or as a replica on that server."""
+    with ExitStack() as stack:
+        silence = stack.enter_context(silent())
+        slack, planner = stack.enter_context(Sandbox()), stack.enter_context(Planner())
+        bot = BotProcess(folder, slack, planner, over=over, **_settings(hung, silence, server))
+        if hung == "import":
+            bot.target = run_stuck
+        is_up = hung in ("tool", "look-up", "webhook") or chance.random() < 0.7
+        try:
+            bot.start(wait=is_up)
+        except TimeoutError:  # the machine is busy: it is struck as it starts, then
+            is_up = False
+        process = bot.process
+        assert process is not None
+        if is_up:
+            _have_it_hang(bot, hung, silence, stack)
+            for _ in range(chance.randint(1, 3)):
+                planner.script(Turn(calls=[("look", {"text": "x"})]), Turn(text="Here you are."))
+                slack.person("ben").say(SUPPORT, "@bot please")
+        # any moment: of the start, of a request, of the rest after it
+        process.join(chance.random() * (SOON if is_up else LATE))
+        pid = process.pid or 0
+
+        def ended(seconds: float) -> bool:
+            process.join(max(seconds, 0.0))
+            return not process.is_alive()
+
+        number, took = struck(chance, lambda what: os.kill(pid, what), ended)
+        if process.is_alive():
+            process.kill()
+            process.join(5)
+        said = (each.event for each in slack.deliveries if each.ok)
+        heard = {each["ts"] for each in said if each.get("user") == "UBEN00001" and "ts" in each}
+    name = {Transport.SOCKET: "run", Transport.HTTP: "serve"}[over]
+    wrong = "" if server is not None or hung == "database" else _lost(folder, heard)
+    return Stop("replica" if server else name, hung, number, took, _late(took) or wrong)
+
+
+def _settings(hung: str, silence: str, server: Server | None) -> dict[str, str]:
+    asks = {"OPENAI_BASE_URL": silence} if hung == "model" else {}
+    if server is not None:
+        asks |= {"DATABASE_URL": server.url("stops", "owner"), "COUNTERSIGN_KEY": KEY}
+    return asks
+
+
+def _have_it_hang(bot: BotProcess, hung: str, silence: str, stack: ExitStack) -> None:
+    match hung:
+        case "slack" | "look-up":
+            for method in POSTS if hung == "slack" else LOOKS:
+                bot.slack.faults.hang(method, times=100)
+        case "tool":
+            os.mkfifo(bot.folder / "hang")
+        case "webhook":
+            _ask_by_program(bot, silence)
+        case "database":
+            other = sqlite3.connect(bot.folder / "countersign.db", isolation_level=None, timeout=5)
+            stack.callback(other.close)
+            with suppress(sqlite3.OperationalError):
+                other.execute("BEGIN IMMEDIATE")
+
+
+def _ask_by_program(bot: BotProcess, silence: str) -> None:
+    """A program asks for what runs at once, and is told of it at an address that never answers."""
+    wanted = KeyWanted("program", "@ben", tools=("look",), webhook=silence)
+    try:
+        key = say_to_the_bot(wanted, bot.folder / "countersign.db").key
+    except (NotRunningError, TurnedAwayError):
+        return
+    line = HTTPConnection(bot.address, timeout=5)
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    body = {"tool": "look", "arguments": {"text": "x"}, "channel": "#support"}
+    with suppress(OSError, HTTPException):
+        line.request("POST", "/v1/requests", json.dumps(body), headers)
+        line.getresponse().read()
+    line.close()
+
+
+def _lost(folder: Path, heard: set[str]) -> str:
+    """What was acknowledged to Slack and is not stored; "" for nothing."""
+    store = store_of(folder / "countersign.db")
+    if not store.path.exists():
+        return ""
+    with store.read() as tx:
+        keys = " ".join(each.key for each in rows(tx, Delivery, select(Delivery)))
+    store.close()
+    lost = [ts for ts in heard if ts not in keys]
+    return f"an acknowledged message is lost: {lost}" if lost else ""
+
+
+def _late(took: float) -> str:
+    return "TOO LONG" if took >= LONGEST else ""
+
+
+def stop_of_a_command(
+    folder: Path, chance: random.Random, name: str, *words: str, **environ: Any
+) -> Stop:
+    """Another command, as a process of its own, struck at any moment of its start and after it."""
+    given = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(ROOT), **environ}
+    with subprocess.Popen(
+        [sys.executable, "-m", "bot", *words],
+        cwd=folder,
+        env=given,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+
+        def ended(seconds: float) -> bool:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(seconds, 0.0))
+            return process.returncode is not None
+
+        ended(chance.random() * LATE)
+        number, took = struck(chance, process.send_signal, ended)
+        process.kill()
+    return Stop(name, "all behind it" if environ else "nothing", number, took, _late(took))
+
+
+def stop_of_a_demo(folder: Path, chance: random.Random) -> Stop:
+    """The demo, at any moment."""
+    return stop_of_a_command(folder, chance, "demo", "demo", "--port", "0")
+
+
+def stop_of_a_proxy(folder: Path, chance: random.Random) -> Stop:
+    """`mcp-proxy`, whose server says nothing, and neither does the bot."""
+    (folder / "server.py").write_text("import time\nwhile True: time.sleep(9)\n")
+    behind = ("mcp-proxy", "--", sys.executable, str(folder / "server.py"))
+    with silent() as silence:
+        named = {"COUNTERSIGN_URL": silence.removesuffix("/v1"), "COUNTERSIGN_API_KEY": "x" * 43}
+        return stop_of_a_command(folder, chance, "mcp-proxy", *behind, **named)
+
+
+def stop_of_a_chat(folder: Path, chance: random.Random) -> Stop:
+    """`countersign chat` at a terminal, with a bot that says nothing."""
+    database = folder / "countersign.db"
+    store_of(database).open().close()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
+        bot.bind(str(socket_path(database)))
+        bot.listen()
+        typist = Typist(folder, {"DATABASE_URL": f"sqlite:///{database}"}, "chat")
+        process = typist.process
+
+        def ended(seconds: float) -> bool:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(seconds, 0.0))
+            return process.returncode is not None
+
+        ended(chance.random() * LATE)
+        number, took = struck(chance, process.send_signal, ended)
+        process.kill()
+        process.wait()
+        typist.close()
+    return Stop("chat", "the bot", number, took, _late(took))
+
+
+def stopped_at_random(folder: Path, seed: int, server: Server | None) -> Stop:
+    """The life of that number; `server` for replicas, where there is one."""
+    chance = random.Random(seed)
+    what = chance.choice(["run"] * 5 + ["serve"] * 4 + ["replica"] * 2 + ["demo", "proxy", "chat"])
+    match what:
+        case "demo":
+            return stop_of_a_demo(folder, chance)
+        case "proxy":
+            return stop_of_a_proxy(folder, chance)
+        case "chat":
+            return stop_of_a_chat(folder, chance)
+    over = Transport.HTTP if what == "serve" else Transport.SOCKET
+    on = server if what == "replica" else None
+    possible = [
+        each
+        for each in HANGS
+        if (each != "webhook" or what == "serve") and (each != "database" or on is None)
+    ]
+    return stop_of_a_bot(folder, chance, over, chance.choice(possible), on)
