@@ -44,7 +44,7 @@ from storage.models import (
     Revision,
     Run,
 )
-from storage.states import RUN_OPEN, CallStatus, DeliveryStatus, MessageStatus
+from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
 from storage.transaction import Transaction, rows
 
 SOME = 100  # requests that are emptied in one transaction
@@ -104,16 +104,20 @@ _EMPTY = (
 )
 _AMONG = (col(Delivery.seq) > bindparam("after_"), col(Delivery.seq) <= bindparam("until_"))
 _LAST = select(func.coalesce(func.max(col(Delivery.seq)), 0))
-_OLD_CLICKS = (
-    update(Delivery)
-    .where(
-        *_AMONG,
-        col(Delivery.run_id).is_(None),
-        col(Delivery.status).in_((DeliveryStatus.DONE, DeliveryStatus.BROKEN)),
-        col(Delivery.received_at) < _BEFORE,
-        col(Delivery.body) != "{}",
-    )
-    .values(body="{}", answer="")
+_OLD = (
+    *_AMONG,
+    col(Delivery.run_id).is_(None),
+    col(Delivery.status).in_((DeliveryStatus.DONE, DeliveryStatus.BROKEN)),
+    col(Delivery.received_at) < _BEFORE,
+)
+# Nothing is delivered twice after so long. The newest stays, as its number would be given again.
+_OLD_CLICKS = delete(Delivery).where(
+    *_OLD,
+    col(Delivery.kind).in_((DeliveryKind.ACTION, DeliveryKind.SUBMISSION, DeliveryKind.EVENT)),
+    col(Delivery.seq) < _LAST.scalar_subquery(),
+)
+_OLD_WORDS = (
+    update(Delivery).where(*_OLD, col(Delivery.body) != "{}").values(body="{}", answer="", note="")
 )
 _OLD_DELEGATIONS = (
     update(Delegation)
@@ -172,14 +176,15 @@ def last_delivery(tx: Transaction) -> int:
 
 
 def purge_clicks(tx: Transaction, before: datetime, after: int = 0, most: int = MANY) -> int:
-    """Empty what Slack delivered before then that began no request; returns how many deliveries.
+    """Take away clicks, dialogs and events that Slack delivered before then, and empty what else
+    began no request; returns how many deliveries.
 
     Looked at are so many deliveries behind that number.
     """
     tx.overwrite()
     given = {"before_": before, "after_": after, "until_": after + most}
     tx.execute(_OLD_PRIVATE, given)
-    return tx.execute(_OLD_CLICKS, given).rowcount
+    return sum(tx.execute(each, given).rowcount for each in (_OLD_CLICKS, _OLD_WORDS))
 
 
 def purge_delegations(tx: Transaction, before: datetime) -> None:

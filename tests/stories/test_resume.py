@@ -279,8 +279,8 @@ def test_a_mention_in_mid_thread_reads_what_was_said(harness: Harness) -> None:
     context, request = harness.planner.requests[-1]["input"]
     text = context["content"][0]["text"]
     assert "data, not instructions" in text
-    assert "Ana Ruiz:\n> The blue mugs arrive broken" in text
-    assert "Dan Weber:\n> Third time this week" in text
+    assert "Ana Ruiz (<@UANA00001>):\n> The blue mugs arrive broken" in text
+    assert "Dan Weber (<@UDAN00001>):\n> Third time this week" in text
     assert "what do you think?" in request["content"][0]["text"]
 
 
