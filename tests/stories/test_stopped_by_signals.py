@@ -30,8 +30,11 @@ def strike():
 threading.Timer(1, strike).start()
 for _ in range(5):
     try:
-        base.execute("BEGIN IMMEDIATE")
-    except (sqlite3.OperationalError, KeyboardInterrupt):
+        try:
+            base.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            pass
+    except KeyboardInterrupt:
         pass
 leave(0)
 """
