@@ -63,7 +63,7 @@ test-long: test-beside  ## what is left out there: these, the benchmark's own te
 	MODEL_OVER=chat $(BIN)/pytest -n 3 --dist loadfile -m "not long" $(SAMPLED)
 
 test-cluster: .venv/ready  ## several processes on one PostgreSQL, and what may happen to them
-	$(BIN)/pytest -o faulthandler_timeout=600 tests/cluster
+	$(BIN)/pytest -o timeout=600 tests/cluster
 
 test-http: .venv/ready  ## all stories where Slack sends signed requests instead of Socket Mode
 	STORIES_OVER=http $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder -m "not socket" tests/stories
@@ -75,7 +75,7 @@ test-postgres: .venv/ready  ## all stories, and what else is not about a file, w
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not browser" tests/stories tests/storage/test_races.py tests/storage/test_decisions.py tests/storage/test_queues.py tests/storage/test_cancelling.py tests/storage/test_unknown_calls.py tests/approvals tests/runs/test_machine.py tests/web/api tests/proof/test_crash_matrix.py tests/proof/simulation
 
 test-random: .venv/ready  ## the tests of random values alone, with twenty-six times as many of them
-	$(BIN)/pytest -n 3 -o faulthandler_timeout=600 -m hypothesis --hypothesis-profile many
+	$(BIN)/pytest -n 3 -o timeout=600 -m hypothesis --hypothesis-profile many
 
 integrations: .venv/ready  ## agents of other frameworks and MCP servers of others, which it installs into .venv-integrations and .venv-servers
 	@for each in packages beeai; do \
@@ -83,11 +83,11 @@ integrations: .venv/ready  ## agents of other frameworks and MCP servers of othe
 	  test $$there/ready -nt tests/integrations/$$each.txt || { $(PYTHON) -m venv $$there && $$there/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/$$each.txt && touch $$there/ready; } || echo "The packages of other frameworks could not be installed: their tests are skipped"; \
 	done
 	@test .venv-servers/ready -nt tests/integrations/servers.txt -a .venv-servers/ready -nt tests/integrations/package.json || { $(PYTHON) -m venv .venv-servers && .venv-servers/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/servers.txt && cp tests/integrations/package.json .venv-servers && npm install --silent --no-audit --no-fund --prefix .venv-servers && touch .venv-servers/ready; } || echo "The MCP servers of others could not be installed (they need npm as well): their tests are skipped"
-	$(BIN)/pytest -o faulthandler_timeout=600 tests/integrations
+	$(BIN)/pytest -o timeout=600 tests/integrations
 
 test-llama: .venv/ready  ## the bot with a real server of models, which is compiled into .venv-llama the first time
 	@test .venv-llama/ready -nt tests/models/packages.txt || { $(PYTHON) -m venv .venv-llama && CMAKE_ARGS="-DLLAVA_BUILD=OFF" .venv-llama/bin/pip install --quiet --disable-pip-version-check -r tests/models/packages.txt && touch .venv-llama/ready; } || echo "The model's server could not be built: its tests are skipped"
-	$(BIN)/pytest -o faulthandler_timeout=600 tests/models
+	$(BIN)/pytest -o timeout=600 tests/models
 
 proof: .venv/ready  ## see docs/reliability.md: a million steps from seeds (SEED=7: that one alone), five hundred stops, then every story struck at every step; more than an hour
 	$(BIN)/python -m tests.proof.simulation $(if $(SEED),--seed $(SEED))
