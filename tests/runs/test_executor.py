@@ -95,7 +95,7 @@ def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) 
     assert call.output.startswith("INVALIDATED: it was not run, because")
     told = [row for row in harness.all()[2] if row.call_id == call.id]
     assert [row.event for row in told] == ["call.born.pending", "call.approved", "call.invalidated"]
-    assert '"why"' in told[-1].data
+    assert '"why"' in told[-1].payload
     with harness.store.read() as tx:
         assert audit.verify(tx) is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +259,28 @@ def test_no_value_looks_like_another_key(left: str, right: str) -> None:
     assert (row(action(value=left)).key == row(action(value=right)).key) == (left == right)
 
 
+# what serves at once or says how Slack came to send it, and how a message or a button is drawn
+NOT_STORED = {
+    *("actions.text", "event.blocks", "event.message.blocks", "event.previous_message.blocks"),
+    *("api_app_id", "authorizations", "event_context", "response_url", "token"),
+}
+
+
+def left_out(stored: Any, given: Any, at: str = "") -> Iterator[str]:
+    """Where a payload has what is not stored of it; what is stored is as it was given."""
+    if isinstance(stored, dict) and isinstance(given, dict):
+        assert stored.keys() <= given.keys()
+        yield from (f"{at}{name}" for name in given.keys() - stored.keys())
+        for name, value in stored.items():
+            yield from left_out(value, given[name], f"{at}{name}.")
+    elif isinstance(stored, list) and isinstance(given, list):
+        assert len(stored) == len(given)
+        for one, other in zip(stored, given, strict=True):
+            yield from left_out(one, other, at)
+    else:
+        assert stored == given
+
+
 @pytest.mark.skipif(
     not FIXTURES.is_file(), reason="the recorded payloads are not beside the project"
 )
@@ -280,7 +302,7 @@ def test_recorded_payloads_are_read() -> None:
         again = read(body, TEAM)
         assert again is not None
         assert found.key == again.key, name
-        assert json.loads(found.body) == body, name
+        assert set(left_out(json.loads(found.body), body)) <= NOT_STORED, name
         granted = [each.get("team_id") for each in body.get("authorizations", ())]
         own = body.get("team_id") or body.get("team", {}).get("id", "")
         assert found.team == (next(iter(granted), None) or own), name

@@ -49,7 +49,8 @@ def cast(made: Seeded, gate: Ask, verb: str, person: str, **how: Any) -> Outcome
 def said(made: Seeded) -> dict[str, Any]:
     """What the audit's last row but those of the run holds."""
     [*_, last] = [each for each in made.audit() if each.call_id]
-    found: dict[str, Any] = json.loads(last.data)
+    found: dict[str, Any] = json.loads(last.data) | json.loads(last.payload or "{}")
+    found.pop("payload", None)  # the seal over what a purge may empty
     return found
 
 

@@ -222,4 +222,4 @@ def session(harness: Harness, thread: str) -> str:
 def noted(harness: Harness, run_id: str, event: str) -> list[dict[str, Any]]:
     """The data of a run's audit rows of that kind, oldest first."""
     found = [row for row in harness.all(Audit) if (row.run_id, row.event) == (run_id, event)]
-    return [json.loads(row.data) for row in found]
+    return [json.loads(row.data) | json.loads(row.payload or "{}") for row in found]

@@ -206,6 +206,14 @@ def break_the_policy(watch: Watch) -> None:
     watch.until("CountersignPolicyRefused", 5)
 
 
+def name_a_group_that_is_not_there(watch: Watch) -> None:
+    """The policy's approvers are a group that Slack does not know."""
+    watch.harness.app.inspect()
+    policy = '[defaults]\napprovers = ["@no-such-group"]\n'
+    (watch.harness.folder / "policy.toml").write_text(policy, "utf-8")
+    watch.until("CountersignSetup", 5)
+
+
 TROUBLES: dict[str, Callable[[Watch], None]] = {
     "CountersignDown": stop,
     "CountersignDatabase": lose_the_file,
@@ -224,6 +232,7 @@ TROUBLES: dict[str, Callable[[Watch], None]] = {
     "CountersignUnknownCalls": lose_an_answer,
     "CountersignRequestsFail": fail_requests,
     "CountersignPolicyRefused": break_the_policy,
+    "CountersignSetup": name_a_group_that_is_not_there,
 }
 
 

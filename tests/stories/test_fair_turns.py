@@ -112,7 +112,7 @@ def test_a_long_request_gives_way_between_two_steps(
     handed_back = [
         row
         for row in harness.all(Audit, Audit.event == "run.ready")
-        if "another's turn" in row.data
+        if "another's turn" in row.payload
     ]
     assert [row.run_id for row in handed_back] == [harness.run_in(long).id]
     assert {call.status for call in harness.calls_in(long)} == {CallStatus.SUCCEEDED}

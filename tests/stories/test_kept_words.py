@@ -189,7 +189,7 @@ def test_a_deleted_request_is_withdrawn(harness: Harness) -> None:
     assert run.status is RunStatus.CANCELLED
     harness.slack.wait(lambda: session(harness, thread) == "active")
     [row] = harness.all(Audit, Audit.run_id == run.id, Audit.event == "request.withdrawn")
-    assert "deleted" in row.data
+    assert "deleted" in row.payload
 
     hold = harness.planner.hold()
     alone = ask(harness, ("note", {"text": "unheard"}))

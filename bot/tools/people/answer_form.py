@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     Field,
     StringConstraints,
@@ -19,13 +20,14 @@ from pydantic import (
     ValidationError,
     create_model,
 )
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticKnownError, to_jsonable_python
 
 from bot.tools import Effect, Tool
 from bot.tools.people.question import ASK_PERSON, AnswerField, AnswerKind, AskPerson
 
 Given = dict[str, Any]  # JSON values by field
 MOST_TEXT = 2_000  # characters of an answer in words
+MOST_PLACES = 6  # decimals of an answer in numbers
 
 
 def form_of(question: AskPerson) -> Tool[Any]:
@@ -88,10 +90,18 @@ def _field(asked: AnswerField) -> tuple[Any, Any]:
     return kind, Field(title=asked.label)
 
 
+def _of_few_places(value: Decimal) -> Decimal:
+    """Refuse more than six decimals; a number is told with as many as were given, and not six."""
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and -exponent > MOST_PLACES:
+        raise PydanticKnownError("decimal_max_places", {"decimal_places": MOST_PLACES})
+    return value
+
+
 def _kind_of(asked: AnswerField) -> Any:
     match asked.kind:
         case AnswerKind.NUMBER:
-            return Annotated[Decimal, Field(max_digits=18, decimal_places=6)]
+            return Annotated[Decimal, Field(max_digits=18), AfterValidator(_of_few_places)]
         case AnswerKind.CHOICE:
             return Literal[tuple(asked.options)]
         case AnswerKind.YES_NO:
