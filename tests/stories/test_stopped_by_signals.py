@@ -28,12 +28,16 @@ def strike():
     print("struck", flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 threading.Timer(1, strike).start()
-for _ in range(5):
-    try:
+def hang():
+    for _ in range(5):
         try:
             base.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:
             pass
+while True:
+    try:
+        hang()
+        break
     except KeyboardInterrupt:
         pass
 leave(0)
