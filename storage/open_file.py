@@ -108,10 +108,9 @@ class OpenFile:
 
     def _written_back(self) -> str:
         try:
-            busy, frames, done = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
+            whole = self._is_written_back()
         except sqlite3.Error as error:
             return f"what was in it could not be saved ({error})"
-        whole = not busy and frames == done
         return "what was in it is saved" if whole else "what was in it is saved in part"
 
     def _check(self) -> None:
@@ -120,22 +119,36 @@ class OpenFile:
             raise LostFileError(f"{self.path} may only be read since its mode was changed")
         state = (main.st_mtime_ns, main.st_size)
         if state != self._main:
-            self._head = self._looked_at_again()
-            self._main = state
+            self._judge()
         if written.st_size < self._log_length:
             self._compare(written.st_size)
         self._log_length = written.st_size
 
-    def _looked_at_again(self) -> tuple[int, str]:
-        """What `_looked_at` finds; another connection may be writing the log back meanwhile, and
-        half of that reads like a file that is cut short, so what is wrong has to stay so.
+    def _judge(self) -> None:
+        """Look at the database alone, where all of its log is written back: in between it is half
+        old and half new, as is right. Where that cannot be done now the next commit tries again.
+
+        Another thread may commit meanwhile, so what is wrong has to stay so.
         """
-        for pause in PAUSES:
+        for pause in (*PAUSES, None):
             try:
-                return self._looked_at(os.stat(self.path).st_size)
-            except LostFileError:
+                if not self._is_written_back():
+                    return
+                main = os.stat(self.path)
+                self._head = self._looked_at(main.st_size)
+            except sqlite3.Error as error:
+                if pause is None and not isinstance(error, LostFileError):
+                    raise LostFileError(f"{self.path} was overwritten ({error})") from None
+                if pause is None:
+                    raise
                 time.sleep(pause)
-        return self._looked_at(os.stat(self.path).st_size)
+            else:
+                self._main = (main.st_mtime_ns, main.st_size)
+                return
+
+    def _is_written_back(self) -> bool:
+        busy, frames, done = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
+        return not busy and frames == done
 
     def _looked_at(self, length: int) -> tuple[int, str]:
         """The audit's last row in the database without its log; LostFileError where that is not

@@ -335,3 +335,22 @@ def test_many_commits_write_the_log_back_unnoticed(opened: Store) -> None:
             note(tx)
     opened.close()
     assert kept(opened.path) == 43
+
+
+def test_a_log_that_is_written_back_in_part_is_no_loss(store: Store) -> None:
+    """While somebody reads, SQLite may write back half of the log: the database alone is neither
+    old nor new then, and no reason to stop.
+    """
+    for number in range(60):
+        with closing(sqlite3.connect(store.path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM audit").fetchone()
+            for each in range(6):
+                with store.write() as tx:
+                    note(tx)
+                    inbox.store(tx, delivery(f"{number}-{each}", "event"))
+            written_back(store)
+            keep(store, f"{number}-then")
+            reader.execute("ROLLBACK")
+    with store.read() as tx:
+        assert tx.exec_driver_sql("SELECT count(*) FROM delivery").scalar() == 60 * 7
