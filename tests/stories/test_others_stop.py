@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from storage.states import CallStatus
@@ -15,12 +17,15 @@ MEMBERS = "full members of this workspace only"
 
 
 @pytest.fixture(autouse=True)
-def everybody(harness: Harness) -> None:
-    """All of them are in the shared channel."""
+def everybody(harness: Harness) -> Iterator[None]:
+    """All of them are in the shared channel, for these tests alone."""
     members = harness.slack.world.channel(PARTNERS).members
-    for who in PEOPLE:
-        if harness.slack.people[who].id not in members:
-            harness.slack.join(who, PARTNERS)
+    missing = [who for who in PEOPLE if harness.slack.people[who].id not in members]
+    for who in missing:
+        harness.slack.join(who, PARTNERS)
+    yield
+    for who in missing:
+        harness.slack.leave(who, PARTNERS)
 
 
 @pytest.mark.parametrize(

@@ -95,10 +95,10 @@ def test_a_page_of_elsewhere_is_no_host(name: str, asks: Asks) -> None:
 def test_a_name_that_stands_twice_is_refused_of_hosts(bot: Harness, asks: Asks) -> None:
     """At any depth: what people would see may not be what another reads."""
     program = asks(tools=("note",))
-    call: dict[str, Any] = {"name": "note", "arguments": {"text": "one"}}
+    call: dict[str, Any] = {"name": "note", "arguments": {"text": "a first reading"}}
     whole = json.dumps({**INITIALIZE, "method": "tools/call", "params": call})
     twice = (
-        whole.replace('"one"', '"one", "text": "two"'),
+        whole.replace('"a first reading"', '"a first reading", "text": "two"'),
         whole.replace('"name": "note"', '"name": "put", "name": "note"'),
         whole.replace('"id": 1', '"id": 1, "id": 2'),
     )
@@ -106,4 +106,4 @@ def test_a_name_that_stands_twice_is_refused_of_hosts(bot: Harness, asks: Asks) 
         status, said = sent(program, each.encode(), {})
         assert status == 400
         assert "twice" in said
-    assert "one" not in str(bot.person("ana").everything(bot.person("ana").dm_channel))
+    assert "a first reading" not in str(bot.person("ana").everything(bot.person("ana").dm_channel))
