@@ -61,13 +61,15 @@ def test_the_curls_of_the_page(bot: Harness, asks: Asks) -> None:
     vote(bot, "ana", program.card("It found 3 of them"))
     assert typed(program, look, asked["id"])["status"] == "succeeded"
     assert any("From a job" in each["text"] for each in bot.person("ana").messages("C0SUPPORT"))
-    asked = typed(program, deploy)
     ana = bot.person("ana")
-    card = bot.slack.wait(
-        lambda: next(
-            (m for m in ana.messages(ana.dm_channel) if "Deploy 1.4.2" in json.dumps(m)), None
-        )
-    )
+    before = {message["ts"] for message in ana.messages(ana.dm_channel)}
+    asked = typed(program, deploy)
+
+    def shown() -> dict[str, Any] | None:
+        found = (m for m in ana.messages(ana.dm_channel) if m["ts"] not in before)
+        return next((m for m in found if "Deploy 1.4.2" in json.dumps(m)), None)
+
+    card = bot.slack.wait(shown)
     vote(bot, "ana", card, ana.dm_channel)
     program.look(asked, 30)
     assert typed(program, claim, asked["id"])["arguments"] == {"version": "1.4.2"}
