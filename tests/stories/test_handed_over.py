@@ -149,10 +149,9 @@ def test_a_claim_that_nobody_answered_for_days(harness: Harness) -> None:
     harness.app.stop()
     harness.clock.advance(3 * 86_400)
     harness.start()
-    harness.settle()
     again = programs(harness).asked(found.run_id, "ci")
     assert again is not None
-    assert again.stands().status == C.PENDING
+    harness.slack.wait(lambda: again.stands().status == C.PENDING)
     with pytest.raises(NotClaimedError, match="waits for people"):
         again.claim(ME)
 
