@@ -95,6 +95,7 @@ class Harness:
         self.extra = settings
         self.limits: dict[str, int] = {}  # limits below what the settings may say
         self.since = 0  # how many deliveries there were before this story
+        self.began: datetime | None = None  # when this story did, after others
         self.start()
 
     def settings(self) -> Settings:
@@ -172,6 +173,7 @@ class Harness:
         self.settle()
         self.slack.wait(self._heard)
         self.since = len(self.slack.deliveries)
+        self.began = self.machine.now()
 
     def _heard(self) -> bool:
         """Whether no delivery of this story is on its way to the bot."""
@@ -188,8 +190,10 @@ class Harness:
         return self.slack.person(name)
 
     def all(self, model: type[Any], *where: Any) -> list[Any]:
-        """The rows of that kind, oldest first: a server returns them in any order."""
+        """This story's rows of that kind, oldest first: a server returns them in any order."""
         order = [getattr(model, name) for name in AGES if hasattr(model, name)]
+        if self.began is not None and hasattr(model, "created_at"):
+            where = (*where, model.created_at >= self.began)
         with self.app.core.store.read() as tx:
             return rows(tx, model, select(model).where(*where).order_by(*order))
 
