@@ -9,16 +9,18 @@ BIN := .venv/bin
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
 # what make test leaves to make test-long: programs beside the bot that runs (the local Slack, the command line and its
 # chat, those of others that ask, the benchmark), the tools for databases, and what is long in each test
-BESIDE := tests/sandbox tests/test_docs_sandbox.py tests/cli $(wildcard tests/stories/test_*terminal*.py) tests/client \
+BESIDE := sandbox/tests tests/test_docs_sandbox.py tests/cli $(wildcard tests/stories/test_*terminal*.py) tests/client \
   tests/proxy tests/tools/database $(wildcard tests/test_bench*.py)
 APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
 .PHONY: demo agent test tests test-beside test-long test-cluster test-http test-chat test-postgres test-random test-llama integrations proof run lint bench pictures clean
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: pyproject.toml client/pyproject.toml sandbox/pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
 	@echo "Installing Countersign and what it needs into .venv: once, for about a minute"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e client -e sandbox -e '.[dev]'
+	@# an earlier build had the command in another distribution, which took it away
+	@test -x $(BIN)/countersign || $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall -e client
 	@touch $@
 
 demo: .venv/ready  ## a local Slack, a local planner and the real bot, in one process

@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Any
 
 from bench.installed import others
-from bot.sandbox.openai.server import Planner, Turn
-from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.people import BOT_USER, Channel, Group, Person
-from bot.sandbox.workspace.seed import Seed
+from bot.demo.local_slack import local_slack
+from bot.demo.model.server import Planner, Turn
+from slack_sandbox.workspace.people import BOT_USER, Channel, Group, Person
+from slack_sandbox.workspace.seed import Seed
 
 ROOT = Path(__file__).parents[1]
 CHANNELS = 10
@@ -68,7 +68,7 @@ class Live:
         """
         self.folder, self.people = folder, people
         self._database = database or f"sqlite:///{folder / 'countersign.db'}"
-        self.slack = Sandbox(seed=seed(people))
+        self.slack = local_slack(seed=seed(people))
         self.planner = Planner(mind=mind)
         self._process: subprocess.Popen[str] | None = None
         self._asked = 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.figures import Figure, Setup, of_rounds
 from bench.live import Live, Story
-from bot.sandbox.workspace.people import BOT_USER, Channel
+from slack_sandbox.workspace.people import BOT_USER, Channel
 
 MEMBERS, CHANNELS = (20, 400, 5_000), 5_000
 PLACE = "C0APPROVE"

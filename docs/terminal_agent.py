@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic_ai import Agent
 
-from bot.client import asking, countersigned
+from countersign import asking, countersigned
 
 CHANNEL = "#support"  # where people are asked
 MODEL = os.environ.get("OPENAI_MODEL") or "gpt-5"

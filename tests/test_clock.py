@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.clock import Clock, RecordClock, SystemClock
-from bot.sandbox.workspace.clock import ShiftedClock
+from slack_sandbox.workspace.clock import ShiftedClock
 
 HOUR, NEAR = timedelta(hours=1), timedelta(seconds=0.4)
 

@@ -20,7 +20,6 @@ import yaml
 from pydantic import SecretStr
 
 from bot.config.settings import Settings
-from bot.durations import seconds
 from bot.policy import file
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
@@ -28,6 +27,7 @@ from bot.policy.gates import Ask, Deny
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database.child.tools import database_tools
 from bot.tools.database.config import Database, parse_databases
+from countersign.durations import seconds
 from tests.pages import PAGES, ROOT, blocks, blocks_in, named, section, table
 
 README, OPERATING, EXTENDING, POLICY = (

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.commands import COMMANDS, build_parser
-from bot.cli.main import main
 from bot.policy.evaluate import parse
+from countersign.cli.commands import all_commands, build_parser
+from countersign.cli.main import main
 from tests.pages import PAGES, ROOT, blocks, section
 
 README, OPERATING = ROOT / "README.md", ROOT / "docs" / "operating.md"
@@ -20,7 +20,8 @@ README, OPERATING = ROOT / "README.md", ROOT / "docs" / "operating.md"
 
 def commands() -> Iterator[tuple[str, str]]:
     """Each command of the command line with each of its options; "" for none."""
-    parser = build_parser({name: entry.load() for name, entry in COMMANDS.items()})
+    found = all_commands()
+    parser = build_parser({name: entry.load() for name, entry in found.items()}, found)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, options_of in action.choices.items():
@@ -42,7 +43,9 @@ def test_every_command_shown_exists() -> None:
     missing = [pair for pair in known if not re.search(rf"{pair[0]}\b.*{pair[1]}", text)]
     assert missing == []
     everywhere = "\n".join(page.read_text("utf-8") for page in PAGES)
-    used = re.findall(r"(?<![@\w-])countersign( [a-z]+(?:-[a-z]+)*)?([^\n`|]*)[`\n]", everywhere)
+    used = re.findall(
+        r"(?<!from )(?<![@\w-])countersign( [a-z]+(?:-[a-z]+)*)?([^\n`|]*)[`\n]", everywhere
+    )
     assert len(used) > 5
     for command, rest in used:
         options = re.findall(r"--[a-z-]+", rest) or [""] * bool(command)

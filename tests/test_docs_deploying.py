@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.cli.commands import COMMANDS
 from bot.config.settings import Settings
+from countersign.cli.commands import all_commands
 from tests.pages import ROOT, blocks, section
 
 DEPLOY, PAGE = ROOT / "docs" / "deploy", ROOT / "docs" / "deploying.md"
@@ -108,15 +108,16 @@ def test_every_command_that_is_started_is_there() -> None:
     """The image's, the composition's and the units' are commands that go on, but for a backup."""
     [entry], [command] = steps("ENTRYPOINT"), steps("CMD")
     assert entry == '["countersign"]'
-    assert PROJECT["scripts"] == {"countersign": "bot.__main__:main"}
+    client = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text("utf-8"))["project"]
+    assert client["scripts"] == {"countersign": "countersign.__main__:main"}
     [started] = re.findall(r"\w+", command)
     [composed_one] = composed()["services"]["countersign"]["command"]
     [service] = unit(DEPLOY / "countersign.service")["Service"]["ExecStart"]
     for name in (started, composed_one, service.split()[1]):
-        assert COMMANDS[name].serves
+        assert all_commands()[name].serves
     backup = unit(DEPLOY / "countersign-backup.service")["Service"]["ExecStart"][0]
     assert re.findall(r"/opt/countersign/bin/countersign (\w+)", backup) == ["backup"]
-    assert "backup" in COMMANDS
+    assert "backup" in all_commands()
 
 
 def test_the_image_is_made_of_what_is_there() -> None:

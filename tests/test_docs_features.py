@@ -21,7 +21,7 @@ def test_a_feature_is_shown_by_a_test_that_is_there(line: str) -> None:
     """Each line has a sentence and one test, by file and name."""
     _, feature, shown, _ = (each.strip() for each in line.split("|"))
     assert len(feature) > 10
-    named = re.fullmatch(r"`(tests/[\w/]+\.py)::(?:\w+::)?(test_\w+)`", shown)
+    named = re.fullmatch(r"`((?:client/|sandbox/)?tests/[\w/]+\.py)::(?:\w+::)?(test_\w+)`", shown)
     assert named, f"{shown} names no test"
     tree = ast.parse((ROOT / named[1]).read_text("utf-8"))
     names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

@@ -42,7 +42,7 @@ def test_every_path_named_is_there() -> None:
     The table names every folder of the product.
     """
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    paths = re.findall(r"`((?:bot|storage)/[\w/.*]*)`", text)
+    paths = re.findall(r"`((?:bot|storage|client|sandbox)/[\w/.*]*)`", text)
     assert [path for path in paths if not list(ROOT.glob(path.rstrip("/")))] == []
     folders = {
         f"bot/{each.name}/" for each in (ROOT / "bot").iterdir() if (each / "__init__.py").exists()
@@ -55,11 +55,13 @@ def test_no_page_names_what_has_moved() -> None:
     files = {
         path
         for page in PAGES
-        for path in re.findall(r"`((?:bot|storage|tests)/[\w/]+\.\w+)`", page.read_text("utf-8"))
+        for path in re.findall(
+            r"`((?:bot|storage|tests|client|sandbox)/[\w/]+\.\w+)`", page.read_text("utf-8")
+        )
     }
     assert [path for path in sorted(files) if not (ROOT / path).exists()] == []
     tests = ROOT / "tests"
-    told = re.findall(r"`([\w/]+\.py)::(test_\w+)`", (tests / "README.md").read_text("utf-8"))
+    told = re.findall(r"`([\w/.]+\.py)::(test_\w+)`", (tests / "README.md").read_text("utf-8"))
     assert len(told) > 30
     gone = [
         f"{path}::{name}"

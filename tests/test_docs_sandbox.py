@@ -20,11 +20,11 @@ from urllib.request import Request, urlopen
 import pytest
 from aiohttp import web
 
-from bot.sandbox.http import faults
-from bot.sandbox.http.control import Control
-from bot.sandbox.http.files import FilesHttp
-from bot.sandbox.server import Sandbox
-from bot.sandbox.spec.facts import FACTS
+from bot.demo.local_slack import local_slack
+from slack_sandbox.http import faults
+from slack_sandbox.http.control import Control
+from slack_sandbox.http.files import FilesHttp
+from slack_sandbox.spec.facts import FACTS
 from tests.pages import ROOT, blocks, section, table
 
 PAGE = ROOT / "docs" / "sandbox.md"
@@ -183,7 +183,7 @@ def test_no_route_is_left_out() -> None:
     """The tables and sentences name every route of the control interface, and no other."""
 
     async def routes() -> set[str]:
-        sandbox, router = Sandbox(), web.UrlDispatcher()
+        sandbox, router = local_slack(), web.UrlDispatcher()
         for part in (Control(sandbox.world), FilesHttp(sandbox.world)):
             part.add_routes(router)
         faults.ControlFaults(sandbox.world, sandbox.faults, sandbox.rates).add_routes(router)

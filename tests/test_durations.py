@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.durations import DAY, in_words, roughly, seconds
+from countersign.durations import DAY, in_words, roughly, seconds
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 
 import bot
 from bot import version
-from bot.cli.main import main
 from bot.version import commit_of, described
+from countersign.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 ONE, TWO = "1" * 40, "2" * 64

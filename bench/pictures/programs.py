@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from selenium.webdriver.common.keys import Keys
 
 from bench.pictures.camera import MAIN, MODAL, PATIENCE, ROOT, THREAD, Camera, at_a_demo
-from bot.client import Countersign, Does, OwnAction
-from bot.sandbox.demo import POLICY
+from bot.demo.demo import POLICY
+from countersign import Countersign, Does, OwnAction
 
 CARD = f"{THREAD} [data-testid=message]:has([data-action-id=approve])"
 WAREHOUSE = Path(__file__).with_name("warehouse.py")

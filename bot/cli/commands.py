@@ -1,49 +1,11 @@
-"""The commands of the command line, in one table, and the parser made of it.
-
-A command is a module with `add_arguments` and `run`; it is imported only when it is the one that
-was typed, so that none waits for what another needs.
-"""
+"""The bot's own commands, which the command line finds by an entry point."""
 
 from __future__ import annotations
 
-import argparse
-import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from collections.abc import Mapping
 
 from bot import version
-from bot.cli.console import say
-
-
-class Command(Protocol):
-    """What the module of a command holds."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
-        """Add the options that come behind the command's name."""
-        ...
-
-    def run(self, arguments: argparse.Namespace, /) -> int:
-        """Do what the command is for; returns the exit code."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
-    """One command in the table."""
-
-    module: str
-    help: str
-    serves: bool = False  # it goes on until Ctrl-C or SIGTERM, which is how it is meant to end
-    takes_command: bool = False  # what stands behind -- is a command that it runs
-    misused: int = 2  # the exit code where it was typed in a way that makes no sense
-    # the exit code whatever keeps it from its end, where its caller takes others for a yes
-    broken: int | None = None
-
-    def load(self) -> Command:
-        """Import the command's module."""
-        return cast(Command, importlib.import_module(self.module))
-
+from countersign.cli.commands import CommandEntry
 
 COMMANDS: Mapping[str, CommandEntry] = {
     "run": CommandEntry(
@@ -82,20 +44,6 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.terminal.resolve", "say what became of a call that nobody knows the end of"
     ),
     "cancel": CommandEntry("bot.cli.terminal.cancel", "stop a request of the operator's own"),
-    "ask": CommandEntry(
-        "bot.cli.asking.ask",
-        "have people approve what a script or a CI job is to do, and run it",
-        takes_command=True,
-        misused=3,
-    ),
-    "outcome": CommandEntry(
-        "bot.cli.asking.outcome", "say how it went with what `ask` has handed to a job"
-    ),
-    "hook": CommandEntry(
-        "bot.cli.asking.hook",
-        "have people approve what Claude Code does, and hear how it went: its hooks",
-        broken=2,
-    ),
     "report": CommandEntry(
         "bot.cli.record.report", "how people decided: how many, how fast, by tool and by approver"
     ),
@@ -115,11 +63,6 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "copy-to": CommandEntry(
         "bot.cli.keeping.copy_to", "all of the record into PostgreSQL; the bot is stopped"
     ),
-    "mcp-proxy": CommandEntry(
-        "bot.cli.serving.mcp_proxy",
-        "an MCP server whose tools run once people have approved each call",
-        serves=True,
-    ),
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),
@@ -132,33 +75,13 @@ COMMANDS: Mapping[str, CommandEntry] = {
 }
 
 
-class _Version(argparse.Action):
-    """Says the version and the commit, which is looked for only then."""
+def complaint(error: Exception) -> str | None:
+    """Return what to say of `error`; None where it is a fault of the program."""
+    from bot.cli import complaints  # it knows the errors of every part, and imports them
 
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        say(version.described())
-        parser.exit()
+    return complaints.complaint(error)
 
 
-class CommandLine(argparse.ArgumentParser):
-    """The parser of the whole command line."""
-
-    typed: argparse.ArgumentParser | None = None  # that of the command which was typed, if any
-
-
-def build_parser(loaded: Mapping[str, Command]) -> CommandLine:
-    """Build the parser of the whole command line, with the options of the commands in `loaded`."""
-    parser = CommandLine("countersign", description="The agent proposes, your team countersigns.")
-    parser.add_argument("--version", action=_Version, help="which version, made from which commit")
-    parsers = parser.add_subparsers(
-        dest="command", required=True, parser_class=argparse.ArgumentParser
-    )
-    for name, entry in COMMANDS.items():
-        options = parsers.add_parser(name, help=entry.help)
-        if name in loaded:
-            loaded[name].add_arguments(options)
-            parser.typed = options
-    return parser
+def described() -> str:
+    """Return the version with its commit."""
+    return version.described()

@@ -9,9 +9,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from bot.cli.console import complain, say
 from bot.cli.extras import complain_of_missing
 from bot.cli.ports import port
+from countersign.cli.console import complain, say
 
 FOLDER = Path("var/demo")
 
@@ -28,8 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         # here, since aiohttp may be missing: it comes with the extra only
         from bot.app import build
-        from bot.sandbox import demo
-        from bot.sandbox.ports import PortTakenError
+        from bot.demo import demo
+        from slack_sandbox.ports import PortTakenError
     except ModuleNotFoundError as error:
         return complain_of_missing("demo", error)
     try:

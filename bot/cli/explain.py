@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 
 from bot.approvals.terms.facts import needed
-from bot.cli.console import DOTENV, complain, say
 from bot.cli.readonly.core import BAD_INPUT, ReadOnlyCore, read_only_core
 from bot.cli.readonly.moments import moment
 from bot.cli.readonly.plain_words import PlainWords
@@ -19,6 +18,7 @@ from bot.explain.explain import explain
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools.slack.lookup import Names
+from countersign.cli.console import DOTENV, complain, say
 from storage.models import Run
 
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")

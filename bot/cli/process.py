@@ -6,11 +6,11 @@ import logging
 import os
 from typing import Protocol
 
-from bot.cli.ending import begin
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.watch.logs import write_logs
+from countersign.cli.ending import begin
 
 
 class Working(Protocol):

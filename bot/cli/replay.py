@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bot.cli.console import DOTENV, complain, say
 from bot.cli.readonly.core import opened
 from bot.cli.readonly.moments import duration
 from bot.cli.readonly.plain_words import PlainWords
 from bot.explain.replay import Replay
+from countersign.cli.console import DOTENV, complain, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 
-from bot.cli.console import DOTENV
-from bot.cli.loading import share_memory, uncollected
 from bot.cli.process import prepare, work
 from bot.clock import SystemClock
 from bot.config.startup import read
+from countersign.cli.console import DOTENV
+from countersign.cli.loading import share_memory, uncollected
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:

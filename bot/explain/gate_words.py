@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from bot.approvals.cards.absence import away_of, still_away
 from bot.approvals.cards.placement import PlaceKind, place_for
-from bot.durations import in_words
 from bot.explain.words import Words
 from bot.policy.conditions.hours import BusinessHours
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers, Ask, Offer, Stage
 from bot.tools import Tool
+from countersign.durations import in_words
 from storage.models import Run
 
 if TYPE_CHECKING:

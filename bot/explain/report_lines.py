@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from bot.durations import DAY, HOUR, MINUTE
 from bot.explain.report import HASTY, Approver, Calls, Fate, Report
 from bot.explain.words import Words
+from countersign.durations import DAY, HOUR, MINUTE
 
 MOST = 20  # tools and approvers that are listed
 DAYS = 31  # the newest days that are listed

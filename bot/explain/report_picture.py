@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from bot.durations import DAY, HOUR, MINUTE
 from bot.explain.report import Calls, Fate, Report
 from bot.explain.report_lines import brief
+from countersign.durations import DAY, HOUR, MINUTE
 
 SIZE, DPI = (13, 5.4), 140  # inches, and pixels of each
 MOST = 12  # tools that are drawn

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bot.durations import in_words
 from bot.messages.text import escape, in_order, plain, visible
 from bot.policy.gates import Offer
+from countersign.durations import in_words
 from storage.masking import masked
 
 MIDWAY = "It had begun, so part of it may have happened."

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from bot.durations import DAY, seconds
 from bot.policy.conditions.hours import DAYS, BusinessHours
 from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, TemplateEntry
 from bot.policy.gates import (
@@ -26,6 +25,7 @@ from bot.policy.lint import nonsense, odd_keys
 from bot.policy.rules import Rule
 from bot.policy.templates import Template
 from bot.toml_file import Loc, Problems
+from countersign.durations import DAY, seconds
 
 # what verdict = "once" remembers: these very arguments
 ONCE = Offer(where="everywhere", lasts=30 * DAY, uses=1000)

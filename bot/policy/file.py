@@ -16,9 +16,9 @@ from pydantic import (
     field_validator,
 )
 
-from bot.durations import DAY, seconds
 from bot.policy.conditions.hours import HoursEntry
 from bot.policy.gates import AfterRejection, Editors, Reasons
+from countersign.durations import DAY, seconds
 
 EFFECTS = ("read", "write", "destructive")
 RISKS = ("low", "medium", "high")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot.mcp_client.address import Address, CommandAddress, UrlAddress
 from bot.servers.file import Server
+from countersign.mcp_client.address import Address, CommandAddress, UrlAddress
 
 PATIENCE = 30.0  # seconds in which a server has to be there, if calls have no more
 _READ = 300.0  # seconds between two signs of life over HTTP

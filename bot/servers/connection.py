@@ -20,8 +20,6 @@ from mcp_types import (
     Tool,
 )
 
-from bot.mcp_client.connection import NotReachedError, ServerConnection
-from bot.mcp_client.outcomes import Failed, GaveResult, NotStarted, Unknown
 from bot.servers.address import PATIENCE, address_of
 from bot.servers.amid import AmidCall
 from bot.servers.definitions import Definitions
@@ -29,6 +27,8 @@ from bot.servers.file import Server
 from bot.servers.looking import definitions
 from bot.tools import ToolError
 from bot.tools.line import CallLine
+from countersign.mcp_client.connection import NotReachedError, ServerConnection
+from countersign.mcp_client.outcomes import Failed, GaveResult, NotStarted, Unknown
 
 _NOT_DONE = (INVALID_PARAMS, METHOD_NOT_FOUND)  # the server answers so before it does anything
 

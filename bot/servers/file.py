@@ -5,7 +5,6 @@ It reaches no server, and no message of it holds what a variable held.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,8 +23,8 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from bot.toml_file import COMPLAINTS, Problems, entries, unknown_key, unreadable
+from countersign.mcp_client.variables import with_variables
 
-_VARIABLE = re.compile(r"\$(\$|[A-Za-z_][A-Za-z0-9_]*)")
 _FORMS = {
     "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
     "prefix": "write a-z, 0-9 and _, up to 20 characters, a letter first",
@@ -162,21 +161,6 @@ def _filled(value: Any, environ: Mapping[str, str], key: str, missing: set[tuple
     if isinstance(value, dict):
         return {name: _filled(each, environ, key, missing) for name, each in value.items()}
     return value
-
-
-def with_variables(text: str, environ: Mapping[str, str], missing: set[str]) -> str:
-    """Return a text with each "$NAME" replaced; "$$" stands for a dollar sign.
-
-    Variables that are not set are added to `missing`.
-    """
-
-    def one(found: re.Match[str]) -> str:
-        name = found[1]
-        if name != "$" and name not in environ:
-            missing.add(name)
-        return "$" if name == "$" else environ.get(name, "")
-
-    return _VARIABLE.sub(one, text)
 
 
 def _sentence(error: ErrorDetails) -> str:

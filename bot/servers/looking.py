@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 from mcp.types import ElicitRequestParams, ElicitResult, Tool
 
-from bot.mcp_client.connection import NotReachedError, ServerConnection
 from bot.servers.address import PATIENCE, address_of
 from bot.servers.definitions import Definition
 from bot.servers.file import Server
+from countersign.mcp_client.connection import NotReachedError, ServerConnection
 
 
 class UnreachableError(Exception):

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from bot.alarm import Alarm
 from bot.clock import Clock
-from bot.durations import DAY
+from countersign.durations import DAY
 from storage import purge
 from storage.store import BREATH, Store
 

@@ -18,13 +18,13 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from bot.proxy.offered import Offered
 from bot.tools import Effect, Registry, Tool
 from bot.tools.people.question import ASK_PERSON
 from bot.web.api.callers import Callers
 from bot.web.api.gate import look_at_body, read_again, read_body
 from bot.web.api.problems import ProblemError, later
 from bot.web.api.rooms import HOSTS, FullError, Room
+from bot.web.offered import Offered
 
 if TYPE_CHECKING:
     from bot.core import Core

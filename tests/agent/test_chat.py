@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from bot.agent.chat import CHAT_AT_OPENAI, OURS, messages, request_of
 from bot.agent.dialect import Inquiry
-from bot.sandbox.openai.chat_checks import check_chat
-from bot.sandbox.openai.checks import check
-from bot.sandbox.openai.wire import seal
+from bot.demo.model.chat_checks import check_chat
+from bot.demo.model.checks import check
+from bot.demo.model.wire import seal
 
 Item = dict[str, Any]
 MARK = re.compile(r"<\d+>")

@@ -17,8 +17,8 @@ from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.troubles import lacks_tools, sentence_of
 from bot.agent.turn import PlannerError, Proposal, Reply
-from bot.sandbox.openai.chat_wire import chunks
-from bot.sandbox.openai.server import Part, Planner, Turn
+from bot.demo.model.chat_wire import chunks
+from bot.demo.model.server import Part, Planner, Turn
 from tests.agent.test_planner import REQUEST, Wire, Words
 
 BODY = {"model": "gpt-5", "messages": [], "stream_options": {"include_usage": True}}

@@ -17,7 +17,7 @@ from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.troubles import lacks_streams, sentence_of
 from bot.agent.turn import PlannerError, Proposal
-from bot.sandbox.openai.server import Part, Planner, Turn
+from bot.demo.model.server import Part, Planner, Turn
 from tests.agent.test_planner import REQUEST, Words
 
 CALLS = [("look_up_order", {"order_id": 1042}), ("look_up_order", {"order_id": 7})]

@@ -17,8 +17,8 @@ from bot.agent.files.content import PDF, TEXT, content_of
 from bot.agent.files.given import Given
 from bot.agent.troubles import TRANSIENT, error_of, may_pass
 from bot.agent.turn import RequestRefusedError
-from bot.sandbox.openai.chat_checks import check_chat
-from bot.sandbox.openai.checks import check
+from bot.demo.model.chat_checks import check_chat
+from bot.demo.model.checks import check
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 

@@ -23,9 +23,9 @@ from bot.messages.forms.form import Parsed, edit_modal, read_submission
 from bot.messages.forms.values import diff, values
 from bot.messages.labels import look_of
 from bot.messages.review import review_modal
-from bot.sandbox.blockkit.inputs import states
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
 from bot.tools.runner import concealed
+from slack_sandbox.blockkit.inputs import states
 from tests.approvals.every_leaf import Maker, Sample, texts
 from tests.messages.cards_support import NOW, REFUND, view
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.sandbox.page.conftest import driver, page
+from sandbox.tests.page.conftest import driver, page
 
 __all__ = ["driver", "page"]

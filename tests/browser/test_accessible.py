@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.sandbox.guide import first_steps
-from tests.sandbox.page.axe import Checked
-from tests.sandbox.page.page import THREAD, Page
+from bot.demo.guide import first_steps
+from sandbox.tests.page.axe import Checked
+from sandbox.tests.page.page import THREAD, Page
 from tests.stories.harness import SUPPORT, Harness
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sandbox.page.page import Page
+from sandbox.tests.page.page import Page
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.steps import waiting

@@ -8,9 +8,9 @@ from decimal import Decimal
 import pytest
 from pydantic import BaseModel, Field
 
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.tools import Effect, Preview, ToolContext, tool
-from tests.sandbox.page.page import THREAD, Page
+from sandbox.tests.page.page import THREAD, Page
 from tests.stories.harness import SUPPORT, Harness
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from bot.sandbox.guide import first_steps
+from bot.demo.guide import first_steps
+from sandbox.tests.page.page import THREAD, Page
 from storage.states import CallStatus
-from tests.sandbox.page.page import THREAD, Page
 from tests.stories.harness import SUPPORT, Harness
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sandbox.page.page import MODAL, THREAD, Page
+from sandbox.tests.page.page import MODAL, THREAD, Page
 from tests.stories.harness import SUPPORT, Harness
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.tools import runner
-from tests.sandbox.page.page import THREAD, Page
+from sandbox.tests.page.page import THREAD, Page
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 

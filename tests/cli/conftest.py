@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.main import main
 from bot.config.settings import Settings
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
+from countersign.cli.main import main
+from slack_sandbox.server import Sandbox
 from tests.runs.harness import LoopHarness, approved
 
 
 @pytest.fixture(scope="module")
 def slack() -> Iterator[Sandbox]:
     """One local Slack for all."""
-    with Sandbox() as server:
+    with local_slack() as server:
         yield server
 
 

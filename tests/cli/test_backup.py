@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.main import main
+from countersign.cli.main import main
 from storage.chain import key_id
 from storage.head_file import head_path
 from storage.pouring import tables as poured

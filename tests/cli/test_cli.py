@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.commands import COMMANDS
-from bot.cli.main import main
-from bot.sandbox.openai.server import Planner
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
+from bot.demo.model.server import Planner
+from countersign.cli.commands import all_commands
+from countersign.cli.main import main
 from storage.connections import PRAGMAS
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_what_is_no_command_ends_with_the_usage(
     assert "usage: countersign" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
+@pytest.mark.parametrize("name", list(all_commands()))
 def test_every_command_tells_its_usage(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """--help of every command says what it takes."""
     with pytest.raises(SystemExit) as ended:
@@ -201,7 +201,7 @@ def test_expected_trouble_is_a_sentence(
             monkeypatch.setattr(
                 "storage.connections.PRAGMAS", (*PRAGMAS, "PRAGMA max_page_count=2")
             )
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         for name, value in {
             "SLACK_BOT_TOKEN": sandbox.bot_token,
             "SLACK_APP_TOKEN": sandbox.app_token,
@@ -220,7 +220,7 @@ def test_expected_trouble_is_a_sentence(
 def test_run_connects_and_ends_well() -> None:
     """`run` connects with what .env says, and ends with 0 on SIGTERM."""
     Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
-    with Sandbox() as sandbox, Planner() as planner:
+    with local_slack() as sandbox, Planner() as planner:
         variables = {
             "SLACK_BOT_TOKEN": sandbox.bot_token,
             "SLACK_APP_TOKEN": sandbox.app_token,

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from bot.cli.main import main
+from countersign.cli.main import main
 from storage import audit, inbox
 from storage.chain import key_id
 from storage.pouring import counts

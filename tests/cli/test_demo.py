@@ -16,10 +16,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bot.cli.main import main
-from bot.sandbox.ports import PortTakenError, free_port
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
 from bot.tools.shop.shop import Shop
+from countersign.cli.main import main
+from slack_sandbox.ports import PortTakenError, free_port
 from storage.sqlite import lock
 from tests.cli.test_cli import PATIENCE, ROOT, command
 
@@ -113,7 +113,7 @@ def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
 
     Without a wish the next free one is found.
     """
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         port = int(sandbox.url.rsplit(":", 1)[1])
         with pytest.raises(PortTakenError, match=f"port {port} is taken"):
             free_port(port)

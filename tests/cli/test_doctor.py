@@ -12,10 +12,11 @@ from bot.checks.check import Check
 from bot.cli.doctor.doctor import check_all, doctor, examine
 from bot.clock import SystemClock
 from bot.config.settings import Settings
+from bot.demo.local_slack import countersign_manifest, local_slack
+from bot.demo.model.server import Planner
 from bot.policy.evaluate import Policy, parse
-from bot.sandbox.openai.server import Planner
-from bot.sandbox.server import Sandbox, load_manifest
-from bot.sandbox.workspace.clock import ShiftedClock
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.clock import ShiftedClock
 
 SOUND = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\npost_to = "#finance-approvals"\n'
 
@@ -30,7 +31,7 @@ def planner() -> Iterator[Planner]:
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     """A fresh local Slack."""
-    with Sandbox() as server:
+    with local_slack() as server:
         yield server
 
 
@@ -130,7 +131,7 @@ def test_each_token_is_tried_by_itself(environ: dict[str, str]) -> None:
 
 def test_an_app_token_of_another_app_is_found(environ: dict[str, str], sandbox: Sandbox) -> None:
     """Both tokens have to be one app's: the other app's deliveries would go elsewhere."""
-    other = sandbox.install(load_manifest())
+    other = sandbox.install(countersign_manifest())
     found = look(environ | {"SLACK_APP_TOKEN": other.app_token})
     assert found["app token"].level == "fail"
     assert f"of the app {other.id}, and the bot token of the app" in found["app token"].text
@@ -173,7 +174,7 @@ def test_scopes_are_held_against_the_manifest(
 
     A missing one fails, a needless one is told; files need not be read where no model gets them.
     """
-    manifest: dict[str, Any] = load_manifest()
+    manifest: dict[str, Any] = countersign_manifest()
     scopes = manifest["oauth_config"]["scopes"]
     scopes["bot"] = [each for each in [*scopes["bot"], add] if each and each != take]
     with Sandbox(manifest) as sandbox:

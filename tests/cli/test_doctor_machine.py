@@ -17,7 +17,7 @@ from bot.cli.doctor.model import check_model
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.sandbox.openai.server import Part, Planner, Turn
+from bot.demo.model.server import Part, Planner, Turn
 from bot.toolbox import toolbox
 from storage.digest import key_path
 from storage.store import Store

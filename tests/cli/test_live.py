@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from bot.cli.live import click
-from bot.cli.main import main
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
+from countersign.cli.main import main
+from slack_sandbox.server import Sandbox
 from tests.stories.harness import Harness
 
 ANA = "UANA00001"
@@ -46,7 +47,7 @@ METHODS = {
 @pytest.fixture
 def slack() -> Iterator[Sandbox]:
     """A fresh local Slack."""
-    with Sandbox() as server:
+    with local_slack() as server:
         yield server
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.commands import COMMANDS
-from bot.cli.main import main
 from bot.policy.evaluate import PolicyError, parse
 from bot.watch.logs import LogFormat, write_logs
+from countersign.cli.commands import all_commands
+from countersign.cli.main import main
 
 NOBODY = "postgresql://nobody:secret-word@127.0.0.1:1/none"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
@@ -70,13 +70,13 @@ def is_sentence(said: str) -> bool:
     return bool(said.strip()) and "Traceback" not in said and bare is None
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", all_commands())
 def test_an_unknown_option_shows_the_usage_of_that_command_alone(
     name: str, typed: Callable[[list[str]], Ended]
 ) -> None:
     """Not that of all twenty-seven."""
     code, said = typed([name, "--no-such-option"])
-    assert code == COMMANDS[name].misused
+    assert code == all_commands()[name].misused
     assert said.startswith(f"usage: countersign {name} ")
     assert "{run,serve," not in said
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.client import Countersign
 from bot.config.connection import Transport
+from countersign import Countersign
 from tests.client.shop import Shop, key_for
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness

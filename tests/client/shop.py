@@ -7,9 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, ParamSpec, Self, TypeVar
 
-from bot.client import Countersign, OwnAction, Request
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyWanted
+from countersign import Countersign, OwnAction, Request
 from storage.models import Call, Revision
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from bot.cli.asking.ask import Exit
-from bot.cli.main import main
-from bot.client import RequestStatus
+from countersign import RequestStatus
+from countersign.cli.ask import Exit
+from countersign.cli.main import main
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT
 

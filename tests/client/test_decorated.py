@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.client import (
+from countersign import (
     AlreadyTaken,
     DidNotWork,
     Expired,
@@ -20,7 +20,7 @@ from bot.client import (
     asking,
     countersigned,
 )
-from bot.client.circumstances import key_of
+from countersign.context import key_of
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT
 from tests.stories.harness import SUPPORT
@@ -29,7 +29,7 @@ DEPLOYED: Counter[str] = Counter()
 S = RequestStatus
 DIES = """
 import os
-from bot.client import AlreadyTaken, asking, countersigned
+from countersign import AlreadyTaken, asking, countersigned
 
 @countersigned(effect="Deploy {version}", channel="C0SUPPORT", run="a job that dies")
 def deploy_and_die(version: str) -> None:

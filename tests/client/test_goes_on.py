@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from bot.cli.asking import waiting
-from bot.cli.asking.ask import Exit
-from bot.cli.main import main
-from bot.client.schema import schema_of_values
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyWanted
 from bot.web.api import waiting as waiting_programs
+from countersign.cli import waiting
+from countersign.cli.ask import Exit
+from countersign.cli.main import main
+from countersign.schema import schema_of_values
 from storage.models import Call
 from tests.client.shop import DEPLOY, Shop, ended
 

@@ -13,29 +13,29 @@ from typing import Any
 
 import pytest
 
-from bot.cli.asking.hook import BLOCKED
+from countersign.cli.hook import BLOCKED
 from tests.client.test_hook import use
 from tests.pages import ROOT
 
 HOOK = [sys.executable, "-m", "bot", "hook", "--wait", "30s"]
 # what goes wrong in the process: done before the command line begins
 BREAKS = {
-    "nothing of ours can be imported": "sys.modules['bot.client.countersign'] = None",
-    "a module fails": "import bot.cli.asking.waiting as w; del w.time_to_wait",
+    "nothing of ours can be imported": "sys.modules['countersign.client'] = None",
+    "a module fails": "import countersign.cli.waiting as w; del w.time_to_wait",
     "out of memory": "import json\ndef load(_): raise MemoryError\njson.load = load",
     "an exit from within": "import json\ndef load(_): raise GeneratorExit\njson.load = load",
     "no standard input": "sys.stdin = None",
     "no standard output": "sys.stdout = None",
     "no standard error": "sys.stderr = None",
     "the folder is gone": "import os; os.getcwd = lambda: (_ for _ in ()).throw(FileNotFoundError)",
-    "input that never comes": "import bot.cli.asking.hook as h; h.READ = 0.2",
-    "no answer in time": "import bot.cli.asking.hook as h; h.LATE = 0.0; h.SLOW = -29.5",
+    "input that never comes": "import countersign.cli.hook as h; h.READ = 0.2",
+    "no answer in time": "import countersign.cli.hook as h; h.LATE = 0.0; h.SLOW = -29.5",
     "an answer that is none": (
-        "import bot.client.countersign as c\n"
+        "import countersign.client as c\n"
         "c.Countersign.hook = lambda *_, **__: {'hookSpecificOutput': {}}"
     ),
     "an answer of another kind": (
-        "import bot.client.countersign as c\nc.Countersign.hook = lambda *_, **__: ['yes']"
+        "import countersign.client as c\nc.Countersign.hook = lambda *_, **__: ['yes']"
     ),
 }
 
@@ -61,7 +61,7 @@ def test_whatever_breaks_is_a_no(name: str, silent: dict[str, str]) -> None:
     """In the process itself, at its edges, and in what it is answered."""
     code = (
         f"import sys\n{BREAKS[name]}\n"
-        "from bot.cli.main import main\nsys.exit(main(['hook', '--wait', '30s']))"
+        "from countersign.cli.main import main\nsys.exit(main(['hook', '--wait', '30s']))"
     )
     never_comes = name == "input that never comes"
     with subprocess.Popen(
@@ -110,7 +110,7 @@ def test_a_hook_that_is_ended_is_a_no(
         "import json, sys\n"
         "def load(source):\n    print('loads', file=sys.stderr, flush=True)\n    source.read()\n"
         "json.load = load\n"
-        "from bot.cli.main import main\nsys.exit(main(['hook']))"
+        "from countersign.cli.main import main\nsys.exit(main(['hook']))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script],

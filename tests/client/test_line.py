@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from bot.client import Countersign, NotAllowed, Unreachable
-from bot.client.wire import Wire
+from countersign import Countersign, NotAllowed, Unreachable
+from countersign.transport import Wire
 from tests.client.shop import Shop
 from tests.stories.harness import SUPPORT
 from tests.stories.over_http import free_port

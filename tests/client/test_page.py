@@ -14,12 +14,12 @@ import pytest
 import yaml
 from starlette.datastructures import QueryParams
 
-from bot import client
-from bot.cli.asking import ask, hook
-from bot.cli.asking.job_command import JobCommand
-from bot.client.troubles import CountersignError
+import countersign
 from bot.policy.evaluate import parse
 from bot.web.api.hooks import terms_of
+from countersign.cli import ask, hook
+from countersign.cli.job_command import JobCommand
+from countersign.errors import CountersignError
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT, blocks, blocks_in, section
 from tests.stories.harness import SUPPORT
@@ -96,7 +96,7 @@ def test_all_troubles_are_explained() -> None:
     for each in CountersignError.__subclasses__():
         if each.__module__ == CountersignError.__module__:
             assert f"`{each.__name__}`" in text
-            assert each.__name__ in client.__all__
+            assert each.__name__ in countersign.__all__
 
 
 @pytest.mark.parametrize("code", blocks(PAGE, "python"))
@@ -113,7 +113,7 @@ def test_the_function_of_the_page(shop: Shop) -> None:
     future = shop.begin(exec, around, example)
     shop.reject("Deploy 1.2 to prod", "not yet")
     ended(future)
-    with client.asking(channel=SUPPORT):
+    with countersign.asking(channel=SUPPORT):
         again = shop.begin(example["release"], "1.2.3")
         shop.approve("Deploy 1.2.3 to prod")
         assert ended(again) == "1.2.3 is on prod"

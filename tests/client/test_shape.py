@@ -12,15 +12,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from bot.client import countersigned
-from bot.client.decorated import in_words
-from bot.client.schema import (
-    MOST_RESULT,
-    as_outcome,
-    named_parameters,
-    schema_of_values,
-    shape_of,
-)
+from countersign import countersigned
+from countersign.decorated import in_words
+from countersign.schema import MOST_RESULT, as_outcome, named_parameters, schema_of_values, shape_of
 from tests.pages import ROOT
 
 
@@ -134,8 +128,8 @@ def test_values_alone_make_a_schema() -> None:
 
 def test_importing_it_loads_the_standard_library_alone() -> None:
     """A program that imports the client loads nothing of the bot's weight."""
-    code = "import sys, bot.client; print([m for m in sys.modules if m.startswith(('pydantic'"
-    code += ", 'sqlalchemy', 'slack', 'httpx', 'bot.')) and not m.startswith('bot.client')])"
+    code = "import sys; from countersign import countersigned; print([m for m in sys.modules"
+    code += " if m.startswith(('pydantic', 'sqlalchemy', 'slack', 'httpx', 'bot.'))])"
     command = [sys.executable, "-S", "-c", code]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    said = subprocess.run(command, cwd=ROOT / "client", capture_output=True, text=True, timeout=60)
     assert said.stdout == "[]\n", said.stderr

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from bot.client import AlreadyTaken, CountersignError, Rejected, Request, Undecided, countersigned
-from bot.client.adapters import missing
-from bot.client.decorated import ask
-from bot.client.suspending import Suspension, as_told, refusal_of, suspending
+from countersign import AlreadyTaken, CountersignError, Rejected, Request, Undecided, countersigned
+from countersign.adapters import missing
+from countersign.decorated import ask
+from countersign.suspending import Suspension, as_told, refusal_of, suspending
 from tests.client.shop import Shop, ended
 from tests.stories.harness import SUPPORT
 

@@ -9,10 +9,10 @@ import shlex
 
 import pytest
 
-from bot.cli.asking import ask
-from bot.cli.asking.code_places import read_as_code
-from bot.cli.asking.job_command import JobCommand
-from bot.cli.console import UsageError
+from countersign.cli import ask
+from countersign.cli.code_places import read_as_code
+from countersign.cli.console import UsageError
+from countersign.cli.job_command import JobCommand
 
 REFUSED = r"""
 su -c "echo {v}"

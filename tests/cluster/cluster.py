@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 from sqlalchemy import select
 
 from bench.live import CHANNELS, seed
-from bot.sandbox.openai.server import Planner, Turn
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
+from bot.demo.model.server import Planner, Turn
+from slack_sandbox.server import Sandbox
 from storage import audit
 from storage.models import Call, Message, Run
 from storage.states import CallStatus, MessageStatus, RunStatus
@@ -236,7 +237,11 @@ def cluster_in(folder: Path) -> Iterator[Cluster]:
     """A cluster without replicas yet, on a server of its own."""
     programs = binaries()
     assert programs is not None
-    with serve(programs) as server, Sandbox(seed=seed(5)) as slack, Planner(mind=mind) as planner:
+    with (
+        serve(programs) as server,
+        local_slack(seed=seed(5)) as slack,
+        Planner(mind=mind) as planner,
+    ):
         made = Cluster(folder, server, slack, planner)
         try:
             yield made

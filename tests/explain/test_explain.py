@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.main import main
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
+from countersign.cli.main import main
+from slack_sandbox.server import Sandbox
 
 POLICY = """
 [defaults]
@@ -66,7 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Sandbox]:
     """One local Slack for all."""
-    with Sandbox() as server:
+    with local_slack() as server:
         yield server
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.server import Sandbox
+from slack_sandbox.server import Sandbox
 from storage import modes
 from storage.states import Mode
 from tests.explain.test_explain import BIG, folder, said, server, slack

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from tests.guard.sources import Source, imports, module_of
+from tests.guard.sources import HOMES, Source, imports, module_of
 
 LONGEST_CHAIN = 12  # files
 
@@ -14,7 +14,7 @@ LONGEST_CHAIN = 12  # files
 LEAVES = (
     "bot.alarm",
     "bot.clock",
-    "bot.durations",
+    "countersign.durations",
     "bot.identity",
     "bot.live",
     "bot.signals",
@@ -27,7 +27,7 @@ UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.messages", "bot.approvals")
 ALL_ROOMS = (
     *UP_TO_APPROVALS,
     *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.programs"),
-    *("bot.upkeep", "bot.servers", "bot.mcp_client"),
+    *("bot.upkeep", "bot.servers", "countersign.mcp_client"),
     *("bot.slack", "bot.core", "bot.replicas", "bot.checks"),
 )
 START = ("bot.signing_key", "bot.toolbox")
@@ -36,12 +36,13 @@ ARROWS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(LEAVES, LEAVES),
     "bot.live": ("storage",),
     "bot.watch": ("storage", "bot.live"),
-    "bot.policy": ("storage", "bot.durations", "bot.toml_file"),
+    "bot.policy": ("storage", "countersign.durations", "bot.toml_file"),
     "bot.tools": ("storage", "bot.policy", *LEAVES),
     "bot.agent": ("bot.policy", "bot.tools", *LEAVES),
     "bot.messages": (*UP_TO_TOOLS, *LEAVES),
-    "bot.mcp_client": (),
-    "bot.servers": (*UP_TO_TOOLS, "bot.mcp_client", *LEAVES),
+    "countersign.mcp_client": (),
+    "countersign.version": (),
+    "bot.servers": (*UP_TO_TOOLS, "countersign.mcp_client", *LEAVES),
     "bot.config": (*UP_TO_TOOLS, "bot.servers", *LEAVES),
     "bot.approvals": (*UP_TO_TOOLS, "bot.config", "bot.agent", "bot.messages", *LEAVES),
     "bot.runs": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
@@ -62,32 +63,46 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.signing_key": ("storage", "bot.config", "bot.agent", *LEAVES),
     "bot.app": (*ALL_ROOMS, *START, "bot.edges", "bot.web", *LEAVES),
     "bot.edges": (*ALL_ROOMS, "bot.web", *LEAVES),
-    "bot.web": (*ALL_ROOMS, "bot.client", "bot.proxy", *LEAVES),
-    "bot.client": (),  # it is loaded by other programs
-    "bot.proxy": ("bot.client", "bot.mcp_client"),
-    "bot.cli": (*ALL_ROOMS, *START, "bot.app", "bot.edges", "bot.client", "bot.proxy", *LEAVES),
+    "bot.web": (*ALL_ROOMS, "countersign", "countersign.mcp_proxy", *LEAVES),
+    # it is loaded by other programs
+    "countersign": ("countersign.durations", "countersign.mcp_client", "countersign.mcp_proxy"),
+    "countersign.mcp_proxy": ("countersign", "countersign.mcp_client"),
+    "bot.cli": (
+        *ALL_ROOMS,
+        *START,
+        "bot.app",
+        "bot.edges",
+        "countersign",
+        "countersign.mcp_proxy",
+        *LEAVES,
+    ),
 }
-SANDBOX = "bot.sandbox"
+SANDBOX = "slack_sandbox"
 OVER_ALL = (
-    *("bot/__main__.py", "bot/cli/demo.py", "bot/cli/sandbox.py"),
-    *("bot/sandbox/demo.py", "bot/sandbox/programs.py"),
+    *("bot/__main__.py", "bot/cli/demo.py", "bot/cli/sandbox.py", "bot/cli/commands.py"),
+    *("bot/demo/demo.py", "bot/demo/programs.py"),
 )
 
 
 def room_of(path: str) -> str:
-    """The room a file belongs to: storage, a package right below bot/, or a file of bot/ itself."""
+    """The room a file belongs to: a distribution or storage, else a package or file of bot/."""
     parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
-    return "storage" if parts[0] == "storage" else ".".join(parts[:2])
+    parts = parts[1:] if f"{parts[0]}/" in HOMES else parts
+    room = ".".join(parts[:2])
+    return room if parts[0] == "bot" or room in ARROWS else parts[0]
 
 
 def against_the_arrows(source: Source) -> Iterator[str]:
     """Imports of a room that lies above this file's, or beside it."""
     mine = room_of(source.path)
     for each in imports(source):
-        if not each.within("bot", "storage"):
+        if not each.within("bot", "storage", "countersign"):
             continue
         theirs = room_of(each.name.replace(".", "/"))
-        if theirs in (mine, "bot", "bot.__version__", "bot.version") or source.path in OVER_ALL:
+        if (
+            theirs in (mine, "bot", "bot.__version__", "bot.version", "countersign.version")
+            or source.path in OVER_ALL
+        ):
             continue
         if theirs not in ARROWS.get(mine, ()):
             arrow = f"no arrow leads from {mine} to {theirs}"
@@ -107,8 +122,9 @@ def module_graph(files: Mapping[str, Source]) -> dict[str, list[str]]:
 
 
 def package_graph(files: Mapping[str, Source]) -> dict[str, list[str]]:
-    """Each folder and the folders its files import from; a file right in bot/ stands for itself."""
-    node = {path: path if each.folder == "bot" else each.folder for path, each in files.items()}
+    """Each folder and those its files import from; a file right at the top stands for itself."""
+    tops = ("bot", "client/countersign")
+    node = {path: path if each.folder in tops else each.folder for path, each in files.items()}
     graph: dict[str, set[str]] = {each: set() for each in node.values()}
     for path, found in module_graph(files).items():
         graph[node[path]] |= {node[each] for each in found} - {node[path]}
@@ -183,7 +199,7 @@ ENTRIES = (
     "bot/cli/run.py",
     "bot/cli/serving/serve.py",
     "bot/cli/demo.py",
-    "bot/sandbox/demo.py",
+    "bot/demo/demo.py",
     "tests/*",
 )
 RULES = (
@@ -212,7 +228,7 @@ RULES = (
         ("*",),
         (SANDBOX,),
         "the sandbox is for its two commands and tests",
-        ("bot/cli/demo.py", "bot/cli/sandbox.py", "bot/sandbox/*", "tests/*"),
+        ("bot/cli/demo.py", "bot/cli/sandbox.py", "bot/demo/*", "sandbox/*", "tests/*"),
     ),
     Rule(("*",), ("bot.app",), "only the entry points build it all", ENTRIES),
 )

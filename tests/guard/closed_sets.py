@@ -9,7 +9,8 @@ from tests.guard.sources import Source
 
 SETS = {"status", "kind", "verb"}
 NOT_OURS = (  # where these words mean something else
-    "bot/sandbox/",
+    "sandbox/slack_sandbox/",
+    "bot/demo/",
     "bot/tools/",  # SQL's statements and tables, the shop's orders
     "bot/policy/conditions/",  # the parser's tokens
     "bot/slack/presence.py",  # Slack's own status line

@@ -13,7 +13,9 @@ from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PRODUCT, TESTS, BENCH = ("bot", "storage"), ("tests",), ("bench",)
+PRODUCT = ("bot", "storage", "client/countersign", "sandbox/slack_sandbox")
+TESTS, BENCH = ("tests", "client/tests", "sandbox/tests"), ("bench",)
+HOMES = ("", "client/", "sandbox/")  # folders whose packages are imported by their own names
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def module_of(each: Import, files: Mapping[str, Source]) -> str | None:
     parts = each.name.split(".")
     for length in (len(parts), len(parts) - 1):
         stem = "/".join(parts[:length])
-        for path in (f"{stem}.py", f"{stem}/__init__.py"):
-            if path in files:
-                return path
+        for home in HOMES:
+            for path in (f"{home}{stem}.py", f"{home}{stem}/__init__.py"):
+                if path in files:
+                    return path
     return None

@@ -10,7 +10,7 @@ import pytest
 from tests.guard.sources import ROOT
 
 README = (ROOT / "tests" / "README.md").read_text("utf-8")
-CAUGHT_BY = re.findall(r"`([\w/]+\.py)::(\w+)`", README)
+CAUGHT_BY = re.findall(r"`([\w/.]+\.py)::(\w+)`", README)
 
 
 @pytest.mark.parametrize(("path", "name"), CAUGHT_BY)

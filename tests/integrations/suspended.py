@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from bot.sandbox.openai.server import Planner, Turn
+from bot.demo.model.server import Planner, Turn
 from tests.client.shop import Shop
 from tests.integrations.frameworks import (
     ANSWER,
@@ -29,7 +29,7 @@ ENDS = 9  # what a process says that dies
 FUNCTION = '''
 import os, time
 from pathlib import Path
-from bot.client import Countersign, asking, countersigned
+from countersign import Countersign, asking, countersigned
 
 DIES, EFFECTS, HOLD = os.environ["DIES"], Path(os.environ["EFFECTS"]), Path(os.environ["HOLD"])
 
@@ -93,7 +93,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from bot.client.adapters.langgraph import Interrupting, going_on
+from countersign.adapters.langgraph import Interrupting, going_on
 
 graph = StateGraph(MessagesState)
 graph.add_node("tools", ToolNode([deploy], awrap_tool_call=Interrupting().awrap_tool_call))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.client import Countersign
 from bot.config.connection import Transport
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
+from countersign import Countersign
 from tests.client.shop import Shop, key_for
 from tests.integrations.frameworks import (
     DONE,

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.client import Countersign
 from bot.config.connection import Transport
-from bot.sandbox.openai.server import Planner
+from bot.demo.model.server import Planner
+from countersign import Countersign
 from storage.handovers import LEASE
 from storage.states import CallStatus
 from tests.client.shop import Shop, key_for

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bot.app import build
-from bot.sandbox.demo import begin
+from bot.demo.demo import begin
 from tests.integrations.frameworks import FRAMEWORKS, PATIENCE
 from tests.pages import ROOT
 from tests.stories.first_hour import SUPPORT, Hour, typed

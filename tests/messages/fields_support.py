@@ -13,9 +13,9 @@ from slack_sdk.models.views import View
 
 from bot.messages.actions.targets import CallTarget
 from bot.messages.forms.form import FieldErrors, Parsed, edit_modal, read_submission
-from bot.sandbox.blockkit.blocks import check_view
-from bot.sandbox.blockkit.inputs import merge, problems, states
 from bot.tools import Effect, Tool, ToolContext
+from slack_sandbox.blockkit.blocks import check_view
+from slack_sandbox.blockkit.inputs import merge, problems, states
 
 
 class Speed(Enum):

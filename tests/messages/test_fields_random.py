@@ -16,7 +16,7 @@ from pydantic import AnyUrl, BaseModel, EmailStr, SecretStr, create_model
 
 from bot.messages.actions.targets import CallTarget
 from bot.messages.forms.form import Parsed, diff, edit_modal, read_submission, values
-from bot.sandbox.blockkit.inputs import states
+from slack_sandbox.blockkit.inputs import states
 from tests.messages.fields_support import tool_for, view_of
 
 TEXTS = st.one_of(

@@ -25,8 +25,8 @@ from bot.messages.requests.form import (
     read_form,
 )
 from bot.messages.requests.picker import MOST, Choice, picker_modal
-from bot.sandbox.blockkit import blocks as checker
 from bot.tools import Effect, Tool, ToolContext, tool
+from slack_sandbox.blockkit import blocks as checker
 
 
 class Size(StrEnum):

@@ -15,10 +15,10 @@ import httpx2
 import pytest
 from mcp.server.auth.provider import AccessToken
 
-from bot.cli.console import UsageError
-from bot.cli.serving import mcp_proxy, remote
-from bot.cli.serving.remote import remote_address, show
 from bot.config.connection import Transport
+from countersign.cli import mcp_proxy, remote
+from countersign.cli.console import UsageError
+from countersign.cli.remote import remote_address, show
 from storage.models import Call
 from storage.states import CallStatus
 from tests.proxy.host import Host, hosting, said

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from bot.clock import elapsed
 from bot.replicas.clock import SharedClock
-from bot.sandbox.workspace.clock import ShiftedClock
+from slack_sandbox.workspace.clock import ShiftedClock
 
 THERE = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)

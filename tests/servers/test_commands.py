@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor.servers import check_servers
-from bot.cli.main import main
 from bot.cli.servers import mcp
 from bot.config.settings import Settings
 from bot.servers.definitions import Definition, changes, read_lock
 from bot.servers.file import Server
 from bot.servers.looking import look
+from countersign.cli.main import main
 from tests.missing import missing
 from tests.servers.support import over_http
 

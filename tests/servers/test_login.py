@@ -15,11 +15,11 @@ import httpx2
 import pytest
 from anyio import to_thread
 
-from bot.mcp_client.address import UrlAddress
-from bot.mcp_client.connection import NotReachedError, ServerConnection
-from bot.mcp_client.login import ServerLogin
-from bot.mcp_client.login_file import LoginFile, login_path
-from bot.mcp_client.outcomes import CallOutcome, GaveResult, NotStarted, Unknown
+from countersign.mcp_client.address import UrlAddress
+from countersign.mcp_client.connection import NotReachedError, ServerConnection
+from countersign.mcp_client.login import ServerLogin
+from countersign.mcp_client.login_file import LoginFile, login_path
+from countersign.mcp_client.outcomes import CallOutcome, GaveResult, NotStarted, Unknown
 from tests.servers.guarded import Guarded, guarded
 from tests.servers.support import until
 

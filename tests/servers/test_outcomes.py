@@ -22,9 +22,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.mcp_client.address import Address, CommandAddress, UrlAddress
-from bot.mcp_client.connection import NotReachedError, ServerConnection
-from bot.mcp_client.outcomes import CallOutcome, Failed, GaveResult, NotStarted, Unknown, words_of
+from countersign.mcp_client.address import Address, CommandAddress, UrlAddress
+from countersign.mcp_client.connection import NotReachedError, ServerConnection
+from countersign.mcp_client.outcomes import (
+    CallOutcome,
+    Failed,
+    GaveResult,
+    NotStarted,
+    Unknown,
+    words_of,
+)
 from tests.servers.scripted import END, answered
 
 SCRIPTED = Path(__file__).with_name("scripted.py")

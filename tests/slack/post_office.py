@@ -9,8 +9,6 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlmodel import col
 
-from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.records import ApiCall
 from bot.slack.client import SlackClient
 from bot.slack.outbox.access import Access
 from bot.slack.outbox.channels import Channels, EveryChannel
@@ -20,6 +18,8 @@ from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.outbox.sender import Sender
 from bot.slack.render import Renderer
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.records import ApiCall
 from storage import outbox
 from storage.models import Call, Message, Run
 from storage.store import Store

@@ -19,9 +19,10 @@ from slack_sdk.http_retry.builtin_handlers import (
     RateLimitErrorRetryHandler,
 )
 
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
 from bot.slack import client as module
 from bot.slack.client import SlackClient
+from slack_sandbox.server import Sandbox
 
 SUPPORT = "C0SUPPORT"
 
@@ -86,7 +87,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 @pytest.fixture(scope="module")
 def slack() -> Iterator[Sandbox]:
-    with Sandbox() as running:
+    with local_slack() as running:
         yield running
 
 

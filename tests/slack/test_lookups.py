@@ -10,14 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from slack_sdk.errors import SlackApiError
 
+from bot.demo.local_slack import local_slack
 from bot.policy.directory import LookupFailedError, NotYetKnownError
-from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.people import Channel, Person
 from bot.signals import Signals
 from bot.slack.client import SlackClient, reading_client
 from bot.slack.lookups.answers import Answers, Topic
 from bot.slack.lookups.directory import FEW, SlackDirectory
 from bot.tools.names import Named, Naming
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.people import Channel, Person
 
 PERSON = Named.PERSON
 
@@ -25,7 +26,7 @@ PERSON = Named.PERSON
 @pytest.fixture
 def slack() -> Iterator[Sandbox]:
     """A local Slack with more channels than one page holds."""
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         with sandbox.world.lock:
             for n in range(1200):
                 sandbox.world.channels[f"C0MANY{n:04}"] = Channel(f"C0MANY{n:04}", f"many-{n}")

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from bot.clock import SystemClock
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
 from bot.slack.client import SlackClient
 from bot.slack.outbox.lanes import Outbox
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.render import Renderer
+from slack_sandbox.server import Sandbox
 from storage import outbox
 from storage.models import Message
 from storage.states import MessageStatus
@@ -86,7 +87,7 @@ class Running:
 @pytest.fixture
 def running(store: Store) -> Iterator[Running]:
     """An outbox that has not begun yet."""
-    with Sandbox() as slack:
+    with local_slack() as slack:
         made = Running(store, slack)
         yield made
         made.close()

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 from slack_sdk.errors import SlackApiError
 
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
 from bot.slack.client import SlackClient
+from slack_sandbox.server import Sandbox
 from tests.runs.fakes import StillClock
 
 SUPPORT, GENERAL = "C0SUPPORT", "C0GENERAL"
@@ -43,7 +44,7 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with Sandbox() as slack:
+    with local_slack() as slack:
         made = Stage(slack)
         yield made
         made.client.close()

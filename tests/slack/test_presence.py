@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from bot.demo.local_slack import local_slack
 from bot.live import EventKind, StepEvent, ToolStep
-from bot.sandbox.server import Sandbox
 from bot.signals import Signals
 from bot.slack import presence as module
 from bot.slack.client import SlackClient
 from bot.slack.presence import PROMPTS, SlackPresence
+from slack_sandbox.server import Sandbox
 from storage.models import Run
 
 SUPPORT = "C0SUPPORT"
@@ -67,7 +68,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def slack() -> Iterator[Sandbox]:
-    with Sandbox() as running:
+    with local_slack() as running:
         yield running
 
 

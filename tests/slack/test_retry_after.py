@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
 from bot.slack.client import reading_client
 from bot.slack.errors import LONGEST, seconds_in
 from bot.slack.pauses import Pauses
@@ -79,7 +79,7 @@ def test_a_message_that_is_limited_is_sent_later(
 @pytest.mark.parametrize("header", ABSURD)
 def test_a_look_up_that_is_limited_is_tried_again(header: str | None) -> None:
     """It waits for a moment, and raises nothing but Slack's own answer."""
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         begun = time.monotonic()
         sandbox.faults.rate_limit("users.info", retry_after=1)
         client = reading_client(sandbox.bot_token, sandbox.api_url)

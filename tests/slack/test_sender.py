@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.sandbox.web_api.faults import When
 from bot.slack.outbox.channels import EveryChannel
 from bot.slack.outbox.memory import Posted
+from slack_sandbox.web_api.faults import When
 from storage import moves, outbox
 from storage.models import Message
 from storage.states import CallStatus, MessageStatus

@@ -16,10 +16,11 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
 from bot.signals import Arrivals
 from bot.slack import socket as module
 from bot.slack.socket import SocketMode, connect_alone
+from slack_sandbox.server import Sandbox
 
 COUNTS = "Slack counts 2 connections"
 
@@ -134,7 +135,7 @@ def connected(sandbox: Sandbox) -> SocketMode:
 @pytest.mark.parametrize("held", [0.0, 0.12, 0.25, 0.4])
 def test_closing_ends_however_long_the_socket_takes(held: float) -> None:
     """However long the socket takes to close, no reader is waited for for ever."""
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         slack = connected(sandbox)
         line = slack.client.current_session
         assert line is not None
@@ -149,7 +150,7 @@ def test_closing_ends_however_long_the_socket_takes(held: float) -> None:
 
 def test_closing_ends_where_nothing_was_connected() -> None:
     """What never connected is closed at once."""
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         never = SocketMode(app_on(sandbox), sandbox.app_token, Arrivals())
         closing = threading.Thread(target=never.close, daemon=True)
         closing.start()
@@ -162,7 +163,7 @@ def test_closing_waits_for_no_message() -> None:
 
     The shortest of five counts: the machine may be busy.
     """
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         took = []
         for _ in range(5):
             slack = connected(sandbox)
@@ -174,7 +175,7 @@ def test_closing_waits_for_no_message() -> None:
 
 def test_nothing_connects_again_once_it_is_closed() -> None:
     """A reconnection asked for while the connection was being closed does not bring it back."""
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         slack = connected(sandbox)
         slack.close()
         slack.client.connect_to_new_endpoint()
@@ -222,7 +223,7 @@ def test_a_second_process_with_the_same_token(
     """It is refused unless a setting allows it; the log says so, as an error where it is one."""
     caplog.set_level(logging.INFO, module.log.name)  # whatever an earlier test has set
     monkeypatch.setattr(module, "LINGERING", (0.01,))
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         app, settings = app_on(sandbox), settings_of(sandbox, allowed=allowed)
         alone = {"other_connections": False}
         first = connect_alone(app, settings.model_copy(update=alone), Arrivals(), threading.Event())

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from slack_bolt import BoltResponse
 
-from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.records import Delivery
+from bot.demo.local_slack import local_slack
 from bot.signals import Arrivals
 from bot.slack import socket as module
 from bot.slack import socket_client
 from bot.slack.socket import SocketMode, connect_alone
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.records import Delivery
 from tests.slack.test_socket import app_on, settings_of
 
 SOON = 0.3  # seconds within which what arrives is acknowledged
@@ -72,7 +73,7 @@ def broke(sandbox: Sandbox, times: int) -> None:
 @pytest.fixture
 def heard() -> Iterator[Heard]:
     """It is connected."""
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         made = Heard(sandbox)
         yield made
         made.go.set()
@@ -205,7 +206,7 @@ def test_a_connection_that_died_is_no_other_process(
     """
     caplog.set_level(logging.INFO, module.log.name)  # whatever an earlier test has set
     monkeypatch.setattr(module, "LINGERING", (0.2,) * 10)
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         sandbox.faults.count_dead(1.0)
         died = Heard(sandbox)
         died.slack.client.close = lambda: None  # type: ignore[method-assign]  # it can say no more

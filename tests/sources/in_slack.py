@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from bot.cli.terminal.asking import NoBotError, heard
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.terminal.wire import Answering, Asking, Happens, Wish, socket_path
 from storage.models import Delivery, Run
 from storage.states import RUN_OPEN

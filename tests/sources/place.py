@@ -13,11 +13,11 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.config.connection import Transport
+from bot.demo.model.server import Planner
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyWanted
-from bot.sandbox.openai.server import Planner
-from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.records import Delivery
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.records import Delivery
 from storage.digest import key_path, load_key
 from storage.models import Call, Message, Revision, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN

@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Event
 from typing import ClassVar, TypeVar
 
-from bot.client import Countersign, OwnAction, Request, countersigned
-from bot.client.countersign import new_claimant
-from bot.client.troubles import CountersignError, trouble_of
 from bot.programs.client import NotRunningError, Requested, request
+from countersign import Countersign, OwnAction, Request, countersigned
+from countersign.client import new_claimant
+from countersign.errors import CountersignError, trouble_of
 from tests.sources.place import BEN, PATIENCE, Place
 from tests.sources.relay import Relay
 from tests.sources.source import Asked, End, Heard, Source, Stage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from bot.sandbox.client.actor import Actor
-from bot.sandbox.demo import Demo
+from bot.demo.demo import Demo
+from slack_sandbox.client.actor import Actor
 from tests.stories.messages import action_ids, value_of, words
 from tests.stories.spoken import Reader
 

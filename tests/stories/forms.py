@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.sandbox.workspace.records import Delivery
+from slack_sandbox.workspace.records import Delivery
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import typed

@@ -22,12 +22,12 @@ from bot.app import App, build
 from bot.config.connection import Transport
 from bot.config.model import ModelApi
 from bot.config.settings import Settings
+from bot.demo.local_slack import local_slack
+from bot.demo.model.server import Planner
 from bot.policy.evaluate import parse
-from bot.sandbox.openai.server import Planner
-from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.clock import ShiftedClock
 from bot.tools import Tool
 from bot.tools.shop.shop import Shop
+from slack_sandbox.workspace.clock import ShiftedClock
 from storage import endings
 from storage.models import Audit, Call, Run
 from storage.states import RUN_OPEN
@@ -86,7 +86,7 @@ class Harness:
         self.policy = policy or POLICY.read_text("utf-8")
         self.clock = ShiftedClock(begin)
         self.machine = Machine(self.clock)
-        self.slack = Sandbox(clock=self.clock, shares_clock=True)
+        self.slack = local_slack(clock=self.clock, shares_clock=True)
         self.slack.start()
         self.planner = Planner()
         self.planner.start()

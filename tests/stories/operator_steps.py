@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.main import main
 from bot.terminal.wire import socket_path
+from countersign.cli.main import main
 from storage.states import CallStatus
 from tests.records import settings_of
 from tests.stories.fakes import FakeTools

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from bot.cli.ending import leave
-from bot.cli.main import main
 from bot.config.connection import Transport
-from bot.sandbox.openai.server import Planner
-from bot.sandbox.server import Sandbox
+from bot.demo.model.server import Planner
+from countersign.cli.ending import leave
+from countersign.cli.main import main
+from slack_sandbox.server import Sandbox
 from storage.models import Call, Run
 from storage.transaction import rows
 from tests.records import settings_of, store_of

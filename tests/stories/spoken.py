@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bot.sandbox.server import Sandbox
+from slack_sandbox.server import Sandbox
 
 Json = dict[str, Any]
 _TOKEN = re.compile(r"<(@|!subteam\^|#|!date\^|https?://|mailto:)([^>|]*)(?:\|([^>]*))?>")

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlmodel import col
 
-from bot.sandbox.openai.server import Turn
-from bot.sandbox.workspace.records import Delivery as Sent
+from bot.demo.model.server import Turn
 from bot.slack.lookups.directory import SlackDirectory
+from slack_sandbox.workspace.records import Delivery as Sent
 from storage.models import Audit, Message
 from storage.states import MESSAGE_OPEN, CallStatus
 from tests.stories.harness import SUPPORT, Harness

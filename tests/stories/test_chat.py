@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from bot.sandbox.openai.server import Turn
-from bot.sandbox.workspace import events, messages
-from bot.sandbox.workspace.messages import Draft
+from bot.demo.model.server import Turn
+from slack_sandbox.workspace import events, messages
+from slack_sandbox.workspace.messages import Draft
 from storage.models import Audit, Delivery, Run
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from bot.cli.terminal.asking import heard
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.terminal.door import CHATS
 from bot.terminal.wire import Asking, Happens, Wish, read_answering, socket_path, write_line
 from storage.states import RunStatus

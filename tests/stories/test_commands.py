@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from slack_bolt import BoltRequest
 
-from bot.sandbox.workspace.records import Delivery
+from slack_sandbox.workspace.records import Delivery
 from storage.models import Delivery as Row
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

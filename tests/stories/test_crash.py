@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.openai.server import Planner, Turn
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
+from bot.demo.model.server import Planner, Turn
 from storage.models import Call
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT
@@ -21,7 +21,7 @@ from tests.stories.process import BotProcess
 
 @contextmanager
 def started(folder: Path) -> Iterator[BotProcess]:
-    with Sandbox() as slack, Planner() as planner:
+    with local_slack() as slack, Planner() as planner:
         bot = BotProcess(folder, slack, planner)
         bot.start()
         yield bot

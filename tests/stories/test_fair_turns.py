@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from bot.sandbox.openai.controls import Hold
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.controls import Hold
+from bot.demo.model.server import Turn
 from bot.tools import Effect, ToolContext, tool
 from storage.models import Audit, Run
 from storage.states import CallStatus, RunStatus

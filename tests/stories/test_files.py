@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bot.agent.files import words as told_of
-from bot.sandbox.openai.server import Part, Turn
-from bot.sandbox.workspace import events
+from bot.demo.model.server import Part, Turn
+from slack_sandbox.workspace import events
 from storage.attached import AttachedFile, Withheld
 from storage.models import Audit, Item
 from storage.states import CallStatus, RunStatus

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bot.agent.files import words as told_of
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from storage.attached import Withheld
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import arrived

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bot.app import build
-from bot.sandbox.demo import begin
+from bot.demo.demo import begin
 from tests.stories.first_hour import FINANCE, SUPPORT, Hour, because, typed
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bot.cli.main import main
+from bot.demo.model.server import Turn
 from bot.runs.direct.programs import Programs
-from bot.sandbox.openai.server import Turn
 from bot.tools.handed_over import HandedOver
+from countersign.cli.main import main
 from storage import audit, runs
 from storage.columns import Status
 from storage.connections import DIALECT

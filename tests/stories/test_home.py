@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bot.approvals.overview.decidable import LOOKED_AT
+from bot.demo.model.server import Turn
 from bot.messages.home.draw import REQUESTS, WAITING
-from bot.sandbox.openai.server import Turn
 from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.asked_people import question

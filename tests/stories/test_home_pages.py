@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bot.demo.model.server import Turn
 from bot.messages.home.draw import WAITING_PAGE
-from bot.sandbox.openai.server import Turn
 from storage.delegations import Delegation
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from pydantic import BaseModel
 
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.tools import Effect, ToolContext, tool
 from bot.tools.line import Interjection
 from bot.tools.people.question import AnswerKind, AskPerson

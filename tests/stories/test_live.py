@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from bot.demo.model.server import Turn
 from bot.live import Event, EventKind, StepEnd, StepEvent, WordsEvent
-from bot.sandbox.openai.server import Turn
 from bot.tools import runner
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from bot.config.model import ModelApi
-from bot.sandbox.openai.server import Turn
-from bot.sandbox.openai.wire import tokens
+from bot.demo.model.server import Turn
+from bot.demo.model.wire import tokens
 from storage.compactions import KIND
 from storage.models import Item
 from tests.stories.fakes import FakeTools

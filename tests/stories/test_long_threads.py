@@ -11,8 +11,8 @@ import pytest
 from bot.agent.compaction import words as told
 from bot.agent.files import words as words_of
 from bot.config.model import ModelApi
-from bot.sandbox.openai.server import Part, Turn
-from bot.sandbox.openai.wire import tokens
+from bot.demo.model.server import Part, Turn
+from bot.demo.model.wire import tokens
 from storage import runs
 from storage.attached import AttachedFile, Withheld
 from storage.compactions import KIND

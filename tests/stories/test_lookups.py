@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.sandbox.workspace.people import Person
+from slack_sandbox.workspace.people import Person
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from tests.proof.crash.troubles import fill
 from tests.proof.crash.world import can_mount, mount, unmount
 from tests.records import new_record

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import select
 from sqlmodel import col
 
-from bot.sandbox.openai.server import Turn
-from bot.sandbox.web_api.faults import When
+from bot.demo.model.server import Turn
+from slack_sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message
 from storage.states import MESSAGE_OPEN, CallStatus, MessageStatus, RunStatus

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bot.approvals.terms.grants import GrantList
+from bot.demo.model.server import Turn
 from bot.policy.evaluate import parse
-from bot.sandbox.openai.server import Turn
 from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from storage.models import Audit
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

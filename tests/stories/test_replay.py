@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.main import main
 from bot.cli.readonly.plain_words import PlainWords
 from bot.explain.replay import Replay
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
+from countersign.cli.main import main
 from storage.models import Call
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

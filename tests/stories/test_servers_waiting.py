@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.servers.definitions import write_lock
 from bot.servers.looking import look
 from storage.states import CallStatus

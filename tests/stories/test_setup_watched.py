@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
+from bot.demo.local_slack import countersign_manifest
+
 pytest.importorskip("prometheus_client")
 
 from bot.checks import inspection
 from bot.config.policy_reload import EVERY
 from bot.config.startup import StartupError
-from bot.sandbox.server import load_manifest
 from bot.slack.socket import ANOTHERS
 from tests.stories.harness import Harness
 
@@ -155,7 +156,7 @@ def test_an_app_token_of_another_app_is_refused_at_the_start(
     """What people do would never arrive, so the bot does not start, and says why."""
     harness = own_harness(policy=SOUND)
     harness.app.stop()
-    other = harness.slack.install(load_manifest())
+    other = harness.slack.install(countersign_manifest())
     harness.extra["SLACK_APP_TOKEN"] = other.app_token
     with pytest.raises(StartupError) as caught:
         harness.start()

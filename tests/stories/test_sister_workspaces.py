@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.workspace.people import OTHER_TEAM, TEAM
+from slack_sandbox.workspace.people import OTHER_TEAM, TEAM
 from storage.states import CallStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.slack.streaming import answer as stream
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus, RunStatus

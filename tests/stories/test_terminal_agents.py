@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from bot.cli.terminal.asking import heard
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.terminal.wire import Asking, Happens, Wish, socket_path
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

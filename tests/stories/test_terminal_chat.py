@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.cli.terminal.asking import heard
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.terminal.shown import May
 from bot.terminal.wire import (
     Asking,

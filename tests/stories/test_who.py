@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.workspace.records import Delivery as Sent
+from slack_sandbox.workspace.records import Delivery as Sent
 from storage.models import Audit
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools

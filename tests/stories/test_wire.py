@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from bot.sandbox.openai.server import Turn
-from bot.sandbox.workspace import events
-from bot.sandbox.workspace.records import Delivery as Sent
+from bot.demo.model.server import Turn
+from slack_sandbox.workspace import events
+from slack_sandbox.workspace.records import Delivery as Sent
 from storage.models import Delivery, Run
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from slack_sdk import WebClient
 
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
 from bot.slack.lookups.directory import SlackDirectory
 from bot.tools.names import Naming
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
 from bot.tools.slack.tools import slack_tools
+from slack_sandbox.server import Sandbox
 from tests.tools import NAMING, Tools
 
 
@@ -32,7 +33,7 @@ def orders(shop: Shop) -> Tools:
 
 @pytest.fixture
 def slack() -> Iterator[Sandbox]:
-    with Sandbox() as sandbox:
+    with local_slack() as sandbox:
         yield sandbox
 
 

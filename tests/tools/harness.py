@@ -8,9 +8,9 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel
 
-from bot.sandbox.server import Sandbox
 from bot.tools import Effect, Tool, ToolContext, tool
 from bot.tools.runner import ToolOutcome, run_tool
+from slack_sandbox.server import Sandbox
 from tests.tools import context, validated
 
 

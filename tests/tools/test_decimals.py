@@ -12,9 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel
 from bot.messages.actions.targets import CallTarget
 from bot.messages.forms.form import Parsed, edit_modal, read_submission
 from bot.messages.forms.values import values
-from bot.sandbox.blockkit.inputs import states
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
+from slack_sandbox.blockkit.inputs import states
 
 Eur = Annotated[Decimal, Field(decimal_places=2)]
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from slack_sdk import WebClient
 
-from bot.sandbox.server import Sandbox
 from bot.slack.client import SlackClient
 from bot.slack.lookups.directory import SlackDirectory
 from bot.slack_codes import FINAL, MISSING_SCOPE, PASSING, TOKEN, UNKNOWN
 from bot.tools.names import Naming
 from bot.tools.runner import Lost, Refused
 from bot.tools.slack.tools import slack_tools
+from slack_sandbox.server import Sandbox
 from tests.slack.odd_server import OddServer
 from tests.slack.test_odd_answers import ODD
 from tests.tools import NAMING, Tools

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from bot.sandbox.server import Sandbox
 from bot.tools import ToolError
 from bot.tools.runner import Raised, Ran, Refused
+from slack_sandbox.server import Sandbox
 from tests.tools import Tools, context, preview, use
 from tests.tools.harness import calls, outcome
 

@@ -12,13 +12,13 @@ import pytest
 from pydantic import ValidationError
 from slack_sdk import WebClient
 
-from bot.sandbox.server import Sandbox
 from bot.slack.lookups.directory import SlackDirectory
 from bot.tools import ToolError
 from bot.tools.runner import Lost, Refused
 from bot.tools.slack.posts import EVENT_TYPE
 from bot.tools.slack.refusals import SENTENCES, STEMS
 from bot.tools.slack.tools import slack_tools
+from slack_sandbox.server import Sandbox
 from tests.tools import NAMING, Tools, context, preview, use
 from tests.tools.harness import calls, outcome, posted
 

@@ -11,8 +11,8 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from bot.sandbox.delivery.signing import signed
-from bot.sandbox.workspace.people import TEAM
+from slack_sandbox.delivery.signing import signed
+from slack_sandbox.workspace.people import TEAM
 
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 NUMBERS = itertools.count(1)

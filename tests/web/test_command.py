@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.main import main
-from bot.sandbox.server import Sandbox
+from bot.demo.local_slack import local_slack
+from countersign.cli.main import main
+from slack_sandbox.server import Sandbox
 from tests.pages import ROOT
 from tests.records import settings_of
 from tests.stories.over_http import asked_at
@@ -25,7 +26,7 @@ Start = Callable[..., subprocess.Popen[str]]
 @pytest.fixture
 def slack() -> Iterator[Sandbox]:
     """A Slack for one bot."""
-    with Sandbox() as server:
+    with local_slack() as server:
         yield server
 
 

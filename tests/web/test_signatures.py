@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bot.sandbox.delivery.signing import signature
-from bot.sandbox.workspace.clock import ShiftedClock
 from bot.web.signatures import WINDOW, Known, Signatures
+from slack_sandbox.delivery.signing import signature
+from slack_sandbox.workspace.clock import ShiftedClock
 
 SECRET = "secret-of-the-app"
 

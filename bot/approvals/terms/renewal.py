@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from bot.approvals.terms.context import said_of
 from bot.approvals.terms.gating import AFTER_REJECTION
 from bot.approvals.terms.progress import good_for
-from bot.durations import in_words
 from bot.policy.gates import Allow, Ask, load_gate
 from bot.policy.strictness import hastened
 from bot.tools import Preview
+from countersign.durations import in_words
 from storage.models import Call
 
 

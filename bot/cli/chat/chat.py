@@ -7,8 +7,8 @@ import sys
 
 from bot.cli.chat.conversation import Conversation
 from bot.cli.chat.painter import Painter, PlainPainter
-from bot.cli.console import complain, say
 from bot.cli.terminal.asking import NoBotError, place
+from countersign.cli.console import complain, say
 
 WITHOUT_RICH = "Plain lines: for frames and colours, pip install 'countersign-bot[chat]'."
 

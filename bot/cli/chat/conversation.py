@@ -15,9 +15,9 @@ from bot.cli.chat.feed import Feed
 from bot.cli.chat.lines import Lines, as_typed, wait
 from bot.cli.chat.painter import Painter
 from bot.cli.chat.words import AWAY, BACK, GREETING, NOT_BACK, PROMPT, QUIT, is_told
-from bot.cli.console import harmless
 from bot.cli.terminal.asking import NoBotError, heard
 from bot.terminal.wire import Answering, Asking, Happening, Happens, Wish
+from countersign.cli.console import harmless
 from storage.states import RUN_OPEN, RunStatus
 
 PAUSE = 0.4  # seconds for what comes of what was typed, before there is a prompt again

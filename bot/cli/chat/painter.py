@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from typing import Protocol
 
-from bot.cli.console import harmless, say
 from bot.messages.pieces import FINAL
 from bot.terminal.shown import CallShown, May
+from countersign.cli.console import harmless, say
 from storage.states import CallStatus
 
 KEYS = {

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.cli.chat.painter import details, keys, stands
-from bot.cli.console import harmless
 from bot.messages.pieces import FINAL
 from bot.terminal.shown import CallShown
+from countersign.cli.console import harmless
 from storage.states import CallStatus
 
 WIDEST = 100  # columns: longer lines are hard to read

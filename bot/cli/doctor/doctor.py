@@ -23,7 +23,6 @@ from bot.checks.slack import (
     sign_in,
 )
 from bot.checks.slack_client import make_client
-from bot.cli.console import DOTENV, UsageError, say
 from bot.cli.doctor.app_token import check_app_token
 from bot.cli.doctor.checks import check_database, check_surfaces, check_tools, check_watching
 from bot.cli.doctor.databases import check_databases
@@ -40,6 +39,7 @@ from bot.config.startup import StartupError, read
 from bot.policy.evaluate import Policy
 from bot.slack.apps import app_of
 from bot.surfaces.found import PartKind
+from countersign.cli.console import DOTENV, UsageError, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

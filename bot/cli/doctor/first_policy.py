@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bot.cli.console import complain, say
 from bot.policy.evaluate import Policy, PolicyError, parse
+from countersign.cli.console import complain, say
 
 POLICY = Path("policy.toml")
 FIRST_POLICY = """\

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bot.checks.check import Check, fail, ok, warn
-from bot.cli.console import harmless
 from bot.config.settings import Settings
 from bot.servers.definitions import ChangeKind, Definitions, LockError, changes, read_lock
 from bot.servers.file import Server
+from countersign.cli.console import harmless
 
 
 def check_servers(settings: Settings) -> Iterator[Check]:

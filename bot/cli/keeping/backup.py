@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 from bot import __version__
-from bot.cli.console import DOTENV, complain, say
 from bot.cli.keeping.words import amount, key_in_use, say_found
 from bot.clock import SystemClock
 from bot.config.settings import Settings
+from countersign.cli.console import DOTENV, complain, say
 from storage import backups
 from storage.chain import key_id
 from storage.digest import key_path

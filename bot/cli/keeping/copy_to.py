@@ -8,11 +8,11 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
-from bot.cli.console import DOTENV, complain, say
 from bot.cli.keeping.words import amount, say_found
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.signing_key import open_store
+from countersign.cli.console import DOTENV, complain, say
 from storage.address import is_shared
 from storage.backups import BackupError, why
 from storage.chain import key_id

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
-from bot.cli.console import DOTENV, complain, say
 from bot.cli.keeping.words import amount, key_in_use, say_found
 from bot.clock import SystemClock
 from bot.config.settings import Settings
+from countersign.cli.console import DOTENV, complain, say
 from storage import backups, files, moving, restoring
 from storage.backups import Backup, BackupError
 from storage.chain import key_id, key_ids

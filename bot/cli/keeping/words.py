@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.cli.console import complain, say
 from bot.config.settings import Settings
+from countersign.cli.console import complain, say
 from storage.digest import KeyFileError, key_path, read_key
 from storage.examination import Examined
 

@@ -16,7 +16,6 @@ import slack_sdk.version
 from slack_sdk import WebClient
 
 from bot import version
-from bot.cli.console import complain, say
 from bot.cli.live.click import ClickListener, connect, one_click
 from bot.cli.live.interrupts import interruptible
 from bot.cli.live.live_steps import LiveStep, LiveSteps, report
@@ -27,6 +26,7 @@ from bot.config.settings import Settings
 from bot.policy.directory import LookupFailedError
 from bot.slack.apps import app_of
 from bot.slack.lookups.directory import SlackDirectory
+from countersign.cli.console import complain, say
 
 MISUSED = 2  # exit code
 PATIENCE = 15  # seconds for one call

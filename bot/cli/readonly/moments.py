@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime, timedelta
 
-from bot.durations import DAY, seconds
+from countersign.durations import DAY, seconds
 
 _LONGEST = 99_999 * DAY  # seconds
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.cli.console import DOTENV, UsageError, complain, say
 from bot.cli.readonly.moments import moment
 from bot.config.settings import Settings
 from bot.messages.text import visible
+from countersign.cli.console import DOTENV, UsageError, complain, say
 from storage import audit, copies
 from storage.chain import Chain
 from storage.digest import key_path, read_key

@@ -7,10 +7,10 @@ import json
 import os
 from contextlib import closing
 
-from bot.cli.console import DOTENV, complain, say
 from bot.cli.record.person import person_of
 from bot.clock import SystemClock
 from bot.config.settings import Settings
+from countersign.cli.console import DOTENV, complain, say
 from storage import personal
 from storage.reading import ReadOnly
 

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 
-from bot.cli.console import DOTENV, complain, say
 from bot.cli.record.person import person_of
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
 from bot.programs.wire import PersonUnwanted
 from bot.signing_key import open_store
+from countersign.cli.console import DOTENV, complain, say
 from storage import forgetting
 from storage.forgetting import Forgotten, Held
 from storage.reading import ReadOnly

@@ -6,7 +6,6 @@ import argparse
 import os
 from datetime import timedelta
 
-from bot.cli.console import DOTENV, UsageError, complain, say
 from bot.cli.readonly.moments import duration
 from bot.clock import SystemClock
 from bot.config.keeping import LEAST
@@ -14,6 +13,7 @@ from bot.config.settings import Settings
 from bot.replicas.joining import for_replicas, go_on_from
 from bot.signing_key import open_store
 from bot.upkeep.purging import purge_all
+from countersign.cli.console import DOTENV, UsageError, complain, say
 from storage.store import Store
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from bot.cli.console import DOTENV, complain, say
 from bot.cli.extras import REPORT, complain_of_missing
 from bot.cli.readonly.core import opened
 from bot.cli.readonly.moments import duration
 from bot.cli.readonly.plain_words import PlainWords
 from bot.explain.report import Report, report
 from bot.explain.report_lines import report_lines
+from countersign.cli.console import DOTENV, complain, say
 from storage import reports
 
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bot.cli.console import DOTENV, UsageError, complain, harmless, say
 from bot.config.environment import DotenvError, variables
 from bot.servers.definitions import (
     ChangeKind,
@@ -24,6 +23,7 @@ from bot.servers.definitions import (
 )
 from bot.servers.file import Server, ServerFile, ServersError, read_servers
 from bot.tools.described import SchemaError, arguments_of
+from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
 
 _SAID = {
     ChangeKind.NEW: "new",

@@ -9,7 +9,6 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from bot.cli.console import DOTENV, UsageError, complain, harmless, say
 from bot.cli.readonly.core import ReadOnlyCore
 from bot.cli.readonly.plain_words import PlainWords
 from bot.cli.terminal.seeing import look
@@ -17,6 +16,7 @@ from bot.config.settings import Settings
 from bot.messages.text import in_utc
 from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
 from bot.programs.wire import KeyRenewed, KeyUnwanted, KeyWanted, Told
+from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
 from storage import keys
 from storage.keys import ClientKey
 

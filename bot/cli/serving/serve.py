@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 
-from bot.cli.console import DOTENV
-from bot.cli.loading import uncollected
 from bot.cli.ports import port
 from bot.cli.process import prepare, work
 from bot.clock import SystemClock
 from bot.config.connection import USUAL, Endpoint, Transport
 from bot.config.startup import read
+from countersign.cli.console import DOTENV
+from countersign.cli.loading import uncollected
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bot.cli.console import DOTENV, UsageError, complain, harmless, say
 from bot.config.settings import Settings
 from bot.surfaces.private_socket import GarbledError
 from bot.terminal.wire import (
@@ -19,6 +18,7 @@ from bot.terminal.wire import (
     socket_path,
     write_line,
 )
+from countersign.cli.console import DOTENV, complain, harmless, say
 
 PATIENCE = 45.0  # seconds for an answer: longer than the bot itself takes to give up
 
@@ -80,17 +80,6 @@ def connected(path: Path) -> Iterator[socket.socket]:
     except GarbledError:
         sentence = "The bot closed the line without an answer; its log says why."
         raise NoBotError(sentence) from None
-
-
-def assignments(words: Iterable[str]) -> dict[str, str]:
-    """Return what was typed as name=value; raises UsageError for anything else, or a name twice."""
-    found: dict[str, str] = {}
-    for each in words:
-        name, is_one, value = each.partition("=")
-        if not is_one or not name or name in found:
-            raise UsageError(f"{each!r} is not name=value, or its name stands twice")
-        found[name] = value
-    return found
 
 
 def _line(bot: socket.socket) -> bytes:

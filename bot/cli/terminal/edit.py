@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from bot.cli.console import complain, harmless, say
-from bot.cli.terminal.asking import NoBotError, ask, assignments, heard, place
+from bot.cli.terminal.asking import NoBotError, ask, heard, place
 from bot.terminal.shown import FieldShown
 from bot.terminal.wire import Asking, Wish
+from countersign.cli.console import assignments, complain, harmless, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 
-from bot.cli.console import complain, say
 from bot.cli.readonly.core import ReadOnlyCore
 from bot.cli.readonly.plain_words import PlainWords
 from bot.cli.terminal.seeing import add_json, as_json, deciders_in_words, look
-from bot.durations import roughly
 from bot.messages.sentences.agents import through
 from bot.messages.text import in_utc, unescape, visible
 from bot.terminal.overview import WaitingHere, waiting
+from countersign.cli.console import complain, say
+from countersign.durations import roughly
 from storage.states import CallStatus
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from bot.cli.console import UsageError
 from bot.cli.terminal.asking import ask
 from bot.terminal.wire import Asking, Wish
+from countersign.cli.console import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

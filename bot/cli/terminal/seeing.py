@@ -10,13 +10,13 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
-from bot.cli.console import DOTENV, complain
 from bot.cli.readonly.core import ReadOnlyCore, opened
 from bot.cli.readonly.plain_words import PlainWords
 from bot.messages.text import visible
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers
 from bot.tools.slack.lookup import Names
+from countersign.cli.console import DOTENV, complain
 
 
 class NamedPlaces(PlainWords):

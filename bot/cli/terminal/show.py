@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from bot.cli.console import complain, say
 from bot.cli.readonly.core import ReadOnlyCore
 from bot.cli.readonly.plain_words import PlainWords
 from bot.cli.terminal.seeing import add_json, as_json, deciders_in_words, look
@@ -13,6 +12,7 @@ from bot.messages.quoting import past
 from bot.messages.sentences.agents import through
 from bot.messages.text import in_utc, unescape, visible
 from bot.terminal.overview import CallTold, RunTold, whole_life
+from countersign.cli.console import complain, say
 from storage.calls import AGENT, FORM
 from storage.states import CallStatus
 

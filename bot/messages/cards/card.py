@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.durations import roughly
 from bot.messages.actions.codec import Click, block_id
 from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import CardTarget, RunTarget
@@ -52,6 +51,7 @@ from bot.messages.text import (
 )
 from bot.messages.views import CallView, CardView
 from bot.tools.stated import Stated
+from countersign.durations import roughly
 from storage.states import CallStatus
 
 TOTAL = 12_500  # characters of one message

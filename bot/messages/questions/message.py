@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from bot.durations import roughly
 from bot.messages.actions.codec import Click, block_id
 from bot.messages.actions.names import Action, Block
 from bot.messages.actions.targets import RunTarget
@@ -45,6 +44,7 @@ from bot.messages.text import (
 )
 from bot.messages.views import UNSET
 from bot.tools.people.question import AnswerKind
+from countersign.durations import roughly
 from storage.states import CallStatus
 
 QUOTED = 1_000  # characters of an answer's field

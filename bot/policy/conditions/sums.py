@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from bot.durations import DAY, MINUTE, seconds
 from bot.policy.conditions.facts import Spent
+from countersign.durations import DAY, MINUTE, seconds
 
 SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
 BY_ANYONE = "by anyone"

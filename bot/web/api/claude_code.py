@@ -14,11 +14,11 @@ from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
-from bot.client.request import as_effect, request_of
-from bot.client.schema import schema_of_values
-from bot.client.troubles import trouble_of
 from bot.messages.forms.values import same
 from bot.web.api.bodies import ActionSent, RequestShown, ShownStatus
+from countersign.errors import trouble_of
+from countersign.request import as_effect, request_of
+from countersign.schema import schema_of_values
 
 MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
 TELLING = ("command", "file_path", "notebook_path", "url", "query")  # what says most of a call

@@ -17,8 +17,8 @@ from typing import Any
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bot.durations import seconds
 from bot.web.api.claude_code import EventHeard, HookEvent, denied
+from countersign.durations import seconds
 
 log = logging.getLogger("countersign.api")
 HOOKS, CLAUDE_CODE = "/v1/hooks", "/v1/hooks/claude-code"

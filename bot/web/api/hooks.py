@@ -22,7 +22,6 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 
-from bot.durations import seconds
 from bot.web.api.bodies import ActionWanted, ClaimSent, OutcomeSent, RequestShown, ShownStatus
 from bot.web.api.claude_code import (
     ASKING,
@@ -35,6 +34,7 @@ from bot.web.api.claude_code import (
 from bot.web.api.described import Key
 from bot.web.api.hook_answers import BROKEN, LATE, WAIT, prefers_later
 from bot.web.api.problems import ProblemError, not_taken
+from countersign.durations import seconds
 
 if TYPE_CHECKING:
     from bot.web.api.routes import Routes

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from sqlalchemy import select
 from sqlmodel import col
 
-from bot.sandbox.openai.server import Planner
-from bot.sandbox.server import Sandbox
+from bot.demo.model.server import Planner
+from slack_sandbox.server import Sandbox
 from storage.examination import examine
 from storage.head_file import HeadFile, head_path
 from storage.models import Audit, Call, Delivery, Message, Run

@@ -24,7 +24,7 @@ from bot.app import App, build
 from bot.config.connection import Transport
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
-from bot.sandbox.workspace.clock import ShiftedClock
+from slack_sandbox.workspace.clock import ShiftedClock
 from storage import replicas
 from storage.backlog import backlog
 from storage.models import Run

@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import select
 
 from bot.config.connection import Transport
-from bot.sandbox.openai.server import Planner
-from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.clock import ShiftedClock
+from bot.demo.local_slack import local_slack
+from bot.demo.model.server import Planner
+from slack_sandbox.workspace.clock import ShiftedClock
 from storage.digest import key_path, load_key
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
@@ -60,7 +60,7 @@ class World:
         self.address = ""  # where it listens, if it does
         self.served, self._ends = served, ExitStack()
         self.clock = ShiftedClock()
-        self.slack = Sandbox(clock=self.clock)
+        self.slack = local_slack(clock=self.clock)
         self.slack.world.ack_seconds = 1.5  # seconds that people wait for a process that is dead
         self.planner = Planner(mind=mind)
         self.ledger = Ledger(folder)

@@ -25,10 +25,10 @@ from typing import Any
 from sqlalchemy import select
 
 from bot.config.connection import Transport
+from bot.demo.local_slack import local_slack
+from bot.demo.model.server import Planner, Turn
 from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
 from bot.programs.wire import KeyWanted
-from bot.sandbox.openai.server import Planner, Turn
-from bot.sandbox.server import Sandbox
 from bot.terminal.wire import socket_path
 from storage.models import Delivery
 from storage.transaction import rows
@@ -111,7 +111,7 @@ def stop_of_a_bot(
     """The bot over Socket Mode or HTTP, or as a replica on that server."""
     with ExitStack() as stack:
         silence = stack.enter_context(silent())
-        slack, planner = stack.enter_context(Sandbox()), stack.enter_context(Planner())
+        slack, planner = stack.enter_context(local_slack()), stack.enter_context(Planner())
         bot = BotProcess(folder, slack, planner, over=over, **_settings(hung, silence, server))
         if hung == "import":
             bot.target = run_stuck

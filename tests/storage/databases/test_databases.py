@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from sqlmodel import col
 
-from bot.sandbox.workspace.records import Message as Posted
+from slack_sandbox.workspace.records import Message as Posted
 from storage import audit, shapes
 from storage.migrations import known, newest
 from storage.models import Call, Revision

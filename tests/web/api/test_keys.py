@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from bot.cli.main import main
 from bot.programs.key_text import webhook_secret
+from countersign.cli.main import main
 from storage.keys import ClientKey
 from storage.models import Audit
 from tests.stories.harness import Harness

@@ -1,1 +1,0 @@
-"""The commands that ask people before something else goes on: a job, a coding agent."""

@@ -1,0 +1,1 @@
+"""The demo: a local Slack, a stand-in for the model and the bot, in one process."""

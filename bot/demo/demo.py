@@ -1,0 +1,219 @@
+"""The demo: a local Slack with its page, a local planner, the demo shop and the real bot.
+
+Every start begins anew, as the local Slack does; the last demo's database stays for a look. Nothing
+leaves the machine unless OPENAI_API_KEY is set: then the real model plans.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.config.connection import USUAL
+from bot.config.environment import prepare_environment
+from bot.config.settings import Settings
+from bot.config.startup import read_policy
+from bot.demo import history, programs
+from bot.demo.guide import first_steps
+from bot.demo.local_slack import local_slack
+from bot.demo.model.server import Planner
+from bot.programs.wire import socket_path
+from bot.tools.shop.shop import Shop
+from slack_sandbox.ports import first_free, free_port
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.clock import ShiftedClock
+from storage.sqlite import AlreadyRunningError, lock
+
+if TYPE_CHECKING:  # the bot is built by what is given
+    from bot.app import App
+    from bot.clock import Clock
+    from bot.policy.evaluate import Policy
+
+POLICY = Path(__file__).with_name("demo_policy.toml")
+ADDRESS = "demo.url"  # the page of the demo that runs in a folder
+DOTENV = ".env"  # the settings, for commands that are typed in that folder
+STATE = (
+    *("countersign.db*", "shop.db*", "databases.toml", "demo.log"),
+    *(ADDRESS, DOTENV, programs.VARIABLES),
+)
+AGENT = "docs/terminal_agent.py"  # is there in a copy of the repository
+JOB = "ask deploy version=2.8.0 env=prod --effect 'Deploy {version} to {env}' --channel '#support'"
+OPERATOR = "UANA00001"  # who asks and decides at a terminal beside it
+DATABASES = """\
+[[database]]
+name = "shop"
+url = "sqlite:///{path}"
+about = "the shop's products, orders and payments"
+"""
+
+
+def run(
+    folder: Path,
+    port: int | None,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+    build: Callable[[Settings, Clock, Policy], App],
+    called: Callable[[Path], str],
+) -> None:
+    """Run until Ctrl-C, whose KeyboardInterrupt it passes on; `build` makes the bot.
+
+    `called` says how countersign is called in a folder, at another terminal.
+
+    What earlier demos left in `folder` is forgotten.
+
+    Raises PortTakenError where the port is taken, AlreadyRunningError where a demo runs in this
+    folder, SettingsError where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
+    """
+    with ExitStack() as stack:
+        demo = begin(stack, folder, port, environ, build)
+        mind = demo.settings.openai_model if demo.planner is None else "the offline stand-in"
+        (folder / ADDRESS).write_text(demo.sandbox.url)
+        say(f"Countersign demo: {demo.sandbox.url}")
+        say(
+            "As Ben, ask in #support: "
+            f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind} plans)"
+        )
+        say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
+        say(f"At another terminal, be Ana: cd {folder} && {called(folder)} chat (or pending)")
+        for line in _how_programs_ask(demo, folder, called(Path())):
+            say(line)
+        demo.app.wait()
+
+
+def _how_programs_ask(demo: Demo, folder: Path, command: str) -> Iterator[str]:
+    """What to type elsewhere to have a program ask, and what that is."""
+    if demo.lacking:
+        yield f"For programs that ask, too: {demo.lacking}"
+        return
+    yield "Programs ask, too; then decide as Ana. At another terminal, a job:"
+    yield f"    . {folder / programs.VARIABLES} && {command} {JOB}"
+    if Path(AGENT).exists():
+        yield "or an agent of another framework, Pydantic AI, which is installed for it: make agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The parts of a demo that runs."""
+
+    sandbox: Sandbox
+    planner: Planner | None  # None: a real model plans
+    settings: Settings
+    app: App
+    lacking: str = ""  # what there has to be for programs to ask; "" where they can
+
+
+def begin(
+    stack: ExitStack,
+    folder: Path,
+    port: int | None,
+    environ: Mapping[str, str],
+    build: Callable[[Settings, Clock, Policy], App],
+) -> Demo:
+    """Start everything, with two days behind it; `stack` ends it. Raises what `run` raises."""
+    folder.mkdir(parents=True, exist_ok=True)
+    empty(folder)
+    logging.basicConfig(
+        filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
+    )
+    Shop(folder / "shop.db").create()
+    planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(Planner())
+    # a real model is not asked for a past
+    clock = ShiftedClock(history.two_days_ago() if planner else None)
+    sandbox = stack.enter_context(local_slack(clock=clock, port=free_port(port), guide=first_steps))
+    settings = demo_settings(folder, sandbox, planner, environ, serving_at(port))
+    prepare_environment(os.environ, settings.slack_api_url)
+    app = build(settings, sandbox.clock, read_policy(POLICY))
+    stack.callback(app.stop)
+    app.start()
+    record, lacking = settings.database_path, _lacking(app, settings)
+    web = None if lacking else app.ways_in.web
+    if planner:
+        past = [*history.HISTORY, *(programs.past(web.url, record) if web else ())]
+        history.live_through(sandbox, partial(datetime.now, UTC), app.settle, past)
+    if web:
+        model = {"OPENAI_BASE_URL": planner.url, "OPENAI_API_KEY": "offline"} if planner else {}
+        programs.let_in(folder, record, {"COUNTERSIGN_URL": web.url, **model})
+    return Demo(sandbox, planner, settings, app, lacking)
+
+
+def _lacking(app: App, settings: Settings) -> str:
+    """What there has to be for programs to ask; "" where they can."""
+    if app.ways_in.web is None:
+        return "pip install 'countersign-bot[serve]'"
+    if not socket_path(settings.database_path).exists():
+        return "run it in a folder with a shorter path (a socket in it has to have a name)"
+    return ""
+
+
+def serving_at(port: int | None) -> str:
+    """Return where programs may ask, as the setting has it; "" where what it needs is missing.
+
+    With a page at any port (0) at any port, too; else at the usual one, or one near it.
+    """
+    try:
+        import_module("bot.web.web")
+    except ModuleNotFoundError:
+        return ""
+    return f"{USUAL.host}:{0 if port == 0 else first_free(USUAL.port)}"
+
+
+def demo_settings(
+    folder: Path,
+    sandbox: Sandbox,
+    planner: Planner | None,
+    environ: Mapping[str, str],
+    http: str,
+) -> Settings:
+    """Settings for the local Slack and its planner, kept in `folder` for commands typed there.
+
+    With none, for the real model that `environ` names. `http`: where programs ask.
+    """
+    folder, servers = folder.absolute(), environ.get("COUNTERSIGN_SERVERS")
+    databases = folder / "databases.toml"
+    databases.write_text(DATABASES.format(path=folder / "shop.db"), "utf-8")
+    values = {
+        "SLACK_BOT_TOKEN": sandbox.bot_token,
+        "SLACK_APP_TOKEN": sandbox.app_token,
+        "SLACK_API_URL": sandbox.api_url,
+        "OPENAI_API_KEY": "offline" if planner else environ.get("OPENAI_API_KEY", ""),
+        "OPENAI_BASE_URL": planner.url if planner else environ.get("OPENAI_BASE_URL", ""),
+        "OPENAI_MODEL": environ.get("OPENAI_MODEL", ""),
+        "OPENAI_API": environ.get("OPENAI_API", ""),
+        "DATABASE_URL": f"sqlite:///{folder / 'countersign.db'}",
+        "COUNTERSIGN_POLICY": str(POLICY),
+        "COUNTERSIGN_SHOP": str(folder / "shop.db"),
+        "COUNTERSIGN_DATABASES": str(databases),
+        "COUNTERSIGN_TOOLS": environ.get("COUNTERSIGN_TOOLS", ""),
+        "COUNTERSIGN_HTTP": http,
+        "COUNTERSIGN_SERVERS": str(Path(servers).absolute()) if servers else "",
+        "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", OPERATOR),
+    }
+    # the key is not ours to write down, and no command beside the bot needs one
+    kept = {name: value for name, value in values.items() if name != "OPENAI_API_KEY"}
+    (folder / DOTENV).write_text("".join(f"{name}='{kept[name]}'\n" for name in kept), "utf-8")
+    return Settings.load(values)
+
+
+def empty(folder: Path) -> None:
+    """Remove what demos leave in `folder`, and nothing else.
+
+    Raises AlreadyRunningError, which says where, while one runs there.
+    """
+    try:
+        held = lock(folder / "countersign.db")
+    except AlreadyRunningError as error:
+        page = folder / ADDRESS
+        where = f"; its page is {page.read_text()}" if page.exists() else ""
+        raise AlreadyRunningError(f"{error}{where}") from None
+    with closing(held):
+        for path in (path for pattern in STATE for path in folder.glob(pattern)):
+            if path.suffix != ".lock":
+                path.unlink()

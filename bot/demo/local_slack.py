@@ -1,0 +1,32 @@
+"""A local Slack in which Countersign is installed, for the demo, the tests and the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from slack_sandbox.server import Sandbox
+from slack_sandbox.setup.manifests import read_manifest
+from slack_sandbox.spec.slack_error import Json
+from slack_sandbox.workspace.clock import Clock
+from slack_sandbox.workspace.seed import Seed
+from slack_sandbox.workspace.state import World
+
+MANIFEST = Path(__file__).parents[1] / "manifest.yml"
+
+
+def countersign_manifest() -> Json:
+    """The manifest with which Countersign is installed."""
+    return read_manifest(MANIFEST)
+
+
+def local_slack(
+    clock: Clock | None = None,
+    seed: Seed | None = None,
+    port: int = 0,
+    guide: Callable[[World], Json] | None = None,
+    *,
+    shares_clock: bool = False,
+) -> Sandbox:
+    """Make a local Slack in which Countersign is installed; see `Sandbox`."""
+    return Sandbox(countersign_manifest(), clock, seed, port, guide, shares_clock=shares_clock)

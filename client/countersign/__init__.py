@@ -1,0 +1,60 @@
+"""For programs that ask people before they act, over HTTP.
+
+from countersign import Countersign, countersigned
+
+What is named here is loaded when it is first used, so that the command line starts without it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from countersign.client import Countersign
+    from countersign.context import asking
+    from countersign.decorated import countersigned
+    from countersign.errors import (
+        AlreadyTaken,
+        CountersignError,
+        DidNotWork,
+        Expired,
+        NotAllowed,
+        Rejected,
+        Undecided,
+        Unreachable,
+    )
+    from countersign.request import Does, Handout, OwnAction, Request, RequestStatus
+
+__all__ = [
+    "AlreadyTaken",
+    "Countersign",
+    "CountersignError",
+    "DidNotWork",
+    "Does",
+    "Expired",
+    "Handout",
+    "NotAllowed",
+    "OwnAction",
+    "Rejected",
+    "Request",
+    "RequestStatus",
+    "Undecided",
+    "Unreachable",
+    "asking",
+    "countersigned",
+]
+_HOMES = {
+    "client": ("Countersign",),
+    "context": ("asking",),
+    "decorated": ("countersigned",),
+    "request": ("Does", "Handout", "OwnAction", "Request", "RequestStatus"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is named above where it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'errors')}"), name)

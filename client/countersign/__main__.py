@@ -1,0 +1,17 @@
+"""`python -m countersign` and the command `countersign`."""
+
+from __future__ import annotations
+
+import sys
+
+from countersign.cli.ending import leave
+from countersign.cli.main import main as run_command
+
+
+def main() -> int:
+    """Run the command that was typed; returns the exit code."""
+    return leave(run_command())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""BeeAI: a requirement that waits for people ends the agent's run, whose messages are kept.
+
+agent = RequirementAgent(llm=…, tools=[tool(deploy)], requirements=[Approval(deploy)])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from countersign.adapters import missing
+from countersign.context import asking
+from countersign.decorated import ask
+from countersign.errors import CountersignError, Undecided
+from countersign.request import Request
+from countersign.suspending import Suspension, as_told, refusal_of, suspending, undecided
+from countersign.threads import in_thread
+
+try:
+    from beeai_framework.agents.requirement import RequirementAgent, RequirementAgentOutput
+    from beeai_framework.agents.requirement.requirements import Requirement
+    from beeai_framework.agents.requirement.requirements.requirement import run_with_context
+    from beeai_framework.backend import (
+        AssistantMessage,
+        ChatModel,
+        MessageToolResultContent,
+        SystemMessage,
+        ToolMessage,
+        UserMessage,
+    )
+    from beeai_framework.context import RunContext
+    from beeai_framework.emitter import EmitterOptions
+    from beeai_framework.emitter.utils import create_internal_event_matcher
+    from beeai_framework.errors import FrameworkError
+    from beeai_framework.tools import AnyTool, StringToolOutput, ToolError
+except ImportError as error:
+    raise missing("beeai-framework") from error
+
+NESTED = EmitterOptions(is_blocking=True, persistent=True, match_nested=True)
+BY_ROLE = {
+    "assistant": AssistantMessage,
+    "system": SystemMessage,
+    "tool": ToolMessage,
+    "user": UserMessage,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run that has stopped because people decide still; `messages` is JSON to be kept."""
+
+    messages: list[dict[str, Any]]
+
+
+async def run_agent(
+    agent: RequirementAgent, said: str | list[dict[str, Any]], *, run: str
+) -> RequirementAgentOutput | KeptRun:
+    """Run an agent, or have it go on from the messages that it has stopped with.
+
+    `said`: what it is to do, or those `KeptRun.messages`. `run`: what the work is called, the same
+    each time. The calls the model wanted then are not asked of the model again.
+    """
+    with asking(run=run), suspending(Suspension(run)):
+        if isinstance(said, str):
+            return await _watched(agent, said)
+        *before, last = (BY_ROLE[each["role"]](each["content"]) for each in said)
+        results = [await _result_of(agent, each) for each in last.get_tool_calls()]
+        known = [each for each in results if each is not None]
+        if len(known) < len(results):
+            return KeptRun(said)
+        agent.memory.reset()
+        await agent.memory.add_many([*before, last, *known])
+        return await _watched(agent, [])
+
+
+class Approval(Requirement[Any]):
+    """Has the calls of decorated functions approved by people before they run."""
+
+    name = "countersign"
+
+    def __init__(self, *functions: Callable[..., Any]) -> None:
+        super().__init__()
+        self._functions = {each.__name__: each for each in functions}
+
+    async def init(self, *, tools: list[AnyTool], ctx: RunContext) -> None:
+        """Stand before each tool that is one of the functions."""
+        await super().init(tools=tools, ctx=ctx)
+        for each in tools:
+            if each.name in self._functions:
+                matcher = create_internal_event_matcher("start", each, parent_run_id=ctx.run_id)
+                ctx.emitter.on(matcher, partial(self._ask, self._functions[each.name]), NESTED)
+
+    async def _ask(self, function: Callable[..., Any], start: Any, _: Any) -> None:
+        request: Request = await in_thread(partial(ask, function, start.input["input"]))
+        if not request.is_decided:
+            undecided(request)
+        why = refusal_of(request)
+        if why is not None:
+            start.output = StringToolOutput(why)
+
+    @run_with_context
+    async def run(self, state: Any, context: RunContext) -> list[Any]:
+        """Every tool is allowed: what people say of one call holds for it alone."""
+        return []
+
+
+async def _watched(agent: RequirementAgent, said: Any) -> RequirementAgentOutput | KeptRun:
+    """Run it, and keep what it knew and what the model said last where it is stopped."""
+    kept: dict[str, Any] = {}
+    running = agent.run(said)
+    running.on("start", lambda start, _: kept.update(state=start.state))
+    running.on(_model_has_said, lambda success, _: kept.update(said=success.value), NESTED)
+    try:
+        return await running
+    except FrameworkError as error:
+        if not _is_undecided(error):
+            raise
+        messages = [*kept["state"].memory.messages, *kept["said"].output]
+        for each in kept["said"].get_tool_calls():  # the others of this turn are asked as well
+            await _result_of(agent, each)
+        return KeptRun([each.to_plain() for each in messages])
+
+
+def _model_has_said(event: Any) -> bool:
+    return event.name == "success" and isinstance(event.creator, ChatModel)
+
+
+def _is_undecided(error: BaseException | None) -> bool:
+    """Whether this is what stopped the run, however it is wrapped."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_is_undecided, error.exceptions))
+    return isinstance(error, Undecided) or (error is not None and _is_undecided(error.__cause__))
+
+
+async def _result_of(agent: RequirementAgent, call: Any) -> ToolMessage | None:
+    """Run one call that waited; None where it does still."""
+    found = next(each for each in agent.meta.tools if each.name == call.tool_name)
+    try:
+        text = (await found.run(json.loads(call.args))).get_text_content()
+    except ToolError as error:
+        cause = error.get_cause()
+        if isinstance(cause, Undecided):
+            return None
+        text = as_told(cause) if isinstance(cause, CountersignError) else error.explain()
+    return ToolMessage(
+        MessageToolResultContent(tool_name=found.name, tool_call_id=call.id, result=text)
+    )

@@ -1,0 +1,128 @@
+"""Haystack: a confirmation that waits for people ends the agent's run, whose messages are kept.
+
+agent = Agent(chat_generator=…, tools=[create_tool_from_function(deploy)], hooks=hooks(deploy))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from countersign.adapters import missing
+from countersign.context import asking
+from countersign.decorated import ask
+from countersign.suspending import Suspension, refusal_of, suspending
+
+try:
+    from haystack import component
+    from haystack.components.agents import Agent
+    from haystack.components.agents.state import State, replace_values
+    from haystack.dataclasses import ChatMessage
+    from haystack.hooks.human_in_the_loop import ConfirmationHook, ToolExecutionDecision
+except ImportError as error:
+    raise missing("haystack-ai") from error
+
+WAITING = "waits_for_people"  # why the agent stopped
+_KEPT = "countersign"  # in the run's own context
+
+
+def hooks(*functions: Callable[..., Any]) -> dict[str, list[Any]]:
+    """Return the hooks of an agent whose tools are decorated functions."""
+    by_name = {each.__name__: each for each in functions}
+    return {"before_tool": [_Confirmation(by_name)], "after_run": [_KeptCalls()]}
+
+
+def run_agent(
+    agent: Agent, messages: list[ChatMessage], *, run: str, **more: Any
+) -> dict[str, Any]:
+    """Run an agent, or have it go on from the messages that it has stopped with.
+
+    `run`: what the work is called, the same each time. What it returns is as `Agent.run` returns
+    it, and its `exit_reason` is WAITING where people decide still: keep its `messages`. The calls
+    the model wanted then are not asked of the model again.
+    """
+    with asking(run=run), suspending(Suspension(run)):
+        if messages and messages[-1].tool_calls:
+            said = _SaidBefore(messages[-1], agent.chat_generator)
+            agent = agent.clone(chat_generator=said, system_prompt=None, user_prompt=None)
+            messages = messages[:-1]
+        found: dict[str, Any] = agent.run(messages=messages, **more)
+        return found
+
+
+class _Strategy:
+    """How Haystack confirms the calls of one function: by what people have decided."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def run(
+        self,
+        *,
+        tool_name: str,
+        tool_description: str,
+        tool_params: dict[str, Any],
+        tool_call_id: str | None = None,
+        confirmation_strategy_context: dict[str, Any] | None = None,
+    ) -> ToolExecutionDecision:
+        """Return what they have decided; the function runs as they approved it, perhaps edited."""
+        why = refusal_of(ask(self._function, tool_params))
+        return ToolExecutionDecision(tool_name, why is None, tool_call_id, why, tool_params)
+
+
+class _Confirmation(ConfirmationHook):
+    """Asks for all calls of a turn, and ends the run while one of them is undecided."""
+
+    def __init__(self, functions: dict[str, Callable[..., Any]]) -> None:
+        super().__init__({name: _Strategy(each) for name, each in functions.items()})
+        self._functions = functions
+
+    def run(self, state: State) -> None:
+        *before, last = state.data["messages"]
+        ours = [each for each in last.tool_calls if each.tool_name in self._functions]
+        asked = [ask(self._functions[each.tool_name], each.arguments) for each in ours]
+        if all(each.is_decided for each in asked):
+            super().run(state)
+            return
+        state.data["hook_context"][_KEPT] = last
+        state.set("messages", before, handler_override=replace_values)  # no call to run
+        state.set("stop_run", WAITING)
+
+
+class _KeptCalls:
+    """Puts the calls that wait back at the end of the messages, for whoever keeps them."""
+
+    def run(self, state: State) -> None:
+        last = state.data["hook_context"].pop(_KEPT, None)
+        if last is not None:
+            kept = [*state.data["messages"], last]
+            state.set("messages", kept, handler_override=replace_values)
+
+
+@component
+class _SaidBefore:
+    """A model that first says what it had said before, and then whatever it says."""
+
+    def __init__(self, said: ChatMessage, then: Any) -> None:
+        self._said: ChatMessage | None = said
+        self._then = then
+
+    @component.output_types(replies=list[ChatMessage])
+    def run(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: Any = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        tools: Any = None,
+    ) -> dict[str, Any]:
+        said, self._said = self._said, None
+        if said is not None:
+            return {"replies": [said]}
+        given = {
+            "streaming_callback": streaming_callback,
+            "generation_kwargs": generation_kwargs,
+            "tools": tools,
+        }
+        given = {name: each for name, each in given.items() if each is not None}
+        found: dict[str, Any] = self._then.run(messages=messages, **given)
+        return found

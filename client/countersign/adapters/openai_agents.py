@@ -1,0 +1,76 @@
+"""OpenAI Agents: a tool that waits for people is an interruption, which a `RunState` keeps.
+
+agent = Agent(name="Release", tools=[as_tool(deploy)])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from countersign.adapters import missing
+from countersign.context import current
+from countersign.decorated import ask
+from countersign.errors import CountersignError
+from countersign.suspending import Suspension, as_told, refusal_of, suspending
+
+try:
+    from agents import FunctionTool, RunContextWrapper, RunState, function_tool
+    from agents.tool import default_tool_error_function
+    from agents.tool_context import ToolContext
+except ImportError as error:
+    raise missing("openai-agents") from error
+
+
+def as_tool(function: Callable[..., Any]) -> FunctionTool:
+    """Return a tool of a decorated function, each call of which interrupts the run.
+
+    That the framework has it approved runs nothing by itself: people must have.
+    """
+    made = function_tool(function, needs_approval=True, failure_error_function=_told)
+    run_it = made.on_invoke_tool
+
+    async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+        with suspending(_suspension(context.tool_call_id)):
+            return await run_it(context, arguments)
+
+    return replace(made, on_invoke_tool=invoke)
+
+
+def going_on(state: RunState[Any, Any], *functions: Callable[..., Any]) -> bool:
+    """Ask for each call at which a run was interrupted, and tell its state what people decided.
+
+    `functions`: those of its tools. True where there is something to go on with; False: nothing is
+    decided yet. Raises NotAllowed, Unreachable, and TypeError outside of `asking(run=…)`.
+    """
+    by_name = {each.__name__: each for each in functions}
+    found = False
+    for each in state.get_interruptions():
+        if each.name not in by_name:
+            continue
+        with suspending(_suspension(each.call_id)):
+            request = ask(by_name[each.name], json.loads(each.arguments or "{}"))
+        if not request.is_decided:
+            continue
+        found = True
+        why = refusal_of(request)
+        if why is None:
+            state.approve(each)
+        else:
+            state.reject(each, rejection_message=why)
+    return found
+
+
+def _suspension(call_id: str | None) -> Suspension:
+    run = current().run
+    if not run:  # a state has no name, and some models number their calls from 0
+        raise TypeError("Say what the run is called, the same each time: with asking(run=…)")
+    return Suspension(run, call_id or "")
+
+
+def _told(context: RunContextWrapper[Any], error: Exception) -> str:
+    if isinstance(error, CountersignError):
+        return as_told(error)
+    return str(default_tool_error_function(context, error))

@@ -1,0 +1,1 @@
+"""The command line: `countersign`, and the commands by which programs ask."""

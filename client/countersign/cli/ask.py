@@ -1,0 +1,215 @@
+"""`countersign ask`: a script or a CI job waits for people, and goes on as they say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import time
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from countersign.cli.console import UsageError, assignments, complain, harmless, say
+from countersign.cli.job_command import JobCommand, run_command
+from countersign.cli.waiting import add_circumstances, approved, hand_on, take, tell, time_to_wait
+from countersign.client import Countersign
+from countersign.decorated import in_words as name_in_words
+from countersign.durations import in_words
+from countersign.errors import CountersignError, DidNotWork, Expired, Rejected
+from countersign.gated_call import TakenCall
+from countersign.request import Does, OwnAction, Request, RequestStatus, as_effect
+from countersign.schema import schema_of_values
+
+HANDED = "The arguments were given to the job that asked."
+DONE_BEFORE = "It was done before, and is not done again."
+
+
+class Exit(IntEnum):
+    """What the exit code says."""
+
+    APPROVED = 0
+    DECLINED = 1  # rejected, refused by policy, or cancelled
+    EXPIRED = 2  # nobody decided, or not within --wait
+    NOT_ASKED = 3  # it could not be asked, or was handed out before
+    FAILED = 4  # it was approved, and did not work; with --registered: or has not ended
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is asked, of whom it comes, and for how long."""
+    parser.add_argument("name", help="what is to be done: letters, digits and underscores")
+    parser.add_argument(
+        "values",
+        nargs="*",
+        metavar="name=value",
+        help="with what; name:=value for what is JSON (amount:=40)",
+    )
+    parser.add_argument("--title", default="", help="the same for people (default: the name)")
+    parser.add_argument(
+        "--effect", default="", help='what it does, with its values: "Deploy {version} to {env}"'
+    )
+    parser.add_argument("--schema", type=Path, help="a file with the JSON Schema of the values")
+    parser.add_argument(
+        "--registered",
+        action="store_true",
+        help="it is a tool of Countersign's own, which then runs it",
+    )
+    parser.add_argument("--reason", default="", help="why, for whoever decides")
+    parser.add_argument(
+        "--run", default="", help="what this job is called: asked again, it is not asked twice"
+    )
+    parser.add_argument(
+        "--unsafe-template",
+        action="store_true",
+        help="let a value be read as code by the command behind --: whoever edits it may run all",
+    )
+    add_circumstances(parser, "30m")
+    parser.set_defaults(behind=None)
+    parser.epilog = (
+        "Behind -- stands a command that is run once it is approved, with the values as they were:"
+        " -- ./deploy.sh {env} {version}"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, wait, and print what was decided as JSON, or run the command that stands behind it.
+
+    Returns the exit code, one of `Exit`.
+    """
+    what, values = _read(arguments)
+    command = _command(arguments, what, values)
+    wait = time_to_wait(arguments)
+    around = {name: getattr(arguments, name) for name in ("run", "requester", "channel", "reason")}
+    if command is not None and not around["reason"]:
+        around["reason"] = f"It runs: {command}"
+    try:
+        client = Countersign()
+        request = approved(client, what, values, wait, **around)
+        if command is not None:
+            return _run(client, request, command)
+        _pass_on(client, request)
+    except CountersignError as error:
+        if error.request is not None and command is None:
+            _print(error.request)
+        complain(harmless(str(error)))
+        return _exit_of(error)
+    return Exit.APPROVED
+
+
+def _command(
+    arguments: argparse.Namespace, what: str | OwnAction, values: dict[str, Any]
+) -> JobCommand | None:
+    """The command that is to be run; raises UsageError for one that cannot be."""
+    if arguments.behind is None:
+        if arguments.unsafe_template:
+            raise UsageError("--unsafe-template goes with a command behind --")
+        return None
+    if not isinstance(what, OwnAction):
+        raise UsageError("Countersign runs a registered tool itself: nothing stands behind --")
+    command = JobCommand(tuple(arguments.behind), arguments.unsafe_template)
+    command.insist({*values, *what.schema.get("properties", ())})
+    return command
+
+
+def _pass_on(client: Countersign, request: Request) -> None:
+    """Print it; what is for the job to do is handed out to it with that."""
+    if not request.handed_over:
+        _print(request)
+        return
+    taken = take(client, request)
+    hand_on(client, taken, HANDED)
+    _print(taken.request, receipt=taken.receipt)
+
+
+def _run(client: Countersign, request: Request, command: JobCommand) -> Exit:
+    """Run the command as it was approved, and report how it went."""
+    if request.status is RequestStatus.SUCCEEDED:
+        tell(DONE_BEFORE)
+        return Exit.APPROVED
+    found = take(client, request)
+    taken = TakenCall(client, request, found.claimant, found.request.arguments, found.lease)
+    began = time.monotonic()
+    with taken.kept():
+        code, how = _ran(command, taken.arguments)
+    spent = in_words(max(1, round(time.monotonic() - began)))
+    try:
+        client.report(
+            request.id, found.claimant, succeeded=code == 0, result=f"{how} after {spent}."
+        )
+    except CountersignError as error:
+        complain(harmless(f"It could not be reported: {error}"))
+    tell(f"{how}.")
+    return Exit.APPROVED if code == 0 else Exit.FAILED
+
+
+def _ran(command: JobCommand, values: dict[str, Any]) -> tuple[int | None, str]:
+    """The command's exit code, and how it ended in words; None where it could not be started."""
+    try:
+        words = command.filled(values)
+    except KeyError as error:
+        return None, f"It was not started: there is no value {error.args[0]}"
+    tell(f"Approved; running {shlex.join(words)}")
+    try:
+        code = run_command(words, values)
+    except (OSError, ValueError) as error:
+        return None, f"It could not be started ({error})"
+    return code, f"It ended with exit code {code}" if code >= 0 else f"Signal {-code} ended it"
+
+
+def _read(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any]]:
+    """What was typed; raises UsageError."""
+    values = dict(_value(*each) for each in assignments(arguments.values).items())
+    if arguments.registered:
+        if arguments.title or arguments.effect or arguments.schema:
+            raise UsageError("a registered tool has a title, an effect and a schema of its own")
+        return arguments.name, values
+    title = arguments.title or name_in_words(arguments.name)
+    schema = _schema(arguments.schema) if arguments.schema else schema_of_values(values)
+    effect = arguments.effect or as_effect(title)
+    does = Does(arguments.does) if arguments.does else None
+    return OwnAction(arguments.name, title, effect, does, schema), values
+
+
+def _value(name: str, value: str) -> tuple[str, Any]:
+    if not name.endswith(":"):
+        return name, value
+    try:
+        return name.removesuffix(":"), json.loads(value)
+    except ValueError:
+        raise UsageError(f"{name}={value} is no JSON") from None
+
+
+def _schema(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} is no JSON Schema ({error})") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} is no JSON Schema of an object")
+    return found
+
+
+def _exit_of(error: CountersignError) -> Exit:
+    match error:
+        case Rejected():
+            return Exit.DECLINED
+        case Expired():
+            return Exit.EXPIRED
+        case DidNotWork():
+            return Exit.FAILED
+    return Exit.NOT_ASKED
+
+
+def _print(request: Request, receipt: str = "") -> None:
+    found: dict[str, Any] = {
+        "status": request.status.value,
+        "arguments": request.arguments,
+        "decided_by": list(request.decided_by),
+        "edited_by": list(request.edited_by),
+        "id": request.id,
+        "link": request.link,
+        "note": request.note,
+        "result": request.result,
+        **({"receipt": receipt} if receipt else {}),
+    }
+    say(json.dumps(found))

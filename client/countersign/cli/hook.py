@@ -1,0 +1,166 @@
+"""`countersign hook`: Claude Code asks people before it uses a tool, and says how it went.
+
+What Claude Code says is handed to Countersign, which knows its formats, and its answer is handed
+back. Whatever goes wrong before a tool, it is not used: a hook that fails would let it through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from countersign.cli.console import complain, harmless, say
+from countersign.cli.waiting import (
+    AT_ONCE,
+    BRIEF,
+    add_circumstances,
+    end_on_sigterm,
+    tell,
+    time_to_wait,
+)
+from countersign.client import LONGEST_LOOK, Countersign
+from countersign.errors import CountersignError, Expired, Unreachable
+
+BEFORE, PERMISSION = "PreToolUse", "PermissionRequest"
+AFTER = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")
+OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use none
+BLOCKED = 2  # the exit code that Claude Code takes for a no
+LATE = 10.0  # seconds after a deadline in which the clock denies
+READ = 20.0  # seconds for what Claude Code says to come
+SLOW, AGAIN = 15.0, 10.0  # further seconds until it is given up, and until it is once more
+ANSWER = "hookSpecificOutput"
+# of what a tool returned: where it goes on; the rest does not travel
+TOLD_OF_RESPONSE = ("status", "backgroundTaskId")
+
+
+class OutOfTimeError(Exception):
+    """The hook's own time is nearly over."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add for how long, and how it is asked."""
+    add_circumstances(parser, "9m", "; less than the hook's own timeout, 10m")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read what Claude Code is about to do, or has done, and answer; returns the exit code."""
+    wait = time_to_wait(arguments)
+    if sys.stdout is None:  # closed: nobody would read a no
+        return BLOCKED
+    try:
+        with _within(READ):
+            said = json.load(sys.stdin)
+        event = said["hook_event_name"]
+    except Exception:  # noqa: BLE001 # nested without end, or no input at all: the same
+        said, event = {}, ""
+    if event in AFTER:
+        return _told(said)
+    if event not in (BEFORE, PERMISSION):
+        complain(f"What came in is not what Claude Code gives a {BEFORE} or {PERMISSION} hook.")
+        return BLOCKED
+    if event == PERMISSION and not said.get("tool_use_id"):
+        said["tool_use_id"] = f"{OWN_ID}{uuid4().hex}"  # the same each time it is asked
+    try:
+        with _within(wait + LATE + SLOW):
+            answer: Mapping[str, Any] = _decided(said, wait, arguments)
+    except CountersignError as error:
+        why = f"{str(error).rstrip('.')}. Do not try to get it done in another way."
+        answer = _denied(event, why)
+    except KeyboardInterrupt:
+        return BLOCKED
+    except Exception as error:  # noqa: BLE001 # a hook that fails lets the tool be used
+        answer = _denied(event, f"Countersign could not ask ({type(error).__name__}).")
+    say(json.dumps(answer))
+    return 0
+
+
+def _told(said: Mapping[str, Any]) -> int:
+    """Say how the use of a tool went; nothing depends on it but the record."""
+    response = said.get("tool_response")
+    kept = response if isinstance(response, dict) else {}
+    short = {name: kept[name] for name in TOLD_OF_RESPONSE if name in kept}
+    try:
+        Countersign().hook({**said, "tool_response": short})
+    except CountersignError as error:
+        return complain(harmless(f"Countersign was not told how it went: {error}"))
+    return 0
+
+
+def _decided(said: Mapping[str, Any], wait: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """What Claude Code is answered once people have decided; raises CountersignError."""
+    end_on_sigterm()
+    client, request_id = Countersign(), ""
+    names = ("does", "requester", "channel")
+    around = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
+    # first only to know what to take back, then until its card has a link
+    looks, until = [AT_ONCE, 0.0], time.monotonic() + wait + LATE
+    try:
+        while time.monotonic() < until:
+            look = looks.pop() if looks else LONGEST_LOOK
+            found = client.hook(said, look=look, wait=f"{wait}s", **around)
+            if ANSWER in found:
+                return _checked(found, said["hook_event_name"])
+            request_id = str(found["id"])
+            if look == AT_ONCE:
+                tell(f"Asked at {found['link']}." if found["link"] else "Asked.")
+    except BaseException:
+        _take_back(client, request_id)
+        raise
+    _take_back(client, request_id)
+    raise Expired("Nobody approved it in time.")
+
+
+def _checked(found: dict[str, Any], event: str) -> dict[str, Any]:
+    """Return an answer that Claude Code understands at this hook; raises Unreachable for any
+    other.
+    """
+    said = found[ANSWER] if isinstance(found[ANSWER], dict) else {}
+    decision = said.get("decision")
+    if event == BEFORE:
+        decided = said.get("permissionDecision")
+    else:
+        decided = decision.get("behavior") if isinstance(decision, dict) else None
+    if decided not in ("allow", "deny") or said.get("hookEventName") != event:
+        raise Unreachable("What answers there is not Countersign: it says neither yes nor no.")
+    return found
+
+
+@contextmanager
+def _within(limit: float) -> Iterator[None]:
+    """Raise OutOfTimeError where it takes longer: who waits for a hook takes silence for a yes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals come to the main thread alone
+        return
+    before = signal.signal(signal.SIGALRM, _late)
+    signal.setitimer(signal.ITIMER_REAL, limit, AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _late(_signal: int, _frame: object) -> NoReturn:
+    raise OutOfTimeError("it took too long")
+
+
+def _take_back(client: Countersign, request_id: str) -> None:
+    if request_id:
+        with suppress(CountersignError):
+            client.cancel(request_id, patience=BRIEF)
+
+
+def _denied(event: str, why: str) -> dict[str, Any]:
+    if event == PERMISSION:
+        said: dict[str, Any] = {"decision": {"behavior": "deny", "message": why}}
+    else:
+        said = {"permissionDecision": "deny", "permissionDecisionReason": why}
+    return {ANSWER: {"hookEventName": event, **said}}

@@ -1,0 +1,198 @@
+"""`@countersigned`: a function that is run once people have approved the call, as they approved it.
+
+    @countersigned(title="Deploy", effect="Deploy {version} to {env}")
+    def deploy(version: str, env: str) -> str:
+        …
+
+It keeps name, documentation and signature, so that a framework makes a tool of it as of any other.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial, wraps
+from string import Formatter
+from typing import Any, ParamSpec, TypeVar, cast
+
+from countersign.client import Countersign, Seconds
+from countersign.context import Circumstances
+from countersign.errors import CountersignError
+from countersign.gated_call import GatedCall, TakenCall, Terms
+from countersign.request import Does, OwnAction, Request, as_effect
+from countersign.schema import FunctionShape, named_parameters, shape_of
+from countersign.suspending import as_told, suspension_now
+from countersign.threads import in_thread
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_MINE = "__countersigned__"
+
+
+def countersigned(
+    *,
+    title: str = "",
+    effect: str = "",
+    does: str = "",
+    without: Collection[str] = (),
+    wait: Seconds | None = None,
+    tells_why: bool = False,
+    client: Countersign | None = None,
+    **circumstances: str,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Have people approve each call of a function before it runs; sync or async.
+
+    `title`: what it is, by default the function's name in words. `effect`: what a call would do,
+    with {parameter}; by default the title. `does`: read, write or destructive; unsaid, it counts as
+    destructive. `without`: parameters that people are not shown and cannot change (a framework's
+    context). `wait`: seconds that people have and the call waits; None: as long as policy says.
+    `tells_why`: where the function did not run, return why, in words, and raise nothing: for an
+    agent's tools. `client`: by default one of the environment. Further: `run`, `requester`,
+    `channel` and `reason`, as
+    `asking` has them, which goes before these.
+
+    The function runs with the arguments as people approved them, perhaps edited; what it returns
+    or raises is reported. A call raises Rejected, Expired, AlreadyTaken, DidNotWork, NotAllowed or
+    Unreachable, and then the function did not run. Raises TypeError and ValueError, when the
+    function is decorated, for what cannot be shown to people.
+    """
+
+    terms = Terms(client, wait, Circumstances(**circumstances), tells_why)
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        gated = _Gated(function, _described(function, title, effect, does, without), terms)
+        if inspect.iscoroutinefunction(function):
+            return cast("Callable[P, R]", gated.asynchronous())
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{function.__name__} is a generator; decorate what returns a value")
+        return gated.synchronous()
+
+    return decorate
+
+
+def ask(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Request:
+    """Put a call of a decorated function before people, and return how it stands; waits for nobody.
+
+    Within a run, what was asked before is found. Raises TypeError for a function that is not
+    decorated, NotAllowed, Unreachable, and pydantic.ValidationError.
+    """
+    gated = getattr(function, _MINE, None)
+    if not isinstance(gated, _Gated):
+        name = getattr(function, "__name__", str(function))
+        raise TypeError(f"{name} is not decorated with @countersigned")
+    return gated.attempt((), dict(arguments)).ask()
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What people are told of a function, before its types are looked at."""
+
+    title: str
+    effect: str
+    does: Does | None
+    parameters: Mapping[str, inspect.Parameter]
+
+
+def _described(
+    function: Callable[..., Any], title: str, effect: str, does: str, without: Collection[str]
+) -> _Described:
+    parameters = named_parameters(function, without)
+    title = title or in_words(function.__name__)
+    for _, name, form, conversion in Formatter().parse(effect):
+        if name is not None and (name not in parameters or form or conversion):
+            raise ValueError(f"the effect of {function.__name__} names {{{name}}}, no parameter")
+    return _Described(title, effect or as_effect(title), Does(does) if does else None, parameters)
+
+
+def in_words(name: str) -> str:
+    """Return a name as people write it: deploy_app becomes "Deploy app"."""
+    words = name.strip("_").replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+class _Gated:
+    """A function and what is asked before it runs."""
+
+    def __init__(self, function: Callable[..., Any], said: _Described, terms: Terms) -> None:
+        self._function = function
+        self._said = said
+        self._terms = terms
+        self._signature = inspect.signature(function)
+
+    @cached_property
+    def _shape(self) -> FunctionShape:
+        return shape_of(self._function, self._said.parameters)
+
+    def attempt(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> GatedCall:
+        """What is to be asked for this call; raises TypeError and pydantic.ValidationError."""
+        given = self._signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        values = {name: given.arguments[name] for name in self._said.parameters}
+        shape, said = self._shape, self._said
+        name = self._function.__name__
+        action = OwnAction(name, said.title, said.effect, said.does, shape.schema)
+        return GatedCall(action, shape.to_json(values), self._terms, given)
+
+    def _call(self, attempt: GatedCall, taken: TakenCall) -> Any:
+        """Call the function with what was approved; for an async one, return what to await."""
+        given = attempt.given
+        given.arguments.update(self._shape.from_json(taken.arguments))
+        return self._function(*given.args, **given.kwargs)
+
+    def _instead(self, error: CountersignError) -> str:
+        """What a call returns that was not run; raises `error` where it is to raise."""
+        if not self._terms.tells_why or suspension_now() is not None:
+            raise error
+        return as_told(error)
+
+    def synchronous(self) -> Callable[..., Any]:
+        """Return the function for those that are called."""
+
+        @wraps(self._function)
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            attempt = self.attempt(args, kwargs)
+            try:
+                taken = attempt.take()
+            except CountersignError as error:
+                return self._instead(error)
+            if taken is None:
+                return self._shape.result_from_json(attempt.earlier)
+            with taken.kept():
+                try:
+                    result = self._call(attempt, taken)
+                except Exception as error:
+                    taken.report(succeeded=False, result=error)
+                    raise
+            taken.report(succeeded=True, result=result)
+            return result
+
+        setattr(asked, _MINE, self)
+        return asked
+
+    def asynchronous(self) -> Callable[..., Awaitable[Any]]:
+        """Return it for those that are awaited; nothing waits on the loop."""
+
+        @wraps(self._function)
+        async def asked(*args: Any, **kwargs: Any) -> Any:
+            attempt = self.attempt(args, kwargs)
+            try:
+                taken = await in_thread(attempt.take)
+            except CountersignError as error:
+                return self._instead(error)
+            except BaseException:
+                attempt.give_up()
+                raise
+            if taken is None:
+                return self._shape.result_from_json(attempt.earlier)
+            with taken.kept():
+                try:
+                    result = await self._call(attempt, taken)
+                except Exception as error:
+                    await in_thread(partial(taken.report, succeeded=False, result=error))
+                    raise
+            await in_thread(partial(taken.report, succeeded=True, result=result))
+            return result
+
+        setattr(asked, _MINE, self)
+        return asked

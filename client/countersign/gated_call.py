@@ -1,0 +1,184 @@
+"""One attempt to do something that people approve first: asked, waited for, taken, reported."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from inspect import BoundArguments
+from typing import Any
+
+from countersign.client import Countersign, GivenUp, Seconds, new_claimant
+from countersign.context import Circumstances, current
+from countersign.errors import AlreadyTaken, CountersignError, Expired, trouble_of
+from countersign.request import OwnAction, Request, RequestStatus
+from countersign.schema import as_outcome
+from countersign.suspending import Suspension, suspension_now
+
+log = logging.getLogger("countersign.client")
+SIGNS_OF_LIFE = 3  # in each lease
+BRIEF = 5.0  # seconds to take back what nobody waits for any more
+LOOKS, BETWEEN = 60, 1.0  # at a claim of somebody else's, and the seconds between two
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How each call of one function is asked."""
+
+    client: Countersign | None = None
+    wait: Seconds | None = None
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    tells_why: bool = False  # in words, where nothing ran, in the place of an error
+
+    def around(self) -> dict[str, str]:
+        """Return the circumstances: those of the block go before those of the function."""
+        both = (*asdict(self.circumstances).items(), *asdict(current()).items())
+        return {name: text for name, text in both if text}
+
+
+class TakenCall:
+    """What may run now, once."""
+
+    def __init__(
+        self,
+        client: Countersign,
+        request: Request,
+        claimant: str,
+        arguments: dict[str, Any],
+        lease: Seconds,
+    ) -> None:
+        """`arguments`: as people approved them."""
+        self.arguments = arguments
+        self._client, self._request = client, request
+        self._claimant, self._lease = claimant, lease
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Give signs of life while it runs, however long that takes."""
+        done = threading.Event()
+        keeper = threading.Thread(target=self._keep, args=(done,), name="lease", daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            done.set()
+
+    def _keep(self, done: threading.Event) -> None:
+        while not done.wait(self._lease / SIGNS_OF_LIFE):
+            with contextlib.suppress(CountersignError):  # the outcome will say
+                self._client.claim(self._request.id, self._claimant, patience=self._lease / 2)
+
+    def report(self, *, succeeded: bool, result: Any) -> None:
+        """Say what came of it. Where that cannot be said, people are asked: it goes to the log."""
+        said = as_outcome(result) if succeeded else f"{type(result).__name__}: {result}"
+        try:
+            self._client.report(self._request.id, self._claimant, succeeded=succeeded, result=said)
+        except CountersignError as error:
+            log.warning("request %s was run, and not reported: %s", self._request.id, error)
+
+
+class GatedCall:
+    """For one call of the function."""
+
+    def __init__(
+        self, action: OwnAction, arguments: dict[str, Any], terms: Terms, given: BoundArguments
+    ) -> None:
+        """`given`: the call's arguments as Python has them."""
+        self.given = given
+        self.earlier: Any = None  # the result, where it was done before in the same run
+        self._action, self._arguments, self._terms = action, arguments, terms
+        self._given_up = threading.Event()
+        self._around = terms.around()
+        self._request: Request | None = None
+
+    @cached_property
+    def _client(self) -> Countersign:
+        return self._terms.client or Countersign()
+
+    def give_up(self) -> None:
+        """Have `take` wait no longer, in whatever thread it does; returns at once."""
+        self._given_up.set()
+        if self._request is not None:
+            threading.Thread(target=self._take_back, name="taken back", daemon=True).start()
+
+    def ask(self) -> Request:
+        """Put it before people, or find what was asked before in the same run; waits for nobody."""
+        around, suspension = self._around, suspension_now()
+        if suspension is not None:
+            around = {**around, "run": suspension.run, "call": suspension.call}
+        return self._client.request(
+            self._action, self._arguments, deadline=self._terms.wait, **around
+        )
+
+    def take(self) -> TakenCall | None:
+        """Ask, wait and claim; None where it was done before: `earlier` is what came of it then.
+
+        Raises CountersignError: it is not to be run.
+        """
+        suspension = suspension_now()
+        if suspension is not None:
+            return self._take_or_suspend(suspension)
+        client, wait = self._client, self._terms.wait
+        self._request = request = self.ask()
+        try:
+            request = client.wait(request.id, wait, given_up=self._given_up)
+        except (GivenUp, KeyboardInterrupt):
+            self._take_back()
+            raise
+        if not request.is_decided:
+            request = client.withdraw(request.id)
+            if request.status is RequestStatus.CANCELLED:
+                raise Expired("Nobody approved it in time.", request)
+        return self._taken(request)
+
+    def _take_or_suspend(self, suspension: Suspension) -> TakenCall | None:
+        """Claim what was approved; what another life of the program runs, is waited for."""
+        request = self.ask()  # it is not taken back by whoever is suspended: nothing waits here
+        tries = LOOKS
+        while True:
+            if not request.is_decided:
+                suspension.suspend(request)
+                request = self._client.look(request.id)
+            elif request.status is RequestStatus.RUNNING:
+                log.warning(
+                    "request %s was handed out before, and nobody has said how it went: this waits"
+                    " until somebody does, or its lease is over",
+                    request.id,
+                )
+                request = self._client.left(request.id)
+            else:
+                try:
+                    return self._taken(request)
+                except AlreadyTaken as taken:
+                    tries -= 1
+                    if taken.request is None or not tries:
+                        raise
+                    request = taken.request  # somebody else was faster, or it is asked again
+                    if request.status is RequestStatus.APPROVED:  # their claim is being checked
+                        self._given_up.wait(BETWEEN)
+
+    def _taken(self, request: Request) -> TakenCall | None:
+        """Claim what was approved, unless it was done before."""
+        if request.status is RequestStatus.SUCCEEDED:
+            self.earlier = request.result
+            return None
+        if trouble := trouble_of(request):
+            raise trouble
+        if self._given_up.is_set():
+            raise GivenUp("Nobody waits for it any more.", request)
+        client, claimant = self._client, new_claimant()
+        handout = client.claim(request.id, claimant)
+        if self._given_up.is_set():  # at that very moment
+            client.report(request.id, claimant, succeeded=False, result="It was not run any more.")
+            raise GivenUp("Nobody waits for it any more.", request)
+        return TakenCall(client, request, claimant, handout.arguments, handout.lease)
+
+    def _take_back(self) -> None:
+        """Take back what no later life of the program can ask for again."""
+        if self._request is not None and not self._around.get("run"):
+            with contextlib.suppress(CountersignError):
+                self._client.cancel(self._request.id, patience=BRIEF)

@@ -1,0 +1,200 @@
+"""The connection to one server: begun with the first use, begun anew after its end with growing
+pauses, looked at before each call; and what came of a call, as far as it is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import anyio
+from mcp import Client, MCPError
+from mcp.client.session import ElicitationFnT
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_types import Tool
+from pydantic import ValidationError
+
+from countersign.mcp_client.address import Address, UrlAddress
+from countersign.mcp_client.outcomes import (
+    CallOutcome,
+    Failed,
+    GaveResult,
+    NotStarted,
+    Unknown,
+    heard,
+    words_of,
+)
+from countersign.mcp_client.promises import broken_promise
+from countersign.mcp_client.session import EndlessListError, OpenSession, listed, reason
+from countersign.mcp_client.wire import CURRENT_CALL, SentCall
+
+LIST_SECONDS = 10.0  # in which a server says what tools it has
+LONGEST_PAUSE = 300.0  # seconds between two tries to reach it
+NO_REASON = "The server says that it failed, and not why."
+
+
+class NotReachedError(Exception):
+    """The server cannot be reached now, or does not say what tools it has; says why."""
+
+
+class ServerConnection:
+    """One server, for all calls of its tools; used on one loop."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        open_within: float,
+        changed: Callable[[], None] = lambda: None,
+        put_off: Callable[[str], None] = lambda _why: None,
+        elicit: ElicitationFnT | None = None,
+    ) -> None:
+        """Nothing is begun yet. `open_within`: seconds.
+
+        `changed` is called when the server says that its tools have; `put_off`, with the reason,
+        when it cannot be reached and the next try waits; `elicit` is asked what the server wants to
+        know of people.
+        """
+        self._address, self._open_within = address, open_within
+        self._login = address.login if isinstance(address, UrlAddress) else None
+        self._changed, self._elicit, self._told = changed, elicit, put_off
+        self._session: OpenSession | None = None
+        self._failures, self._again_at = 0, 0.0
+        self._opening = asyncio.Lock()
+
+    async def tools(self) -> list[Tool]:
+        """Return what tools the server has now. Raises NotReachedError."""
+        return (await self._listed())[2]
+
+    async def opened(self) -> Client:
+        """Return the open connection. Raises NotReachedError."""
+        return (await self._open())[1]
+
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        check: Callable[[list[Tool]], None],
+        within: Callable[[], AbstractContextManager[object]],
+        progress: ProgressFnT | None = None,
+    ) -> CallOutcome:
+        """Call a tool once, and return what came of it.
+
+        `check` is handed the tools that there are right before, and raises whatever keeps the call
+        from being made: that is raised here as well, and nothing else. `within` bounds the time,
+        by TimeoutError. A call that is given up is cancelled at the server.
+        """
+        try:
+            session, client, tools = await self._listed()
+        except NotReachedError as error:
+            return NotStarted(str(error))
+        check(tools)
+        call = SentCall()
+        token = CURRENT_CALL.set(call)
+        try:
+            with within():
+                result = await client.call_tool(tool, arguments, progress_callback=progress)
+        except Exception as error:  # noqa: BLE001 # whatever it is: what counts is what was heard
+            return _outcome_of(error, call)
+        finally:
+            CURRENT_CALL.reset(token)
+            session.wire.forget(call)
+        if result.is_error:
+            return Failed(words_of(result) or NO_REASON, result=result)
+        promised = next((each.output_schema for each in tools if each.name == tool), None)
+        return GaveResult(result, broken_promise(result, promised))
+
+    async def logged_in(self) -> bool:
+        """Wait until a person who is asked to log in at the server has; False where nobody is asked
+        to. Raises NotReachedError where they did not.
+        """
+        if self._login is None or not self._login.wanted:
+            return False
+        if not await self._login.done():
+            raise NotReachedError(self._login.wanted)
+        return True
+
+    async def close(self) -> None:
+        """End it, and wait until it has."""
+        if self._login is not None:
+            await self._login.close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _listed(self) -> tuple[OpenSession, Client, list[Tool]]:
+        """The open connection, and what tools there are; one that died is begun anew, once."""
+        why = ""
+        for _ in range(2):
+            session, client = await self._open()
+            try:
+                with anyio.fail_after(LIST_SECONDS):
+                    found = await listed(client)
+            except EndlessListError as error:
+                raise NotReachedError(str(error)) from None
+            except Exception as error:  # noqa: BLE001 # nothing was sent that does anything
+                why = self._lost(session, error)
+                continue
+            self._failures = 0
+            return session, client, found
+        raise await self._not_reached(why)
+
+    def _lost(self, session: OpenSession, error: Exception) -> str:
+        """Give up a connection that does not answer; returns why."""
+        if self._session is session:
+            self._session = None
+        session.abandon()
+        if isinstance(error, TimeoutError):
+            return f"it did not say within {LIST_SECONDS:g} seconds what tools it has"
+        return _with_status(reason(error), session.wire.status)
+
+    async def _open(self) -> tuple[OpenSession, Client]:
+        async with self._opening:
+            session = self._session
+            if session is None or session.is_over:
+                if (left := self._again_at - time.monotonic()) > 0:
+                    raise NotReachedError(f"it is tried again in {left:.0f} seconds")
+                session = self._session = OpenSession(
+                    self._address, self._open_within, self._changed, self._elicit
+                )
+            client = await session.opened()
+            if client is not None:
+                return session, client
+            self._session = None
+            why = _with_status(session.why or "it ended at once", session.wire.status)
+        raise await self._not_reached(why)
+
+    async def _not_reached(self, why: str) -> NotReachedError:
+        """Have the next try wait, for longer each time; but not for a person who is to log in."""
+        if self._login is not None:
+            await self._login.shown()
+            if self._login.wanted:
+                return NotReachedError(self._login.wanted)
+        self._failures += 1
+        self._again_at = time.monotonic() + min(2.0**self._failures, LONGEST_PAUSE)
+        self._told(why)
+        return NotReachedError(why)
+
+
+def _with_status(why: str, status: int) -> str:
+    """Why a server was not reached, with what HTTP says of it."""
+    return f"{why}, HTTP {status}" if status else why
+
+
+def _outcome_of(error: Exception, call: SentCall) -> CallOutcome:
+    """What an error means: the server's own answer, a call that never left, or nobody knows."""
+    if isinstance(error, MCPError) and call.failed_with(error.code, error.message):
+        return Failed(error.message, error.code)
+    if not call.sent:
+        return NotStarted(reason(error))
+    said = heard(call.answer)
+    if call.status:
+        return Unknown(f"it was answered with HTTP {call.status} alone", said)
+    if isinstance(error, TimeoutError):
+        return Unknown("it did not answer in time", said, timed_out=True)
+    if isinstance(error, ValidationError) or said:
+        return Unknown("its answer cannot be read", said)
+    return Unknown(f"the connection was lost under the call ({reason(error)})")

@@ -1,0 +1,256 @@
+"""Somebody's login at a server over HTTP, by OAuth; the SDK speaks it.
+
+A request goes out with the token there is, renewed where it has aged. Nobody is asked amid a
+request: where the server wants a login, the request ends with that, and a person is asked beside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from http import HTTPStatus
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from anyio import CancelScope, fail_after
+from mcp.client.auth import OAuthClientProvider
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+
+from countersign.mcp_client.login_file import KeptLogin, LoginFile, expiry
+from countersign.mcp_client.redirect import NotLoggedInError, Redirect, redirected
+
+LOGIN_SECONDS = 600.0  # that a person has
+RENEW_SECONDS = 20.0  # in which a token is renewed
+LONG_AGO = 1.0  # an expiry
+_BUSY = HTTPStatus.TOO_MANY_REQUESTS
+NAME = "Countersign"
+log = logging.getLogger("countersign.servers")
+
+
+class ServerLogin:
+    """One server's; for one event loop."""
+
+    def __init__(self, url: str, file: LoginFile, asked: Callable[[str], None]) -> None:
+        """`asked` is handed the address at which a person logs in, and shows it to them."""
+        self._url, self._file, self._asked = url, file, asked
+        nowhere = OAuthClientMetadata(redirect_uris=None, client_name=NAME)
+        self._sdk = OAuthClientProvider(url, nowhere, _Renewed(self))
+        self._task: asyncio.Task[None] | None = None
+        self._known = asyncio.Event()
+        self._address, self._failed, self._not_renewed = "", "", ""
+
+    @property
+    def tokens(self) -> OAuthToken | None:
+        """What there is now."""
+        return self._sdk.context.current_tokens
+
+    @property
+    def client(self) -> OAuthClientInformationFull | None:
+        """As what this is known to the server that gives tokens."""
+        return self._sdk.context.client_info
+
+    @property
+    def wanted(self) -> str:
+        """Why the server is not spoken to, while somebody has to log in; else ""."""
+        if self._task is not None and not self._task.done():
+            return f"somebody has to log in there, at {self._address or self._url}"
+        if self._not_renewed:
+            return f"the login there could not be renewed ({self._not_renewed})"
+        return f"nobody has logged in there ({self._failed})" if self._failed else ""
+
+    async def shown(self) -> None:
+        """Wait until it is known where to log in, if anybody has to."""
+        if self._task is not None:
+            knows = asyncio.ensure_future(self._known.wait())
+            try:
+                await asyncio.wait([self._task, knows], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                knows.cancel()
+
+    async def done(self) -> bool:
+        """Wait until a person who is asked to log in has; False where nobody is, or did."""
+        if self._task is None:
+            return False
+        await asyncio.wait([self._task])
+        return not self._failed
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def flow(
+        self, request: httpx2.Request, is_call: bool
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request with the token; one that the server does not take once more, with a newer
+        token, unless it `is_call`: that is sent once.
+        """
+        used = await self._with_token(request)
+        response = yield request
+        if response.status_code != HTTPStatus.UNAUTHORIZED:
+            return
+        context = self._sdk.context
+        if context.current_tokens and context.current_tokens.access_token == used:
+            context.token_expiry_time = LONG_AGO  # whatever was said
+        if is_call:
+            return
+        again = await self._with_token(request)
+        if again and again != used:
+            await response.aread()
+            response = yield request
+        if response.status_code == HTTPStatus.UNAUTHORIZED and not self._not_renewed:
+            self._ask(request)
+
+    async def _with_token(self, request: httpx2.Request) -> str:
+        """Put the token into a request that is about to be sent, and return it; "" for none.
+
+        The SDK's flow holds a lock while it sends; it is left before that, for a call may be long.
+        """
+        self._reread()
+        self._not_renewed = ""
+        request.headers.pop("authorization", None)
+        async with aclosing(self._sdk.async_auth_flow(request)) as flow:
+            outgoing = await anext(flow)
+            with CancelScope(shield=True):  # a renewed token that is lost was the last
+                while outgoing is not request:
+                    answer = await self._renewed(outgoing)
+                    if answer is None:
+                        break
+                    outgoing = await flow.asend(answer)
+        return request.headers.get("authorization", "").removeprefix("Bearer ")
+
+    async def _renewed(self, wish: httpx2.Request) -> httpx2.Response | None:
+        """What is answered to a wish for a newer token; None where that says nothing of it."""
+        try:
+            with fail_after(RENEW_SECONDS):
+                async with httpx2.AsyncClient() as http:
+                    answer = await http.send(wish)
+        except (httpx2.HTTPError, TimeoutError) as error:
+            self._not_renewed = type(error).__name__
+            return None
+        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status_code == _BUSY:
+            self._not_renewed = f"HTTP {answer.status_code}"
+            return None
+        return answer
+
+    def _reread(self) -> None:
+        """Go by the file where it has changed: another process may have renewed it."""
+        kept, context = self._file.changed(), self._sdk.context
+        if kept is None:
+            return
+        context.current_tokens, context.client_info = kept.tokens, kept.client
+        context.token_expiry_time = kept.expires_at
+        context.oauth_metadata, context.protected_resource_metadata = kept.server, kept.resource
+
+    def keep(self, tokens: OAuthToken, provider: OAuthClientProvider | None = None) -> None:
+        """Write tokens down that were given just now."""
+        context = (provider or self._sdk).context
+        if context.client_info is None:
+            return
+        login = KeptLogin(
+            tokens=tokens,
+            expires_at=expiry(tokens),
+            client=context.client_info,
+            server=context.oauth_metadata,
+            resource=context.protected_resource_metadata,
+        )
+        try:
+            self._file.keep(login)
+        except OSError as error:
+            log.warning("the login at %s could not be kept: %s", self._url, error)
+
+    def _ask(self, request: httpx2.Request) -> None:
+        """Have a person log in, unless one is asked already; what was refused is tried then."""
+        if request.method != "POST" or (self._task is not None and not self._task.done()):
+            return
+        self._address, self._failed = "", ""
+        self._known.clear()
+        self._task = asyncio.get_running_loop().create_task(self._log_in(request))
+
+    async def _log_in(self, request: httpx2.Request) -> None:
+        try:
+            with fail_after(LOGIN_SECONDS):
+                async with redirected() as redirect:
+                    await self._logged_in(request, redirect)
+        except NotLoggedInError as error:
+            self._failed = str(error)
+        except TimeoutError:
+            self._failed = f"nobody did within {LOGIN_SECONDS / 60:g} minutes"
+        except Exception as error:  # noqa: BLE001 # what a server says here may be anything
+            self._failed = " ".join(f"{type(error).__name__} {error}".split())[:200]
+
+    async def _logged_in(self, refused: httpx2.Request, redirect: Redirect) -> None:
+        async def show(address: str) -> None:
+            parts = urlsplit(address)
+            if parts.scheme not in ("https", "http"):
+                raise NotLoggedInError("its login stands at no web address")
+            redirect.state = parse_qs(parts.query)["state"][0]
+            self._address = address
+            self._known.set()
+            self._asked(address)
+
+        wanted = OAuthClientMetadata.model_validate(
+            {
+                "client_name": NAME,
+                "redirect_uris": [redirect.url],
+                "token_endpoint_auth_method": "none",
+            }
+        )
+        new = _New()
+        provider = OAuthClientProvider(self._url, wanted, new, show, redirect.answer)
+        headers = {k: v for k, v in refused.headers.items() if k.lower() != "authorization"}
+        async with httpx2.AsyncClient(auth=provider) as http:
+            request = http.build_request(
+                "POST", refused.url, content=refused.content, headers=headers
+            )
+            response = await http.send(request, stream=True)
+            await response.aclose()
+        if new.tokens is None:
+            raise NotLoggedInError(f"it answered with HTTP {response.status_code}")
+        self.keep(new.tokens, provider)
+        context = self._sdk.context
+        context.current_tokens, context.client_info = new.tokens, provider.context.client_info
+        context.token_expiry_time = expiry(new.tokens)
+        context.oauth_metadata = provider.context.oauth_metadata
+        context.protected_resource_metadata = provider.context.protected_resource_metadata
+
+
+class _New:
+    """A login from the beginning: nothing is known of earlier ones."""
+
+    def __init__(self) -> None:
+        self.tokens: OAuthToken | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """It is in the provider's context, too."""
+
+
+class _Renewed:
+    """What there is stands in the context; what is new is kept in the file."""
+
+    def __init__(self, login: ServerLogin) -> None:
+        self._login = login
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._login.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._login.keep(tokens)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._login.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """It was registered at the login."""

@@ -1,0 +1,23 @@
+"""Variables of the environment in what is written of a server: `$NAME`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_VARIABLE = re.compile(r"\$(\$|[A-Za-z_][A-Za-z0-9_]*)")
+
+
+def with_variables(text: str, environ: Mapping[str, str], missing: set[str]) -> str:
+    """Return a text with each "$NAME" replaced; "$$" stands for a dollar sign.
+
+    Variables that are not set are added to `missing`.
+    """
+
+    def one(found: re.Match[str]) -> str:
+        name = found[1]
+        if name != "$" and name not in environ:
+            missing.add(name)
+        return "$" if name == "$" else environ.get(name, "")
+
+    return _VARIABLE.sub(one, text)

@@ -1,0 +1,259 @@
+"""The proxy itself: a server to the host, a client of the server behind it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import mcp.types as types
+from anyio import CancelScope, current_time, fail_after
+from mcp import Client, MCPError
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from countersign.errors import CountersignError
+from countersign.mcp_client.cleaning import cleaned, cleaned_tool
+from countersign.mcp_client.connection import NotReachedError, ServerConnection
+from countersign.mcp_client.outcomes import Failed, GaveResult, NotStarted, Unknown, words_of
+from countersign.mcp_proxy.held_calls import HeldCalls, HeldOutcome, LostError, NotRunError
+from countersign.mcp_proxy.people import TOOLS, PeopleTools
+from countersign.mcp_proxy.waiting import StillWaitsError, Told
+from countersign.mcp_proxy.wording import action_of, server_name
+from countersign.version import VERSION
+
+AWAY = "The server behind cannot be reached ({why}). Nothing was done."
+CHANGED = (
+    "The server behind has changed its tool {tool} since people were asked. Nothing was done; make "
+    "the call again to have them asked about the tool as it is now."
+)
+NOT_KNOWN = (
+    "The call was sent to the server behind, and {why}: nobody knows how it ended. Do not make it "
+    "again before you know; people are asked what became of it."
+)
+HEARD = " This is what the server said: {said}"
+DONE = "The call was made and this is its result; do not make it again for that. {remark}"
+MOST_REPORTED = 20_000  # characters of a result that the record keeps
+CALL_SECONDS = 300.0  # that a call which was sent may take, from its last sign of life
+MOST_SECONDS = 3600.0  # that it may take in all
+Context = ServerRequestContext[Any]
+
+
+class Proxy:
+    """One server behind it, one host before it."""
+
+    def __init__(
+        self,
+        behind: ServerConnection,
+        held_calls: HeldCalls,
+        people: PeopleTools,
+        *,
+        name: str = "",
+        instructions: str | None = None,
+        prefix: str = "",
+        trusted: bool = False,
+        timeout: float = CALL_SECONDS,
+    ) -> None:
+        """`name`: what people call the server; `instructions`: its own, for the host.
+
+        `prefix` stands before its tools' names where people are asked; `timeout`: seconds that a
+        call which was sent may take, from its last sign of life.
+        """
+        self._name = name
+        self._instructions = None if instructions is None else cleaned(instructions)
+        self._behind = behind
+        self._held_calls = held_calls
+        self._people = people
+        self._prefix = prefix
+        self._trusted = trusted
+        self._timeout = timeout
+
+    def server(self) -> Server[Any]:
+        """Return what the host talks to: the same tools, each held until it is approved."""
+        return Server(
+            "countersign",
+            version=VERSION,
+            instructions=self._instructions,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    async def _list(
+        self, _: Context, __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """All of them on one page. A host is promised no form of results: one that is not what the
+        server promised reaches it all the same.
+        """
+        try:
+            listed = await self._behind.tools()
+        except NotReachedError as error:
+            raise MCPError(types.INTERNAL_ERROR, AWAY.format(why=cleaned(str(error)))) from None
+        there = [
+            cleaned_tool(each).model_copy(update={"output_schema": None})
+            for each in listed
+            if each.name.isprintable()
+        ]
+        own = {each.name for each in there}  # the server's own of these names go before
+        return types.ListToolsResult(
+            tools=[*there, *(each for each in TOOLS if each.name not in own)]
+        )
+
+    async def _call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        given, told = dict(params.arguments or {}), 0
+
+        async def tell(words: str) -> None:
+            nonlocal told
+            told += 1
+            await context.session.report_progress(float(told), None, f"{params.name} {words}")
+
+        try:
+            tool = await self._tool(params.name)
+            if tool is None and params.name in {each.name for each in TOOLS}:
+                return await self._people.call(params.name, given, tell)
+            if tool is None:
+                return _said(f"There is no tool {params.name!r}.")
+
+            async def run(arguments: dict[str, Any]) -> HeldOutcome[types.CallToolResult]:
+                return await self._ran(tool, arguments, tell)
+
+            action = action_of(cleaned_tool(tool), self._prefix, self._name, trusted=self._trusted)
+            return await self._held_calls.held(action, given, run, tell)
+        except NotReachedError as error:
+            return _said(AWAY.format(why=cleaned(str(error))))
+        except (StillWaitsError, CountersignError) as refusal:
+            return _said(str(refusal))
+
+    async def _ran(
+        self, tool: types.Tool, arguments: dict[str, Any], tell: Told
+    ) -> HeldOutcome[types.CallToolResult]:
+        """Make the call, and return what is known of it. Raises NotRunError where it was not made,
+        LostError where nobody knows.
+        """
+        scope, until = CancelScope(), math.inf
+
+        async def far(progress: float, total: float | None, message: str | None) -> None:
+            scope.deadline = min(current_time() + self._timeout, until)
+            of = f" of {total:g}" if total else ""
+            words = cleaned(message) if message else None
+            await tell(" · ".join(filter(None, [f"is at {progress:g}{of}", words])))
+
+        def check(found: list[types.Tool]) -> None:
+            now = next((each for each in found if each.name == tool.name), None)
+            if now is None or _seen(now) != _seen(tool):
+                raise NotRunError(CHANGED.format(tool=tool.name))
+
+        @contextmanager
+        def within() -> Iterator[None]:
+            nonlocal scope, until
+            until = current_time() + MOST_SECONDS
+            with fail_after(min(self._timeout, MOST_SECONDS)) as scope:
+                yield
+
+        outcome = await self._behind.call(tool.name, arguments, check, within, far)
+        match outcome:
+            case GaveResult():
+                return HeldOutcome(
+                    _with(outcome.remark, outcome.result), True, _reported(outcome.result)
+                )
+            case Failed():
+                told = outcome.result or _said(cleaned(outcome.message))
+                return HeldOutcome(told, False, _reported(told))
+            case NotStarted():
+                raise NotRunError(AWAY.format(why=cleaned(outcome.why)))
+            case Unknown():
+                said = HEARD.format(said=cleaned(outcome.heard)) if outcome.heard else ""
+                raise LostError(NOT_KNOWN.format(why=cleaned(outcome.why)) + said)
+
+    async def _tool(self, name: str) -> types.Tool | None:
+        return next((each for each in await self._behind.tools() if each.name == name), None)
+
+
+def _seen(tool: types.Tool) -> tuple[Any, ...]:
+    """Return what a tool is by its server's words: people approved a call of this."""
+    return tool.name, tool.title, tool.description, tool.input_schema, tool.annotations
+
+
+def _said(sentence: str) -> types.CallToolResult:
+    content = types.TextContent(type="text", text=sentence)
+    return types.CallToolResult(content=[content], is_error=True)
+
+
+def _with(remark: str, result: types.CallToolResult) -> types.CallToolResult:
+    """Return a result as a host takes it in any case: with all of it as text, where it is not what
+    was promised.
+    """
+    if not remark:
+        return result
+    more = [DONE.format(remark=cleaned(remark))]
+    if result.structured_content is not None and not words_of(result):
+        more.append(json.dumps(result.structured_content, ensure_ascii=False))
+    texts = [types.TextContent(type="text", text=each) for each in more]
+    return result.model_copy(update={"content": [*result.content, *texts]})
+
+
+def _reported(result: types.CallToolResult) -> Any:
+    """Return what of a result is reported."""
+    if result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
+        if len(text) <= MOST_REPORTED:
+            return result.structured_content
+    words = [each.text for each in result.content if isinstance(each, types.TextContent)]
+    others = len(result.content) - len(words)
+    words += [f"({others} more that are no text)"] if others else []
+    return "\n".join(words)[:MOST_REPORTED]
+
+
+@asynccontextmanager
+async def proxied(
+    behind: ServerConnection,
+    held_calls: HeldCalls,
+    people: PeopleTools,
+    *,
+    name: str = "",
+    prefix: str = "",
+    **options: Any,
+) -> AsyncIterator[Server[Any]]:
+    """Connect to the server behind, and yield the one that a host talks to; `options` are those of
+    a Proxy. Raises NotReachedError.
+    """
+    try:
+        client = await _opened(behind)
+        own = client.server_info
+        called = name or server_name(prefix, cleaned(own.name) if own else "")
+        said = client.instructions
+        proxy = Proxy(
+            behind, held_calls, people, name=called, instructions=said, prefix=prefix, **options
+        )
+        yield proxy.server()
+    finally:
+        with CancelScope(shield=True):
+            await behind.close()
+
+
+async def _opened(behind: ServerConnection) -> Client:
+    """Open the connection, and wait for a person who has to log in for that."""
+    try:
+        return await behind.opened()
+    except NotReachedError:
+        if not await behind.logged_in():
+            raise
+    return await behind.opened()
+
+
+async def serve(
+    behind: ServerConnection, held_calls: HeldCalls, people: PeopleTools, **options: Any
+) -> None:
+    """Be the server that a host has started, until it goes away; `options` are those of `proxied`.
+
+    Raises NotReachedError where the server behind cannot be reached at the start.
+    """
+    async with (
+        proxied(behind, held_calls, people, **options) as server,
+        stdio_server() as (read, write),
+    ):
+        await server.run(read, write, server.create_initialization_options())

@@ -1,0 +1,87 @@
+"""`slack-sandbox` and `python -m slack_sandbox`: the local Slack alone, for any app."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from slack_sandbox.ports import HIGHEST
+
+INTERRUPTED = 130  # exit code of Ctrl-C
+MISUSED = "--allow goes with --run"
+
+
+def port(text: str) -> int:
+    """The number, from 0 (any that is free) to 65535; the usage tells of anything else."""
+    if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST:
+        why = f"there is no port {text!r}; give one from 0 to {HIGHEST}"
+        raise argparse.ArgumentTypeError(why)
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where it is served, and whose apps and people it has."""
+    parser.add_argument(
+        "--port", type=port, help="where it is served (default: 8765 or the next free one; 0: any)"
+    )
+    manifest = (
+        "an app's manifest, YAML or JSON; repeatable (default: one app that may do everything)"
+    )
+    parser.add_argument(
+        "--manifest", type=Path, action="append", default=[], metavar="FILE", help=manifest
+    )
+    parser.add_argument(
+        "--seed", type=Path, metavar="FILE", help="people, channels and apps, as TOML"
+    )
+    parser.add_argument(
+        "--rate-limits", action="store_true", help="answer 429 beyond Slack's tiers"
+    )
+    parser.add_argument(
+        "--run", metavar="COMMAND", help="start this app, pointed here; the sandbox ends with it"
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="another machine that the app of --run may reach; repeatable",
+    )
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Serve the local Slack until Ctrl-C, or until the app that it starts has ended."""
+    from slack_sandbox import standalone  # it takes a while to import, and help is quick
+
+    try:
+        return standalone.run(
+            arguments.port,
+            arguments.manifest,
+            arguments.seed,
+            rate_limits=arguments.rate_limits,
+            command=arguments.run,
+            allowed=arguments.allow,
+            say=lambda line: print(line, flush=True),
+            warn=lambda line: print(line, file=sys.stderr),
+        )
+    except standalone.CannotStart as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    parser = argparse.ArgumentParser("slack-sandbox", description=__doc__)
+    add_arguments(parser)
+    arguments = parser.parse_args(argv)
+    if arguments.allow and arguments.run is None:
+        parser.error(MISUSED)
+    try:
+        return serve(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""What every interactive payload begins with, and its way to the app."""
+
+from __future__ import annotations
+
+from slack_sandbox.spec.slack_error import Json
+from slack_sandbox.workspace.apps import App
+from slack_sandbox.workspace.events import VERIFICATION, team_domain
+from slack_sandbox.workspace.records import Delivery
+from slack_sandbox.workspace.state import World
+
+
+def base(world: World, app: App, kind: str, user: str) -> Json:
+    """What every interactive payload begins with."""
+    person = world.by_id[user]
+    team = person.acts_from or person.team_id
+    who = {"id": user, "username": person.name, "name": person.name, "team_id": team}
+    return {
+        "type": kind,
+        "user": who,
+        "api_app_id": app.id,
+        "token": VERIFICATION,
+        "team": team_domain(world, team),
+        "enterprise": None,
+        "is_enterprise_install": False,
+    }
+
+
+def deliver(world: World, app: App, payload: Json, *, accepts: bool = False) -> Delivery:
+    """Send the app any interactive payload, also one that no real client would send."""
+    delivery = Delivery("interactive", payload, app, accepts_response_payload=accepts)
+    world.send(delivery)
+    return delivery

@@ -1,0 +1,253 @@
+"""Socket Mode: tickets, sockets, envelopes, acknowledgements and redelivery.
+
+Runs on the server's event loop; only `Hub.send`, `Hub.disconnect` and `Hub.cut` may be called from
+other threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from slack_sandbox.delivery.timers import Timers
+from slack_sandbox.spec.slack_error import Json
+from slack_sandbox.workspace.apps import App
+from slack_sandbox.workspace.records import Delivery
+from slack_sandbox.workspace.state import World
+
+RETRY_DELAYS = (
+    0.0,
+    60.0,
+    300.0,
+)  # seconds of the sandbox's clock after an attempt failed; then Slack gives up
+MOST_SOCKETS = 10
+GRACE = {"warning": 10.0, "refresh_requested": 1.0}  # seconds between the notice and the close
+CLOSING = 2.0  # seconds for the app's own close frame once a socket is being closed
+_HOST = "applink-sandbox"
+
+
+@dataclass(eq=False)
+class Socket:
+    """One connection of an app."""
+
+    number: int
+    ws: web.WebSocketResponse
+    frames: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)  # None closes it
+    is_closing: bool = False  # by the server
+
+
+class Hub:
+    """All connections of one app, and what is on its way to it."""
+
+    def __init__(
+        self, world: World, app: App, loop: asyncio.AbstractEventLoop, timers: Timers
+    ) -> None:
+        self.world, self.app, self.loop, self.timers = world, app, loop, timers
+        self.sockets: list[Socket] = []
+        self.closed: list[int] = []  # how each socket ended: the code, 1006 without a close frame
+        self.counts_dead = 0.0  # seconds for which one that ended so is counted on
+        self._died: list[float] = []  # time.monotonic()
+        self._tickets: set[str] = set()
+        self._waiting: list[Delivery] = []  # events that no socket was there for
+        self._by_envelope: dict[str, Delivery] = {}
+        self._numbers = 0
+        self._turn = 0
+
+    # sending
+
+    def ticket_url(self) -> str:
+        """A WebSocket address that works once."""
+        ticket = secrets.token_urlsafe(12)
+        self._tickets.add(ticket)
+        return (
+            f"{self.world.url.replace('http', 'ws', 1)}/link/?ticket={ticket}&app_id={self.app.id}"
+        )
+
+    def send(self, delivery: Delivery) -> None:
+        """Hand a payload to any one socket.
+
+        Without one an event waits and an interaction fails at once.
+        """
+        with self.world.lock:
+            if not self.sockets and delivery.kind != "events_api":
+                self._settle(delivery, "no_socket")
+                return
+        self.loop.call_soon_threadsafe(self._attempt, delivery)
+
+    def _attempt(self, delivery: Delivery) -> None:
+        with self.world.lock:
+            if delivery.outcome == "acked":
+                return
+            if not self.sockets:
+                if delivery.kind != "events_api":
+                    self._settle(delivery, "no_socket")
+                else:
+                    self._waiting.append(delivery)
+                return
+            socket = self.sockets[self._turn % len(self.sockets)]
+            self._turn += 1
+            delivery.envelope_id = str(uuid.uuid4())
+            delivery.envelope_ids.append(delivery.envelope_id)
+            self._by_envelope[delivery.envelope_id] = delivery
+            delivery.socket_id = socket.number
+            delivery.sent_at = time.monotonic()
+            delivery.attempts += 1
+            delivery.next_at = None
+            socket.frames.put_nowait(json.dumps(self._envelope(delivery)))
+            self.loop.call_later(
+                self.world.ack_seconds, self._overdue, delivery, delivery.envelope_id
+            )
+            self.world.touch([])
+
+    @staticmethod
+    def _envelope(delivery: Delivery) -> Json:
+        frame: Json = {
+            "envelope_id": delivery.envelope_id,
+            "payload": delivery.payload,
+            "type": delivery.kind,
+            "accepts_response_payload": delivery.accepts_response_payload,
+        }
+        if delivery.kind == "events_api":
+            frame |= {"retry_attempt": delivery.attempts - 1, "retry_reason": delivery.retry_reason}
+        return frame
+
+    def _overdue(self, delivery: Delivery, envelope_id: str) -> None:
+        """An attempt got no acknowledgement: an event is sent again, an interaction has failed."""
+        with self.world.lock:
+            if delivery.outcome != "pending" or delivery.envelope_id != envelope_id:
+                return
+            if delivery.kind != "events_api" or delivery.attempts > len(RETRY_DELAYS):
+                self._settle(delivery, "timeout")
+                return
+            delivery.retry_reason = "timeout"
+            delivery.next_at = self.timers.after(
+                RETRY_DELAYS[delivery.attempts - 1], lambda: self._attempt(delivery)
+            )
+            self.world.touch([])
+
+    def _settle(self, delivery: Delivery, outcome: str) -> None:
+        delivery.settle(outcome)
+        self.world.touch([])
+
+    # receiving
+
+    async def link(self, request: web.Request) -> web.StreamResponse:
+        """The WebSocket of a ticket."""
+        ticket = request.query.get("ticket", "")
+        if ticket not in self._tickets:
+            return web.Response(status=403, text="this ticket is used up or was never issued")
+        self._tickets.discard(ticket)
+        ws = web.WebSocketResponse(autoping=True, timeout=CLOSING)
+        await ws.prepare(request)
+        if len(self.sockets) >= MOST_SOCKETS:
+            await ws.send_str(json.dumps(self._disconnect_frame("too_many_websockets")))
+            await ws.close()
+            return ws
+        self._numbers += 1
+        socket = Socket(self._numbers, ws)
+        socket.frames.put_nowait(json.dumps(self._hello()))
+        with self.world.lock:
+            self.sockets.append(socket)
+            waiting, self._waiting = self._waiting, []
+        for delivery in waiting:
+            self._attempt(delivery)
+        writer = asyncio.create_task(self._write(socket))
+        self.world.touch([])
+        try:
+            async for frame in ws:
+                if frame.type is WSMsgType.TEXT:
+                    self._received(frame.data, socket)
+        finally:
+            with self.world.lock:
+                self.sockets = [other for other in self.sockets if other is not socket]
+            await self._end(socket, writer)
+        return ws
+
+    async def _end(self, socket: Socket, writer: asyncio.Task[None]) -> None:
+        """Wait for the app's close frame, if it is the server that closes, and note the code."""
+        if socket.is_closing:
+            await asyncio.wait([writer])
+        writer.cancel()
+        code = socket.ws.close_code or WSCloseCode.ABNORMAL_CLOSURE
+        with self.world.lock:
+            self.closed.append(int(code))
+            if code == WSCloseCode.ABNORMAL_CLOSURE:
+                self._died.append(time.monotonic())
+            self.world.touch([])
+
+    async def _write(self, socket: Socket) -> None:
+        with contextlib.suppress(ConnectionError):
+            while (frame := await socket.frames.get()) is not None:
+                await socket.ws.send_str(frame)
+            socket.is_closing = True
+            await socket.ws.close()
+
+    def _hello(self) -> Json:
+        return {
+            "type": "hello",
+            "num_connections": len(self.sockets) + 1 + self._dead(),
+            "debug_info": {"host": _HOST, "build_number": 1, "approximate_connection_time": 18060},
+            "connection_info": {"app_id": self.app.id},
+        }
+
+    def _dead(self) -> int:
+        """Return how many sockets are counted though nobody is there any more."""
+        since = time.monotonic() - self.counts_dead
+        return sum(died > since for died in self._died)
+
+    def _disconnect_frame(self, reason: str) -> Json:
+        return {
+            "type": "disconnect",
+            "reason": reason,
+            "num_connections": len(self.sockets),
+            "debug_info": {"host": _HOST},
+            "connection_info": {"app_id": self.app.id},
+        }
+
+    def _received(self, text: str, socket: Socket) -> None:
+        try:
+            frame = json.loads(text)
+        except ValueError:
+            return
+        if not isinstance(frame, dict):
+            return
+        with self.world.lock:
+            delivery = self._by_envelope.get(str(frame.get("envelope_id")))
+            if delivery is None or delivery.outcome != "pending":
+                return
+            if self.world.loses_ack(delivery):
+                self._overdue(delivery, delivery.envelope_id)  # as if the three seconds were over
+                return
+            delivery.acked_at, delivery.acked_by = time.monotonic(), socket.number
+            payload = frame.get("payload")
+            delivery.ack = payload if isinstance(payload, dict) else None
+            self._settle(delivery, "acked")
+
+    # cutting
+
+    def disconnect(self, reason: str) -> None:
+        """Tell every socket to go, and close it after the reason's grace period."""
+        self.loop.call_soon_threadsafe(self._say_goodbye, reason)
+
+    def _say_goodbye(self, reason: str) -> None:
+        for socket in list(self.sockets):
+            socket.frames.put_nowait(json.dumps(self._disconnect_frame(reason)))
+            self.loop.call_later(GRACE.get(reason, 0.0), socket.frames.put_nowait, None)
+
+    def cut(self) -> None:
+        """Drop every connection without a word."""
+
+        def drop() -> None:
+            for socket in list(self.sockets):
+                transport = socket.ws._req.transport if socket.ws._req else None
+                if transport:
+                    transport.abort()
+
+        self.loop.call_soon_threadsafe(drop)

@@ -1,0 +1,30 @@
+"""Whose requests the sandbox takes: those of its own page, and of programs on this machine.
+
+A page of somebody else's, open in the same browser, could post as anybody else; it shows by the
+Origin that browsers send, and by the Host where a name of its own leads here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from slack_sandbox.http.bodies import refusal
+
+OURS = ("/sandbox/", "/page/")
+LOCAL = {"127.0.0.1", "localhost", "::1"}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@web.middleware
+async def own_page_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer what comes from elsewhere to the page or its interface with a 403."""
+    if request.path == "/" or request.path.startswith(OURS):
+        host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+        if urlsplit(f"//{host}").hostname not in LOCAL:
+            raise refusal(web.HTTPForbidden, "the sandbox is asked as 127.0.0.1 or localhost only")
+        if origin is not None and urlsplit(origin)[:2] != (request.scheme, host):
+            raise refusal(web.HTTPForbidden, "another site's page may not act here")
+    return await handler(request)

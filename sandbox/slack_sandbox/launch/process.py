@@ -1,0 +1,52 @@
+"""The app as a process: it writes where the sandbox writes, and neither outlives the other."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+
+from slack_sandbox.launch.environment import LaunchError
+
+PATIENCE = 5.0  # seconds that an app has to end when it is asked to
+
+
+def run_app(command: str, environ: Mapping[str, str]) -> int:
+    """Run `command` (words as a shell parts them) to its end, and return its exit code.
+
+    One that a signal ended gives 128 and the signal's number. What interrupts the wait ends the app
+    with all that it started. Raises LaunchError where there is no such program.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise LaunchError(f"--run {command}: {error}") from None
+    if not words:
+        raise LaunchError("--run: there is no command in it")
+    try:
+        process = subprocess.Popen(  # noqa: S603  it is what the person typed
+            words, env=dict(environ), stdin=subprocess.DEVNULL, process_group=0
+        )
+    except OSError as error:
+        raise LaunchError(f"{words[0]} cannot be started: {error.strerror}") from None
+    try:
+        code = process.wait()
+    finally:
+        _end(process)
+    return code if code >= 0 else 128 - code
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the app and all of its group, kindly first."""
+    try:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,244 @@
+"""Faults on demand: refused, failing, held and cut calls, lost acknowledgements, dropped sockets.
+
+Faults of one method are used up in the order they were asked for; safe to use from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from slack_sandbox.delivery.transports import Transports
+from slack_sandbox.spec.slack_error import Json
+from slack_sandbox.web_api import fault_targets
+from slack_sandbox.workspace.apps import App
+from slack_sandbox.workspace.records import Delivery
+from slack_sandbox.workspace.state import World
+
+Match = Callable[[Json], bool]
+When = Literal["before", "after"]
+
+
+class Hold:
+    """One request that waits in the server until the test lets it go."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.arrived = threading.Event()
+        self.effect = True
+        self._loop = loop
+        self._gate = asyncio.Event()
+
+    def release(self, effect: bool = True) -> None:
+        """Let the request go on.
+
+        With effect=False its connection is cut instead and nothing happens.
+        """
+        self.effect = effect
+        self._loop.call_soon_threadsafe(self._gate.set)
+
+    async def wait(self) -> None:
+        """Wait for the release (on the server's loop)."""
+        self.arrived.set()
+        await self._gate.wait()
+
+
+@dataclass(slots=True)
+class Fault:
+    """What is to go wrong with the next `times` calls of a method ("*": of any)."""
+
+    method: str
+    kind: Literal["fail", "status", "rate_limit", "drop", "hang", "hold"]
+    times: int = 1
+    match: Match | None = None
+    person: str = ""  # short name: only calls that concern them
+    error: str = ""
+    number: int = 0  # the HTTP status, or the seconds of Retry-After
+    when: When = "before"  # the effect
+    hold: Hold | None = None
+
+
+@dataclass(slots=True)
+class LostAck:
+    """The next `times` acknowledgements of that kind of payload that are to be lost."""
+
+    kind: str
+    times: int
+    person: str
+    match: Match | None = None
+
+
+class Faults:
+    """The faults still to come, each for everybody or for one person.
+
+    Where `person` (a short name) is given, only what concerns them is hit; an unknown one is a
+    KeyError.
+    """
+
+    def __init__(self, world: World, transports: Transports) -> None:
+        self._world, self._transports = world, transports
+        self._waiting: list[Fault] = []
+        self._holds: list[Hold] = []
+        self._lost_acks: list[LostAck] = []
+        self._cleared = asyncio.Event()
+        world.loses_ack = self._loses_ack
+
+    def _add(self, fault: Fault) -> None:
+        with self._world.lock:
+            self._is(fault.person, set())  # whether there is such a person
+            self._waiting.append(fault)
+
+    def _is(self, person: str, ids: set[str]) -> bool:
+        return not person or self._world.people[person].id in ids
+
+    @property
+    def waiting(self) -> list[Fault | LostAck]:
+        """The faults of calls and acknowledgements that have not been used up."""
+        with self._world.lock:
+            return [*self._waiting, *self._lost_acks]
+
+    def take(self, method: str, args: Json) -> Fault | None:
+        """The fault that this call is to meet, used up once; None when all is well."""
+        with self._world.lock:
+            for fault in self._waiting:
+                fits = fault.method in (method, "*") and (fault.match is None or fault.match(args))
+                if fits and self._is(fault.person, fault_targets.of_call(self._world, args)):
+                    fault.times -= 1
+                    if fault.times <= 0:
+                        self._waiting.remove(fault)
+                    return fault
+        return None
+
+    # calls
+
+    def fail(
+        self,
+        method: str,
+        error: str = "internal_error",
+        times: int = 1,
+        match: Match | None = None,
+        person: str = "",
+    ) -> None:
+        """Answer `error`, without effect; `match` picks calls by their arguments."""
+        self._add(Fault(method, "fail", times, match, person, error=error))
+
+    def status(
+        self,
+        method: str,
+        status: int = 500,
+        times: int = 1,
+        match: Match | None = None,
+        person: str = "",
+        when: When = "before",
+    ) -> None:
+        """Answer with that HTTP status and no JSON, in place of the effect or after it."""
+        self._add(Fault(method, "status", times, match, person, number=status, when=when))
+
+    def rate_limit(
+        self,
+        method: str,
+        retry_after: int = 1,
+        times: int = 1,
+        match: Match | None = None,
+        person: str = "",
+    ) -> None:
+        """Answer 429 with Retry-After (seconds), without effect."""
+        self._add(Fault(method, "rate_limit", times, match, person, number=retry_after))
+
+    def drop(
+        self,
+        method: str,
+        when: When = "before",
+        times: int = 1,
+        match: Match | None = None,
+        person: str = "",
+    ) -> None:
+        """Cut the connection without an answer, before or after the effect."""
+        self._add(Fault(method, "drop", times, match, person, when=when))
+
+    def hang(
+        self,
+        method: str,
+        when: When = "before",
+        times: int = 1,
+        match: Match | None = None,
+        person: str = "",
+    ) -> None:
+        """Do not answer until the faults are cleared, which cuts the connection.
+
+        Before or after the effect.
+        """
+        self._add(Fault(method, "hang", times, match, person, when=when))
+
+    def hold(
+        self, method: str, when: When = "before", match: Match | None = None, person: str = ""
+    ) -> Hold:
+        """Let the next call wait until released, before its effect or after it."""
+        hold = Hold(self._transports.loop)
+        self._holds.append(hold)
+        self._add(Fault(method, "hold", 1, match, person, when=when, hold=hold))
+        return hold
+
+    async def until_cleared(self) -> None:
+        """Wait until the faults are cleared (on the server's loop)."""
+        await self._cleared.wait()
+
+    # deliveries and sockets
+
+    def lose_ack(
+        self, kind: str, times: int = 1, person: str = "", match: Match | None = None
+    ) -> None:
+        """Lose acknowledgements of that kind, as if their three seconds were over.
+
+        `kind` is events_api, interactive or slash_commands. With `person`, of what they did;
+        `match` picks them by their payloads.
+        """
+        with self._world.lock:
+            self._is(person, set())
+            self._lost_acks.append(LostAck(kind, times, person, match))
+
+    def _loses_ack(self, delivery: Delivery) -> bool:
+        for lost in self._lost_acks:
+            fits = lost.match is None or lost.match(delivery.payload)
+            concerned = fault_targets.of_delivery(delivery)
+            if lost.kind == delivery.kind and fits and self._is(lost.person, concerned):
+                lost.times -= 1
+                if lost.times <= 0:
+                    self._lost_acks.remove(lost)
+                return True
+        return False
+
+    def disconnect(self, reason: str = "warning", app: App | None = None) -> None:
+        """Tell every socket (of that app) to go.
+
+        It is closed ten seconds later (at once for link_disabled).
+        """
+        self._transports.disconnect(reason, app)
+
+    def refresh(self, app: App | None = None) -> None:
+        """Ask the apps (or that one) to make new connections, as Slack does every few hours."""
+        self._transports.disconnect("refresh_requested", app)
+
+    def cut(self, app: App | None = None) -> None:
+        """Drop every socket (of that app) without a word."""
+        self._transports.cut(app)
+
+    def count_dead(self, seconds: float, app: App | None = None) -> None:
+        """Have `hello` count sockets for so long after they ended without a close frame.
+
+        As after a crash, of which a server hears late.
+        """
+        self._transports.count_dead(seconds, app)
+
+    def clear(self) -> None:
+        """Forget all faults, let every held request go and cut those that hang."""
+        with self._world.lock:
+            self._waiting.clear()
+            self._lost_acks.clear()
+        for hold in self._holds:
+            hold.release(hold.effect)
+        self._holds.clear()
+        hanging, self._cleared = self._cleared, asyncio.Event()
+        self._transports.loop.call_soon_threadsafe(hanging.set)

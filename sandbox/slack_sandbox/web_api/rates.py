@@ -1,0 +1,69 @@
+"""Rate limits: requests a minute by method, app and workspace; messages a second by channel.
+
+Off unless switched on. It runs on the sandbox's clock, so that moving the clock frees what waits.
+Called with the world's lock held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from slack_sandbox.spec.facts import TIERS
+from slack_sandbox.spec.slack_error import Json
+from slack_sandbox.workspace.people import TEAM
+from slack_sandbox.workspace.state import World
+
+WINDOW = 60.0  # seconds that a tier's requests are counted over
+PER_CHANNEL = 1.0  # messages a second that a channel takes
+BURST = 5  # messages that a quiet channel takes at once
+
+
+class Rates:
+    """Counts calls; `enabled` switches the limits on and off, and off forgets what was counted."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._enabled = False
+        # (workspace, app, method) -> sandbox seconds
+        self._calls: dict[tuple[str, str, str], deque[float]] = {}
+        # (app, channel) -> (messages left, as of)
+        self._channels: dict[tuple[str, str], tuple[float, float]] = {}
+
+    @property
+    def enabled(self) -> bool:
+        """Whether calls are limited."""
+        return self._enabled
+
+    @enabled.setter
+    def enabled(self, value: bool) -> None:
+        with self.world.lock:
+            self._enabled = value
+            self._calls.clear()
+            self._channels.clear()
+
+    def wait_for(self, app_id: str, method: str, args: Json) -> int:
+        """Count one call of that app; return 0, or the whole seconds after which to try again.
+
+        A refused call is not counted, nor is one of a method that does not exist.
+        """
+        if not self._enabled or method not in TIERS:
+            return 0
+        now = self.world.now()
+        calls = self._calls.setdefault((TEAM, app_id, method), deque())
+        while calls and calls[0] <= now - WINDOW:
+            calls.popleft()
+        if len(calls) >= TIERS[method]:
+            return max(1, math.ceil(calls[0] + WINDOW - now))
+        channel = str(args.get("channel", "")) if method == "chat.postMessage" else ""
+        if channel and (wait := self._channel(app_id, channel, now)):
+            return wait
+        calls.append(now)
+        return 0
+
+    def _channel(self, app_id: str, channel: str, now: float) -> int:
+        left, since = self._channels.get((app_id, channel), (float(BURST), now))
+        left = min(float(BURST), left + (now - since) * PER_CHANNEL)
+        enough = left >= 1
+        self._channels[app_id, channel] = (left - 1 if enough else left, now)
+        return 0 if enough else max(1, math.ceil((1 - left) / PER_CHANNEL))

@@ -1,0 +1,272 @@
+"""Events: which of them which app gets, and the envelope bodies they travel in.
+
+It goes by each manifest's subscriptions and scopes, and by where the bot is a member. Sending is
+the transports' work.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from slack_sandbox.spec.slack_error import Json
+from slack_sandbox.workspace.api_objects import user_json
+from slack_sandbox.workspace.apps import App
+from slack_sandbox.workspace.people import OTHER_TEAM, TEAM, Channel
+from slack_sandbox.workspace.records import Delivery, Message
+from slack_sandbox.workspace.state import World
+
+VERIFICATION = "sandbox-verification-token"  # the deprecated token that every payload carries
+_SUFFIX = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}
+_NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
+    "app_mention": ("app_mentions:read",),
+    "message.channels": ("channels:history",),
+    "message.groups": ("groups:history",),
+    "message.im": ("im:history",),
+    "message.mpim": ("mpim:history",),
+    "member_joined_channel": ("channels:read", "groups:read"),
+    "member_left_channel": ("channels:read", "groups:read"),
+    "channel_archive": ("channels:read",),
+    "channel_left": ("channels:read",),
+    "channel_created": ("channels:read",),
+    "channel_id_changed": ("channels:read", "groups:read"),
+    "channel_shared": ("channels:read", "groups:read", "im:read", "mpim:read"),
+    "group_archive": ("groups:read",),
+    "group_left": ("groups:read",),
+    "team_join": ("users:read",),
+    "user_change": ("users:read",),
+    "channel_rename": ("channels:read",),
+    "channel_unarchive": ("channels:read",),
+    "group_rename": ("groups:read",),
+    "group_unarchive": ("groups:read",),
+    "file_shared": ("files:read",),
+    "file_deleted": ("files:read",),
+    "pin_added": ("pins:read",),
+    "pin_removed": ("pins:read",),
+    "reaction_added": ("reactions:read",),
+    "reaction_removed": ("reactions:read",),
+    "subteam_created": ("usergroups:read",),
+    "subteam_members_changed": ("usergroups:read",),
+    "subteam_updated": ("usergroups:read",),
+    "agent_session_stopped": ("chat:write",),
+    "agent_session_title_changed": ("chat:write",),
+    "assistant_thread_started": ("assistant:write",),
+    "app_home_opened": (),
+    "app_uninstalled": (),
+    "tokens_revoked": (),
+}
+KNOWN = frozenset(_NEEDS)  # the events that the sandbox can send
+SCOPES = frozenset(scope for needs in _NEEDS.values() for scope in needs)  # that let events through
+
+
+def emit(
+    world: World, app: App, event: Json, channel: Channel | None = None, subscription: str = ""
+) -> Delivery | None:
+    """Send an event to one app if it asked for it and may have it.
+
+    Returns the delivery, or None.
+    """
+    name = subscription or str(event["type"])
+    needs = _NEEDS.get(name, ())
+    if name not in app.subscriptions or (needs and not app.scopes.intersection(needs)):
+        return None
+    event.setdefault("event_ts", world.next_ts())
+    where = f"-{channel.id}" if channel else ""
+    bot: Json = {"enterprise_id": None, "team_id": TEAM, "user_id": app.bot_user}
+    payload: Json = {
+        "token": VERIFICATION,
+        # the other company's in a channel that it shares, as it may be in Slack
+        "team_id": OTHER_TEAM if channel and channel.is_ext_shared else TEAM,
+        "context_team_id": TEAM,
+        "context_enterprise_id": None,
+        "api_app_id": app.id,
+        "event": copy.deepcopy(event),
+        "type": "event_callback",
+        "event_id": world.new_id("Ev"),
+        "event_time": int(float(event["event_ts"])),
+        "authorizations": [bot | {"is_bot": True, "is_enterprise_install": False}],
+        "is_ext_shared_channel": bool(channel and channel.is_ext_shared),
+        "event_context": f"1-{event['type']}-{TEAM}{where}",
+    }
+    delivery = Delivery("events_api", payload, app)
+    world.send(delivery)
+    return delivery
+
+
+def emit_all(
+    world: World, event: Json, channel: Channel | None = None, subscription: str = ""
+) -> None:
+    """Send an event to every app that asked for it and may have it.
+
+    What is not public only to those who are in it.
+    """
+    for app in world.apps.values():
+        if channel is None or channel.kind == "channel" or app.bot_user in channel.members:
+            emit(world, app, event, channel, subscription)
+
+
+def emit_members(world: World, event: Json, channel: Channel) -> None:
+    """Send an event to every app that is in the channel, asked for it and may have it."""
+    for app in world.apps.values():
+        if app.bot_user in channel.members:
+            emit(world, app, event, channel)
+
+
+def _in_channel(world: World, message: Message) -> Json:
+    body = copy.deepcopy(message.body) | {"channel": message.channel, "event_ts": message.ts}
+    channel = world.channels[message.channel]
+    if message.metadata:
+        body["metadata"] = copy.deepcopy(message.metadata)
+    if channel.is_ext_shared and (person := world.by_id.get(str(body.get("user")))):
+        body |= {"user_team": person.team_id, "source_team": person.team_id}
+    return body
+
+
+def message_posted(world: World, message: Message, named: set[str]) -> None:
+    """Tell each app in the channel of a message; where its bot is `named`, by app_mention too."""
+    channel = world.channels[message.channel]
+    for app in world.apps.values():
+        mention: Json | None = None
+        if (
+            app.bot_user in named
+            and channel.kind in ("channel", "group")
+            and message.body.get("user") != app.bot_user
+        ):
+            mention = _in_channel(world, message) | {"type": "app_mention"}
+        if app.bot_user not in channel.members:
+            if mention:
+                channel.missed_mentions[app.id] = mention
+            continue
+        if mention:
+            emit(world, app, mention, channel)
+        _message(world, app, _in_channel(world, message), channel)
+
+
+def _message(world: World, app: App, event: Json, channel: Channel) -> None:
+    event["channel_type"] = channel.kind
+    emit(world, app, event, channel, f"message.{_SUFFIX[channel.kind]}")
+
+
+def _message_all(world: World, event: Json, channel: Channel) -> None:
+    for app in world.apps.values():
+        if app.bot_user in channel.members:
+            _message(world, app, event, channel)
+
+
+def message_changed(world: World, message: Message, before: Json) -> None:
+    """A message is not what it was; `before` is its body until then."""
+    ts = world.next_ts()
+    changed = {
+        "type": "message",
+        "subtype": "message_changed",
+        "message": copy.deepcopy(message.body),
+        "previous_message": before,
+        "channel": message.channel,
+        "hidden": True,
+        "ts": ts,
+        "event_ts": ts,
+    }
+    _message_all(world, changed, world.channels[message.channel])
+
+
+def message_deleted(world: World, message: Message) -> None:
+    """A message is gone."""
+    ts = world.next_ts()
+    deleted = {
+        "type": "message",
+        "subtype": "message_deleted",
+        "previous_message": copy.deepcopy(message.body),
+        "channel": message.channel,
+        "hidden": True,
+        "deleted_ts": message.ts,
+        "ts": ts,
+        "event_ts": ts,
+    }
+    _message_all(world, deleted, world.channels[message.channel])
+
+
+def member_event(world: World, kind: str, user: str, channel: Channel, inviter: str = "") -> None:
+    """Tell the apps in the channel, and one that leaves it, that a member joined or left.
+
+    The types are member_joined_channel and member_left_channel.
+    """
+    team = world.by_id[user].team_id if user in world.by_id else TEAM
+    event: Json = {
+        "type": kind,
+        "user": user,
+        "channel": channel.id,
+        "channel_type": "C" if channel.kind == "channel" else "G",
+        "team": team,
+    }
+    for app in world.apps.values():
+        if app.bot_user not in channel.members and user != app.bot_user:
+            continue
+        emit(world, app, event | ({"inviter": inviter} if inviter else {}), channel)
+        if (
+            kind == "member_joined_channel"
+            and user == app.bot_user
+            and app.id in channel.missed_mentions
+        ):
+            emit(world, app, channel.missed_mentions.pop(app.id), channel)
+
+
+def user_changed(world: World, user: str) -> None:
+    """user_change with the person as they are now."""
+    _tell_of(world, "user_change", user)
+
+
+def user_joined(world: World, user: str) -> None:
+    """team_join with a person who is new in the workspace."""
+    _tell_of(world, "team_join", user)
+
+
+def _tell_of(world: World, kind: str, user: str) -> None:
+    for app in world.apps.values():
+        shown = user_json(world.by_id[user], email="users:read.email" in app.scopes, url=world.url)
+        emit(world, app, {"type": kind, "user": shown, "cache_ts": int(world.now())})
+
+
+def group_changed(
+    world: World, group: Json, added: list[str], removed: list[str], before: int
+) -> None:
+    """subteam_members_changed and subteam_updated for a group as usergroups.list shows it.
+
+    `before` in Unix seconds.
+    """
+    members = {
+        "type": "subteam_members_changed",
+        "subteam_id": group["id"],
+        "team_id": TEAM,
+        "date_previous_update": before,
+        "date_update": group["date_update"],
+        "added_users": added,
+        "added_users_count": len(added),
+        "removed_users": removed,
+        "removed_users_count": len(removed),
+    }
+    emit_all(world, members)
+    emit_all(world, {"type": "subteam_updated", "subteam": group})
+
+
+def team_domain(world: World, team: str) -> Json:
+    """The `team` object of an interaction payload."""
+    return {"id": team, "domain": world.teams[team][1]}
+
+
+def rate_limited(world: World, app: App) -> Delivery:
+    """Tell an app that it got more events than Slack sends in an hour.
+
+    A payload of its own kind, with no event in it.
+
+    docs.slack.dev, app_rate_limited: sent once a minute while events are held back, whatever the
+    app subscribed to.
+    """
+    payload: Json = {
+        "token": VERIFICATION,
+        "type": "app_rate_limited",
+        "team_id": TEAM,
+        "minute_rate_limited": int(world.now()) // 60 * 60,
+        "api_app_id": app.id,
+    }
+    delivery = Delivery("events_api", payload, app)
+    world.send(delivery)
+    return delivery

@@ -1,0 +1,96 @@
+"""Who and what lives in the local Slack: people, channels and user groups.
+
+Plain data; it sends nothing and checks no permissions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from slack_sandbox.spec.slack_error import Json
+
+TEAM = "T0SANDBOX"
+OTHER_TEAM = "T0OTHERCO"
+TEAM_NAMES = {TEAM: ("Sandbox Coffee", "sandbox"), OTHER_TEAM: ("Other Company", "otherco")}
+BOT_USER = "UBOT00001"  # of the first app, which the default workspace has in its channels
+EPOCH = 1_700_000_000  # when the workspace was made, Unix seconds
+
+
+@dataclass(slots=True)
+class Person:
+    """A human member; `name` is the short name that tests and the page use."""
+
+    name: str
+    id: str
+    real_name: str
+    team_id: str = TEAM
+    is_restricted: bool = False
+    is_ultra_restricted: bool = False
+    deleted: bool = False
+    is_admin: bool = False
+    tz: str = "Europe/Berlin"
+    tz_offset: int = 3600  # seconds east of UTC
+    updated: int = EPOCH
+    email: str = ""
+    # of an Enterprise Grid: the workspaces they are in, which their user object names instead
+    grid_teams: tuple[str, ...] = ()
+    acts_from: str = ""  # the one whose client they use, "" for the one they are at home in
+    status_emoji: str = ""  # with its colons
+    status_text: str = ""
+    status_expiration: int = 0  # Unix seconds; 0 for never
+
+    def lapse(self, now: float) -> None:
+        """End a status whose time is over."""
+        if 0 < self.status_expiration <= now:
+            self.status_emoji, self.status_text, self.status_expiration = "", "", 0
+
+
+@dataclass(slots=True)
+class Channel:
+    """A conversation: public or private channel, DM with an app, or group DM."""
+
+    id: str
+    name: str
+    kind: Literal["channel", "group", "im", "mpim"] = "channel"
+    members: list[str] = field(default_factory=list)  # user ids, in the order they came
+    is_ext_shared: bool = False
+    is_archived: bool = False
+    topic: str = ""
+    purpose: str = ""
+    topic_set: tuple[str, int] = ("", 0)  # by which user id, when (Unix seconds)
+    purpose_set: tuple[str, int] = ("", 0)
+    previous_names: list[str] = field(default_factory=list)  # the latest first
+    is_open: bool = True  # a DM that its app has not closed
+    creator: str = ""
+    created: int = EPOCH
+    # app id -> latest mention while it was not in here
+    missed_mentions: dict[str, Json] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The name Slack puts into interaction payloads, which hides private names."""
+        return {
+            "channel": self.name,
+            "group": "privategroup",
+            "im": "directmessage",
+            "mpim": "mpdm",
+        }[self.kind]
+
+
+@dataclass(slots=True)
+class Group:
+    """A user group: @handle stands for its members."""
+
+    id: str
+    handle: str
+    name: str
+    users: list[str] = field(default_factory=list)
+    updated: int = EPOCH
+    created: int = EPOCH
+    disabled: int = 0  # since when (Unix seconds)
+    description: str = ""
+    channels: list[str] = field(default_factory=list)  # ids of those that its members are to join
+    created_by: str = "UANA00001"
+    updated_by: str = "UANA00001"

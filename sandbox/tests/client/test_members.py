@@ -1,0 +1,197 @@
+"""What people do among themselves: reactions, their own messages, coming and going."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sandbox.tests.builders import Json, section
+from sandbox.tests.harness import BoltHarness, bolt_harness
+from sandbox.tests.recordings import differences, fixture
+from slack_sandbox.spec.emoji import EMOJI
+from slack_sandbox.web_api.reactions import MOST_OF_ONE
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[BoltHarness]:
+    """A workspace with an app that only listens."""
+    with bolt_harness(lambda _: None) as made:
+        yield made
+
+
+@pytest.fixture
+def harness(running: BoltHarness) -> BoltHarness:
+    """The same, with nothing heard yet."""
+    return running.fresh()
+
+
+# statuses
+
+
+def test_a_status_is_seen_until_it_ends(harness: BoltHarness) -> None:
+    """Apps are told of a status and read it, until its time is over or its person clears it."""
+    sandbox, ana = harness.sandbox, harness.ana
+    until = int(sandbox.world.now()) + 600
+    ana.set_status(":palm_tree:", "Vacationing", until)
+    told = harness.heard("user_change")["event"]["user"]["profile"]
+    read = harness.client.users_info(user=ana.id)["user"]["profile"]
+    for profile in (told, read):
+        assert profile["status_emoji"] == ":palm_tree:"
+        assert profile["status_text"] == "Vacationing"
+        assert profile["status_expiration"] == until
+    sandbox.clock.advance(601)
+    assert harness.client.users_info(user=ana.id)["user"]["profile"]["status_emoji"] == ""
+    ana.set_status(text="busy")
+    assert harness.heard("user_change")["event"]["user"]["profile"]["status_emoji"] == (
+        ":speech_balloon:"
+    )
+    ana.set_status()
+    assert harness.heard("user_change")["event"]["user"]["profile"]["status_text"] == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"emoji": "palm_tree"}, "write it as :palm_tree:"),
+        ({"text": "x" * 101}, "at most 100 characters"),
+        ({"emoji": ":bus:", "until": 1}, "ends in the future"),
+    ],
+)
+def test_a_status_that_slack_does_not_take(
+    harness: BoltHarness, given: dict[str, Any], why: str
+) -> None:
+    """An emoji without colons, a long text and a time that is over are refused."""
+    with pytest.raises(ValueError, match=why):
+        harness.ana.set_status(**given)
+
+
+# reactions
+
+
+def test_a_members_reaction_tells_the_apps(harness: BoltHarness) -> None:
+    """A reaction is kept on the message, and tells the apps in the channel in the recorded shape.
+
+    So does its end.
+    """
+    ts = harness.post(section("react to me"))
+    harness.ana.react("support", ts, "eyes")
+    harness.sandbox.person("ben").react("support", ts, "eyes")
+    harness.sandbox.person("ben").react("support", ts, "thumbsup::skin-tone-3")
+    body = harness.heard("reaction_added")
+    recorded = fixture("bolt_payloads.json")["events.valid_reaction_added_body"]
+    assert [
+        d for d in differences(recorded, body) if "enterprise" not in d and "authed_users" not in d
+    ] == []
+    assert set(body["event"]) == set(recorded["event"])
+    assert (body["event"]["item"]["ts"], body["event"]["item_user"]) == (
+        ts,
+        harness.sandbox.bot_user_id,
+    )
+    assert reactions(harness, ts) == [
+        {"name": "eyes", "users": ["UANA00001", "UBEN00001"], "count": 2},
+        {"name": "thumbsup::skin-tone-3", "users": ["UBEN00001"], "count": 1},
+    ]
+    harness.ana.unreact("support", ts, "eyes")
+    assert harness.heard("reaction_removed")["event"]["reaction"] == "eyes"
+    assert [each["count"] for each in reactions(harness, ts)] == [1, 1]
+    ben = harness.sandbox.person("ben")
+    for name in ("eyes", "thumbsup::skin-tone-3"):
+        ben.unreact("support", ts, name)
+    assert "reactions" not in next(m for m in ben.everything("support") if m["ts"] == ts)
+
+
+def reactions(harness: BoltHarness, ts: str) -> list[Json]:
+    """The reactions of a message as history has them."""
+    found: list[Json] = harness.client.conversations_history(
+        channel="C0SUPPORT", latest=ts, inclusive=True, limit=1
+    )["messages"]
+    return list(found[0]["reactions"])
+
+
+def test_unsound_reactions_are_refused(harness: BoltHarness) -> None:
+    """Repeated, missing, odd and too many reactions are refused, and those from outside."""
+    ts = harness.post(section("x"))
+    harness.ana.react("support", ts, "eyes")
+    with pytest.raises(ValueError, match="already_reacted"):
+        harness.ana.react("support", ts, "eyes")
+    with pytest.raises(ValueError, match="no_reaction"):
+        harness.ana.unreact("support", ts, "tada")
+    for name in (":eyes:", "Eyes", "", "not_an_emoji"):
+        with pytest.raises(ValueError, match="invalid_name"):
+            harness.ana.react("support", ts, name)
+    for name in sorted(EMOJI)[: MOST_OF_ONE - 1]:
+        harness.ana.react("support", ts, name)
+    with pytest.raises(ValueError, match="too_many_reactions"):
+        harness.ana.react("support", ts, "tada")
+    with pytest.raises(ValueError, match="cannot post"):
+        harness.sandbox.person("eve").react("support", ts, "eyes")
+
+
+def test_no_event_where_the_app_is_not(harness: BoltHarness) -> None:
+    """Reactions in channels without the app are none of its business."""
+    before = len(harness.sandbox.deliveries)
+    harness.ana.react("random", harness.ana.say("random", "x"), "eyes")
+    assert len(harness.sandbox.deliveries) == before
+
+
+# one's own messages, and channels
+
+
+def test_edit_and_delete(harness: BoltHarness) -> None:
+    """People change and delete their own messages, and nobody else's; the app hears of both."""
+    ts = harness.ana.say("support", "teh")
+    harness.ana.edit("support", ts, "the @ben")
+    changed = harness.heard("message")["event"]
+    while changed.get("subtype") != "message_changed":
+        changed = harness.heard("message")["event"]
+    assert (changed["message"]["text"], changed["message"]["edited"]["user"]) == (
+        "the <@UBEN00001>",
+        "UANA00001",
+    )
+    assert changed["previous_message"]["text"] == "teh"
+    for refused in (
+        lambda who: who.edit("support", ts, "x"),
+        lambda who: who.delete("support", ts),
+    ):
+        with pytest.raises(ValueError, match="no message of ben"):
+            refused(harness.sandbox.person("ben"))
+    with pytest.raises(ValueError, match="no message of ana"):
+        harness.ana.edit("support", harness.post(section("the app's")), "x")
+    harness.ana.delete("support", ts)
+    assert all(m["ts"] != ts for m in harness.ana.everything("support"))
+
+
+def test_join_and_leave(harness: BoltHarness) -> None:
+    """People come into public channels and leave them, as far as they may."""
+    harness.ana.leave("partners")
+    assert harness.heard("member_left_channel")["event"]["user"] == "UANA00001"
+    with pytest.raises(ValueError, match="cannot post"):
+        harness.ana.say("partners", "still here?")
+    harness.ana.join("partners")
+    assert harness.heard("member_joined_channel")["event"]["channel"] == "C0PARTNER"
+    with pytest.raises(ValueError, match="already"):
+        harness.ana.join("partners")
+    refused = [
+        ("gus", "general"),
+        ("eve", "general"),
+        ("ben", "finance-approvals"),
+        ("zoe", "general"),
+    ]
+    for name, channel in refused:
+        with pytest.raises(ValueError, match=f"{name}"):
+            harness.sandbox.person(name).join(channel)
+    for name, channel in (("ana", "general"), ("ana", harness.ana.dm_channel), ("gus", "random")):
+        with pytest.raises(ValueError, match="cannot leave"):
+            harness.sandbox.person(name).leave(channel)
+
+
+def test_opening_a_channel_marks_it_read(harness: BoltHarness) -> None:
+    """Opening a channel marks what is in it as read, for that person."""
+    world, channel = harness.sandbox.world, harness.sandbox.world.channel("support")
+    harness.post(section("news"))
+    assert world.unread("UBEN00001", channel) > 0
+    harness.sandbox.person("ben").read("support")
+    assert world.unread("UBEN00001", channel) == 0
+    assert world.unread("UCLEO0001", channel) > 0

@@ -1,0 +1,91 @@
+"""Answers over signed HTTP: what an app's response to a click, a submission or a command does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from slack_bolt import Ack, Respond
+from slack_bolt import App as Bolt
+from slack_sdk import WebClient
+
+from sandbox.tests.builders import Json, buttons, modal
+from sandbox.tests.http_app import HttpApp, Say, serving, through
+from slack_sandbox.server import Sandbox
+
+
+@pytest.fixture
+def there() -> Iterator[HttpApp]:
+    """The app's server."""
+    with serving() as app:
+        yield app
+
+
+@pytest.fixture
+def manifest(manifest: Json, there: HttpApp) -> Json:
+    """The manifest of an app at request URLs."""
+    return there.manifest(manifest)
+
+
+@pytest.fixture
+def bolt(sandbox: Sandbox, there: HttpApp) -> Bolt:
+    """A real Bolt app that answers at that server."""
+    client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url)
+    app = Bolt(client=client, signing_secret=sandbox.world.app.signing_secret)
+    there.answer = through(app)
+    return app
+
+
+@pytest.mark.parametrize("status", [500, 404, 201])
+def test_interactions_are_not_retried(
+    sandbox: Sandbox, client: WebClient, there: HttpApp, status: int
+) -> None:
+    """A click that fails has failed, whatever time goes by; only 200 is a success for it."""
+    ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
+    sandbox.wait(lambda: len(there.requests) == 1)
+    there.answer = lambda _: Say(status)
+    click = sandbox.person("ana").click("support", ts, "go")
+    assert click.wait() == "http_error"
+    sandbox.clock.advance(1000)
+    assert (click.attempts, len(there.requests)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (Say(200), {"outcome": "closed"}),
+        (
+            Say(200, '{"response_action": "clear"}', (("Content-Type", "application/json"),)),
+            {"outcome": "closed"},
+        ),
+        (Say(200, "fine"), {"outcome": "invalid"}),
+        (Say(500), {"outcome": "timeout"}),
+    ],
+)
+def test_answers_to_a_submission(
+    sandbox: Sandbox, client: WebClient, there: HttpApp, answer: Say, outcome: Json
+) -> None:
+    """The body of the answer to a submission says what becomes of the modal.
+
+    What is no such answer is an error.
+    """
+    ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
+    ana = sandbox.person("ana")
+    trigger = ana.click("support", ts, "go").payload["trigger_id"]
+    client.views_open(trigger_id=trigger, view=modal())
+    there.answer = lambda _: answer
+    assert ana.submit({"field": {"text": {"value": "x"}}}).items() >= outcome.items()
+
+
+def test_answer_with_the_response_url(sandbox: Sandbox, client: WebClient, bolt: Bolt) -> None:
+    """The response_url of a click that came over HTTP works as it does over a socket."""
+
+    @bolt.action("go")
+    def clicked(ack: Ack, respond: Respond) -> None:
+        ack()
+        respond(text="only for you", replace_original=False)
+
+    ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
+    ana = sandbox.person("ana")
+    ana.click("support", ts, "go")
+    sandbox.wait(lambda: any(m.get("is_ephemeral") for m in ana.messages("support")))

@@ -1,0 +1,299 @@
+"""Signed HTTP: what an app at request URLs gets, how its answers count, when it is asked again."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+from slack_bolt import Ack
+from slack_bolt import App as Bolt
+from slack_bolt import Say as BoltSay
+from slack_sdk import WebClient
+from slack_sdk.signature import SignatureVerifier
+
+from sandbox.tests.builders import Json, buttons, modal
+from sandbox.tests.http_app import Got, HttpApp, Say, serving, through
+from sandbox.tests.recordings import fixture
+from slack_sandbox.server import Sandbox
+from slack_sandbox.workspace.records import Delivery
+
+
+@pytest.fixture
+def there() -> Iterator[HttpApp]:
+    """The app's server."""
+    with serving() as app:
+        yield app
+
+
+@pytest.fixture
+def manifest(manifest: Json, there: HttpApp) -> Json:
+    """The manifest of an app at request URLs."""
+    return there.manifest(manifest)
+
+
+@pytest.fixture
+def bolt(sandbox: Sandbox, there: HttpApp) -> Bolt:
+    """A real Bolt app that answers at that server."""
+    client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url)
+    app = Bolt(client=client, signing_secret=sandbox.world.app.signing_secret)
+    there.answer = through(app)
+    return app
+
+
+def events(sandbox: Sandbox) -> list[Delivery]:
+    """The deliveries of events."""
+    return [d for d in sandbox.deliveries if d.kind == "events_api"]
+
+
+def planned(sandbox: Sandbox, attempts: int) -> Delivery:
+    """The first event, once that many attempts have failed and the next one is planned."""
+    sandbox.wait(
+        lambda: events(sandbox)[0].attempts == attempts and events(sandbox)[0].next_at is not None
+    )
+    return events(sandbox)[0]
+
+
+def command(sandbox: Sandbox, text: str = "Berlin") -> Delivery:
+    """A slash command as it is sent."""
+    fields = {
+        "command": "/weather",
+        "text": text,
+        "user_id": "UANA00001",
+        "channel_id": "C0SUPPORT",
+        "team_id": sandbox.team_id,
+        "is_enterprise_install": "false",
+        "trigger_id": "1.2.abc",
+    }
+    delivery = Delivery("slash_commands", fields, sandbox.world.app, accepts_response_payload=True)
+    sandbox.world.send(delivery)
+    return delivery
+
+
+def test_bolt_over_http(sandbox: Sandbox, bolt: Bolt) -> None:
+    """A real Bolt app takes a mention, a click, a submission and a command over signed HTTP."""
+
+    @bolt.event("app_mention")
+    def mentioned(event: Json, say: BoltSay) -> None:
+        say(text="hello", blocks=[buttons("go")], thread_ts=event["ts"])
+
+    @bolt.action("go")
+    def clicked(ack: Ack, body: Json, client: WebClient) -> None:
+        ack()
+        client.views_open(trigger_id=body["trigger_id"], view=modal())
+
+    @bolt.view("form")
+    def submitted(ack: Ack) -> None:
+        ack(response_action="errors", errors={"field": "not like this"})
+
+    @bolt.command("/weather")
+    def weather(ack: Ack, command: Json) -> None:
+        ack(f"rain in {command['text']}")
+
+    ana = sandbox.person("ana")
+    ts = ana.say("support", "@bot hello")
+    posted = sandbox.wait(lambda: [m for m in ana.messages("support", ts) if m.get("bot_id")])
+    ana.click("support", posted[0]["ts"], "go")
+    sandbox.wait(ana.view)
+    filled = {"field": {"text": {"value": "x"}}}
+    assert ana.submit(filled) == {"outcome": "errors", "errors": {"field": "not like this"}}
+    asked = command(sandbox)
+    assert (asked.wait(), asked.ack) == ("acked", {"text": "rain in Berlin"})
+
+
+def test_each_delivery_comes_signed_at_its_own_url(
+    sandbox: Sandbox, client: WebClient, there: HttpApp
+) -> None:
+    """Events are JSON, interactions a form with `payload`, commands a form.
+
+    Each at its own URL, each signed.
+    """
+    sandbox.person("ana").say("support", "hello")
+    sandbox.wait(lambda: len(there.requests) == 1)
+    ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
+    sandbox.wait(lambda: len(there.requests) == 2)
+    sandbox.person("ana").click("support", ts, "go").wait()
+    command(sandbox, "a & b").wait()
+    menu = {"type": "block_suggestion", "action_id": "a", "block_id": "b", "value": "x"}
+    sandbox.forge(menu, accepts=True).wait()
+    event, _, click, slash, options = there.requests
+    assert [g.path for g in there.requests[2:]] == [
+        "/slack/actions",
+        "/slack/commands",
+        "/slack/options",
+    ]
+    assert [g.headers["content-type"] for g in (event, click, slash)] == [
+        "application/json",
+        "application/x-www-form-urlencoded",
+        "application/x-www-form-urlencoded",
+    ]
+    assert event.payload["event"]["text"] == "hello"
+    assert click.payload["type"] == "block_actions"
+    assert set(click.form) == {"payload"}
+    assert (slash.form["text"], slash.form["is_enterprise_install"]) == ("a & b", "false")
+    assert options.payload == menu
+    verifier = SignatureVerifier(sandbox.world.app.signing_secret)
+    for got in (*there.requests, *there.challenges):
+        assert verifier.is_valid_request(got.body, got.headers)
+        assert not any(name.startswith("x-slack-retry") for name in got.headers)
+    clicks = [click.payload, fixture("bolt_payloads.json")["block_actions.body"]]
+    assert {type(value) for value in slash.form.values()} == {str}
+    assert set(clicks[1]) - set(clicks[0]) == set()
+
+
+def test_a_tampered_request_is_refused(sandbox: Sandbox, bolt: Bolt, there: HttpApp) -> None:
+    """Bolt takes our signature and refuses the same request with one letter changed."""
+    bolt.event("message")(lambda: None)
+    sandbox.person("ana").say("support", "hello")
+    sandbox.wait(lambda: events(sandbox)[0].ok)
+    [got] = there.requests
+    answer = through(bolt)
+    assert answer(got).status == 200
+    tampered = Got(got.method, got.path, got.headers, got.body.replace("hello", "hallo"))
+    assert answer(tampered).status == 401
+
+
+def test_the_challenge_is_asked_once(sandbox: Sandbox, there: HttpApp) -> None:
+    """The request URL is asked to echo a challenge at the start, and not again once it has."""
+    sandbox.wait(lambda: sandbox.world.app.verified)
+    sandbox.person("ana").say("support", "hello")
+    sandbox.wait(lambda: events(sandbox)[0].ok)
+    [asked] = there.challenges
+    assert set(asked.payload) == {"token", "challenge", "type"}
+    assert [d.outcome for d in sandbox.deliveries if d.kind == "url_verification"] == ["acked"]
+
+
+def test_a_url_that_proves_nothing(
+    sandbox: Sandbox, manifest: Json, there: HttpApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the right answer to the challenge no event goes out.
+
+    With it, at the next try, it does.
+    """
+    sandbox.wait(lambda: sandbox.world.app.verified)
+    honest = there.take
+    monkeypatch.setattr(there, "take", lambda _: Say(200, "something else"))
+    other = sandbox.install(manifest, ["random"])
+    sandbox.person("ana").say("random", "hello")
+    planned(sandbox, 2)
+    assert there.requests == []
+    monkeypatch.setattr(there, "take", honest)
+    sandbox.clock.advance(60)
+    sandbox.wait(lambda: events(sandbox)[0].ok)
+    assert other.verified
+
+
+def test_a_failed_event_comes_again_three_times(sandbox: Sandbox, there: HttpApp) -> None:
+    """A failed event comes again at once, after a minute and after five, then never."""
+    there.answer = lambda _: Say(500)
+    sandbox.person("ana").say("support", "hello")
+    planned(sandbox, 2)
+    sandbox.clock.advance(60)
+    sent = planned(sandbox, 3)
+    assert len(there.requests) == 3
+    sandbox.clock.advance(300)
+    assert (sent.wait(), sent.attempts) == ("http_error", 4)
+    numbers = [got.headers.get("x-slack-retry-num") for got in there.requests]
+    assert numbers == [None, "1", "2", "3"]
+    assert {got.headers["x-slack-retry-reason"] for got in there.requests[1:]} == {"http_error"}
+    assert len({got.payload["event_id"] for got in there.requests}) == 1
+
+
+def test_a_retry_that_succeeds(sandbox: Sandbox, there: HttpApp) -> None:
+    """The first good answer ends the retries."""
+    answers = [Say(503), Say(204)]
+    there.answer = lambda _: answers.pop(0)
+    sandbox.person("ana").say("support", "hello")
+    sandbox.wait(lambda: events(sandbox)[0].ok)
+    sandbox.clock.advance(400)
+    sandbox.person("ana").say("random", "nobody hears this")
+    assert [got.headers.get("x-slack-retry-num") for got in there.requests] == [None, "1"]
+
+
+@pytest.mark.parametrize("status", [500, 404])
+def test_no_retry_ends_the_retries(sandbox: Sandbox, there: HttpApp, status: int) -> None:
+    """x-slack-no-retry: 1 on a failure ends the retries of that event."""
+    there.answer = lambda _: Say(status, headers=(("X-Slack-No-Retry", "1"),))
+    sandbox.person("ana").say("support", "hello")
+    assert (events(sandbox)[0].wait(), len(there.requests)) == ("http_error", 1)
+
+
+def test_a_late_answer_is_an_http_timeout(sandbox: Sandbox, there: HttpApp) -> None:
+    """An answer that takes too long is none: the event comes again with http_timeout."""
+    sandbox.wait(lambda: sandbox.world.app.verified)
+    sandbox.world.ack_seconds = 0.1
+
+    def slow(got: Got) -> Say:
+        if "x-slack-retry-num" not in got.headers:
+            there.gate.wait(5)
+        return Say()
+
+    there.answer = slow
+    sandbox.person("ana").say("support", "hello")
+    sandbox.wait(lambda: events(sandbox)[0].ok)
+    assert there.requests[1].headers["x-slack-retry-reason"] == "http_timeout"
+
+
+@pytest.mark.parametrize(("hops", "outcome"), [(2, "acked"), (3, "http_error")])
+def test_two_redirects_are_followed(
+    sandbox: Sandbox, there: HttpApp, hops: int, outcome: str
+) -> None:
+    """Two redirects are followed with the same signed body, a third is too many."""
+
+    def answer(got: Got) -> Say:
+        number = int(got.path.partition("?hop=")[2] or 0)
+        again = Say(
+            302, headers=(("Location", f"/elsewhere?hop={number + 1}"), ("x-slack-no-retry", "1"))
+        )
+        return again if number < hops else Say()
+
+    there.answer = answer
+    sandbox.person("ana").say("support", "hello")
+    [sent] = events(sandbox)
+    if outcome == "acked":
+        assert sent.wait() == outcome
+        sent_as = {(g.method, g.body, g.headers["x-slack-signature"]) for g in there.requests}
+        assert len(sent_as) == 1
+    else:
+        assert planned(sandbox, 2).retry_reason == "too_many_redirects"
+
+
+def test_a_refused_connection_says_which_kind(sandbox: Sandbox, there: HttpApp) -> None:
+    """A refused connection is connection_failed; plain text where TLS was meant is ssl_error."""
+    app = sandbox.world.app
+    sandbox.wait(lambda: app.verified)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    subscriptions = app.manifest["settings"]["event_subscriptions"]
+    for url, reason in (
+        (f"http://127.0.0.1:{port}/", "connection_failed"),
+        ("https" + there.url[4:], "ssl_error"),
+    ):
+        subscriptions["request_url"] = url
+        before = len(events(sandbox))
+        sandbox.person("ana").say("support", "hello")
+        sandbox.wait(lambda at=before: events(sandbox)[at].attempts == 2)
+        assert events(sandbox)[before].retry_reason == reason
+
+
+def test_a_lost_acknowledgement(sandbox: Sandbox, there: HttpApp) -> None:
+    """An answer that gets lost on its way counts as a time-out, and the event comes again."""
+    sandbox.faults.lose_ack("events_api")
+    sandbox.person("ana").say("support", "hello")
+    sandbox.wait(lambda: events(sandbox)[0].ok)
+    assert [got.headers.get("x-slack-retry-reason") for got in there.requests] == [
+        None,
+        "http_timeout",
+    ]
+
+
+def test_beside_an_app_on_sockets(sandbox: Sandbox, manifest: Json, there: HttpApp) -> None:
+    """Socket Mode in the manifest goes before request URLs: such an app gets nothing over HTTP."""
+    theirs = json.loads(json.dumps(manifest))
+    theirs["settings"]["socket_mode_enabled"] = True
+    other = sandbox.install(theirs, ["random"])
+    sandbox.person("ana").say("random", "hello")
+    sandbox.wait(lambda: sandbox.world.app.verified)
+    assert [(d.app, d.attempts) for d in events(sandbox)] == [(other, 0)]
+    assert (there.requests, len(there.challenges)) == ([], 1)

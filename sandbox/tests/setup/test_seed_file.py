@@ -1,0 +1,140 @@
+"""Seed files: the local Slack holds what they say, and what is wrong is named with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slack_sdk import WebClient
+
+from slack_sandbox.server import Sandbox
+from slack_sandbox.setup.seed_file import SeedError, read_seed
+from slack_sandbox.standalone import populate
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "sandbox-seed.toml"
+MANIFEST = (
+    "features: {bot_user: {display_name: weather}, "
+    "slash_commands: [{command: /rain, description: Rain.}]}"
+)
+
+
+def test_the_documented_example_is_made_in_full() -> None:
+    """Every row of the documented example is in its workspace, seen through the Web API."""
+    seed, apps = read_seed(EXAMPLE)
+    with Sandbox(apps[0].manifest, seed=seed) as sandbox:
+        populate(sandbox, apps)
+        client = WebClient("xoxb-bookshop", base_url=sandbox.api_url)
+        assert client.apps_connections_open(app_token="xapp-bookshop")["ok"]
+        ids = {name: person.id for name, person in sandbox.people.items()}
+        users = {u["name"]: u for u in client.users_list()["members"]}
+        assert set(users) == {"ida", "jon", "kim", "max", "countersign"}
+        assert (users["ida"]["is_admin"], users["ida"]["tz"]) == (True, "Europe/Copenhagen")
+        assert (users["jon"]["id"], users["max"]["deleted"]) == ("UJON00001", True)
+        assert (users["kim"]["is_restricted"], users["kim"]["is_ultra_restricted"]) == (True, False)
+        listed = client.conversations_list(types="public_channel,private_channel")["channels"]
+        channels = {c["name"]: c for c in listed}
+        assert set(channels) == {"general", "orders", "board", "with-papermill", "old-news"}
+        assert channels["board"]["is_private"]
+        assert (
+            channels["with-papermill"]["is_ext_shared"],
+            channels["old-news"]["is_archived"],
+        ) == (True, True)
+        assert channels["orders"]["topic"]["value"] == "What came in, what went out"
+        members = client.conversations_members(channel=channels["orders"]["id"])["members"]
+        assert members == [ids["ida"], ids["jon"], ids["kim"], sandbox.bot_user_id]
+        [group] = client.usergroups_list(include_users=True)["usergroups"]
+        assert (group["handle"], group["users"]) == ("sellers", [ids["ida"], ids["jon"]])
+        assert sandbox.people["ida"].email == "ida.holm@northwind.example"
+        assert sandbox.people["lea"].email == "lea@papermill.example"
+        assert client.auth_test()["team"] == "Northwind Books"
+
+
+def test_apps_at_request_urls(tmp_path: Path) -> None:
+    """A request URL in the seed goes where the manifest has none, and means HTTP."""
+    (tmp_path / "app.yml").write_text(MANIFEST + "\nsettings: {socket_mode_enabled: true}")
+    (tmp_path / "seed.toml").write_text(
+        '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "app.yml"\nrequest_url = "http://127.0.0.1:9/slack"'
+    )
+    seed, apps = read_seed(tmp_path / "seed.toml")
+    app = Sandbox(apps[0].manifest, seed=seed).world.app
+    urls = {app.events_url, app.interactivity_url, app.options_url, app.command_url("/rain")}
+    assert (app.over_http, urls) == (True, {"http://127.0.0.1:9/slack"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[people]\n", "Expected ']]' at the end of an array declaration (at line 1, column 9)"),
+        ("people = []", "people: List should have at least 1 item"),
+        ('[[people]]\nname = "Ida"', "people[1].name: String should match pattern"),
+        ('[[people]]\nname = "ida"\nage = 7', "people[1].age: Extra inputs are not permitted"),
+        (
+            '[[people]]\nname = "ida"\nadmin = "yes"',
+            "people[1].admin: Input should be a valid boolean",
+        ),
+        (
+            '[[people]]\nname = "ida"\ntz = "Mars/Base"',
+            "people[1].tz: Value error, there is no time zone 'Mars/Base'",
+        ),
+        (
+            '[[people]]\nname = "ida"\nguest = "maybe"',
+            "people[1].guest: Input should be 'no', 'multi-channel'",
+        ),
+        ('[[people]]\nname = "ida"\n[[people]]\nname = "ida"', "people: 'ida' is there 2 times"),
+        (
+            '[[people]]\nname = "ida"\nworkspace = "moon"',
+            "people, ida: there is no workspace 'moon'",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[channels]]\nname = "a"\nmembers = ["jo"]',
+            "channels, a: there is no person 'jo'",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[channels]]\nname = "a"\nconnect = true',
+            "channels, a: connect takes a second",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[groups]]\nhandle = "a"\nmembers = ["jo"]',
+            "groups, a: there is no person 'jo'",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[channels]]\nname = "a b"',
+            "channels[1].name: String should match pattern",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "gone.yml"',
+            "gone.yml: No such file or directory",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "bad.yml"',
+            "bad.yml: features.slash_commands[1].command: ",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "a"\nchannels = ["b"]',
+            "apps, a: there is no channel 'b'",
+        ),
+        (
+            '[[people]]\nname = "ida"\nid = "U12345"\n[[people]]\nname = "jo"\nid = "U12345"',
+            "ids: 'U12345' is there 2 times",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:
+    """One line says which file, which row and what is wrong with it."""
+    (tmp_path / "bad.yml").write_text(
+        "features: {slash_commands: [{command: rain, description: Rain.}]}"
+    )
+    path = tmp_path / "seed.toml"
+    path.write_text(text)
+    with pytest.raises(SeedError) as refused:
+        read_seed(path)
+    sentence = str(refused.value)
+    assert sentence.startswith(f"{path}: ")
+    assert said in sentence
+    assert "\n" not in sentence
+
+
+def test_a_missing_seed_file_is_named(tmp_path: Path) -> None:
+    """A seed file that is not there is named."""
+    with pytest.raises(SeedError, match=r"none\.toml: No such file or directory"):
+        read_seed(tmp_path / "none.toml")

@@ -1,0 +1,22 @@
+"""One running planner and one real OpenAI client for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from openai import OpenAI
+
+from bot.demo.model.server import Planner
+
+
+@pytest.fixture
+def planner() -> Iterator[Planner]:
+    with Planner() as running:
+        yield running
+
+
+@pytest.fixture
+def client(planner: Planner) -> Iterator[OpenAI]:
+    with OpenAI(base_url=planner.url, api_key="sk-offline", max_retries=0, timeout=10) as made:
+        yield made

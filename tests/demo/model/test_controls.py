@@ -1,0 +1,159 @@
+"""What steers the stand-in for the model: scripted turns, faults, cuts, holds, and its end."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+from openai import OpenAI
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+)
+
+from bot.demo.model.server import Planner, Turn
+from tests.demo.model.samples import ASK, TWO, stream
+
+
+def test_scripts_are_used_in_order_and_ids_as_given(planner: Planner, client: OpenAI) -> None:
+    """Scripted turns come in order, with the given call ids and raw arguments nonsense included."""
+    planner.script(
+        Turn(
+            calls=[("a", {}), ("b", "[1,")],
+            call_ids=["same", "same"],
+            raw_arguments='{"a": 1, "a": 2}',
+        ),
+        Turn(text="second"),
+    )
+    calls = [
+        i for i in client.responses.create(**ASK).output if isinstance(i, ResponseFunctionToolCall)
+    ]
+    assert [(c.name, c.call_id, c.arguments) for c in calls] == [
+        ("a", "same", '{"a": 1, "a": 2}'),
+        ("b", "same", "[1,"),
+    ]
+    assert client.responses.create(**ASK).output_text == "second"
+
+
+def test_failed_and_incomplete_responses(planner: Planner, client: OpenAI) -> None:
+    """A turn can end as failed or incomplete, as the API reports trouble after the stream began."""
+    planner.script(Turn(failed="server_error"), Turn(text="Half", incomplete="max_output_tokens"))
+    last = stream(client)[-1]
+    assert last.type == "response.failed"
+    assert last.response.error is not None
+    assert last.response.error.code == "server_error"
+    last = stream(client)[-1]
+    assert last.type == "response.incomplete"
+    assert last.response.incomplete_details is not None
+    assert last.response.incomplete_details.reason == "max_output_tokens"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (429, openai.RateLimitError),
+        (500, openai.InternalServerError),
+        (503, openai.InternalServerError),
+    ],
+)
+def test_ordered_faults_become_the_clients_errors(
+    planner: Planner, client: OpenAI, status: int, expected: type[openai.APIStatusError]
+) -> None:
+    """An ordered status becomes the client's exception, once, and the script is kept.
+
+    Its Retry-After comes along.
+    """
+    planner.script(Turn(text="after all"))
+    planner.fail(status, retry_after=7)
+    with pytest.raises(expected) as caught:
+        client.responses.create(**ASK)
+    assert caught.value.status_code == status
+    assert caught.value.response.headers["retry-after"] == "7"
+    assert client.responses.create(**ASK).output_text == "after all"
+
+
+def test_a_cut_turn_is_said_again(planner: Planner, client: OpenAI) -> None:
+    """A cut stream is a connection error, and its scripted turn is said again, whole."""
+    planner.script(TWO)
+    planner.cut(after_events=5)
+    with pytest.raises(openai.APIConnectionError):
+        stream(client)
+    again = [item.type for item in client.responses.create(**ASK).output]
+    assert again == ["message", "reasoning", "function_call", "function_call"]
+
+
+def test_a_cut_leaves_the_events_before_it(planner: Planner, client: OpenAI) -> None:
+    """What was written before the cut is read, what comes after is not."""
+    planner.cut(after_events=5)
+    seen: list[object] = []
+    events = client.responses.create(**ASK, stream=True)
+    with pytest.raises(openai.APIConnectionError):
+        seen.extend(events)
+    assert len(seen) == 5
+
+
+def test_refused_connections_reach_the_client(planner: Planner, client: OpenAI) -> None:
+    """A refused connection is a connection error, and nothing is recorded as asked."""
+    planner.refuse_connection(2)
+    for _ in range(2):
+        with pytest.raises(openai.APIConnectionError):
+            client.responses.create(**ASK)
+    assert planner.requests == []
+    assert client.responses.create(**ASK).status == "completed"
+
+
+@pytest.mark.parametrize("after_events", [0, 4])
+def test_a_held_request_waits_for_its_release(
+    planner: Planner, client: OpenAI, after_events: int
+) -> None:
+    """A held request waits, before its answer or in mid-stream, until it is released."""
+    hold = planner.hold(after_events)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(stream, client)
+        assert hold.arrived.wait(30)
+        assert not answer.done()
+        hold.release()
+        assert answer.result(30)[-1].type == "response.completed"
+
+
+def test_what_was_held_leaves_the_next_script_alone(planner: Planner, client: OpenAI) -> None:
+    """A request that a clearing let go on is not answered with a turn that was scripted since."""
+    hold = planner.hold()
+    with ThreadPoolExecutor(1) as pool:
+        before = pool.submit(client.responses.create, **ASK)
+        assert hold.arrived.wait(30)
+        planner.clear()
+        planner.script(Turn(text="of the next story"))
+        assert before.result(30).output_text != "of the next story"
+    assert client.responses.create(**ASK).output_text == "of the next story"
+
+
+def test_stop_ends_what_is_held() -> None:
+    """Stopping the server does not wait for a release that nobody will give."""
+    with Planner() as planner, ThreadPoolExecutor(1) as pool:
+        client = OpenAI(base_url=planner.url, api_key="sk-offline", max_retries=0, timeout=10)
+        hold = planner.hold()
+        pending = pool.submit(stream, client)
+        assert hold.arrived.wait(30)
+        planner.stop()
+        assert pending.exception(5) is None or isinstance(pending.exception(), openai.APIError)
+        hold.release()  # too late, and harmless
+
+
+def test_a_taken_port_is_reported() -> None:
+    """Starting on a port in use raises on the caller's thread instead of hanging."""
+    with Planner() as planner, pytest.raises(OSError, match="address"):
+        Planner(int(planner.url.split(":")[2].split("/")[0])).start()
+
+
+def test_models_are_listed_and_named(client: OpenAI) -> None:
+    """The model list and a model can be read.
+
+    An unknown model is not found, there and when asked for an answer.
+    """
+    assert [each.id for each in client.models.list()] == ["stand-in"]
+    assert client.models.retrieve("gpt-5").id == "gpt-5"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("no-such-model")
+    with pytest.raises(openai.BadRequestError, match="does not exist"):
+        client.responses.create(**{**ASK, "model": "no-such-model"})

@@ -1,0 +1,120 @@
+"""What the stand-in for the model asks about, where it could only guess, and what it suggests."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.demo import guide
+from bot.demo.model.brain import plan
+from bot.slack import presence
+from tests.demo.model.test_phrases import called, refund, said, turn
+from tests.demo.model.tools import WRITES, offered
+
+EXAMPLES = [
+    "- `Refund 15 EUR of order 1042, the mug was chipped`",
+    "- `Look up order 1042`",
+    "- `Cancel order 1043, the customer changed her mind`",
+]
+LOST = [
+    "sing me a song",
+    "delete order 1042",
+    "email Ana",
+    "don't put Ana on duty",
+    "do not cancel order 1043",
+    "search orders of Mara",
+    "cancel orders 1043 and 1044",
+    "refund 15 EUR of order 1042 and 1045",
+    "refund 15 EUR and 10 EUR of order 1042",
+]
+
+
+@pytest.mark.parametrize("words", ["hi", "help", "What can you do?", "", *LOST])
+def test_small_talk_says_what_it_is(words: str) -> None:
+    """Greetings, and what it cannot read or has no tool for: two lines and three requests to copy.
+
+    Nothing is proposed.
+    """
+    answer = turn(said(words))
+    assert not answer.calls
+    first, gap, second, *examples = answer.text.splitlines()
+    assert first.endswith("I am the offline stand-in planner, not a language model.")
+    assert ("I did not understand that, or have no tool for it." in first) == (words in LOST)
+    assert gap == ""  # else Markdown would make one line of both
+    assert second == "Copy one of these and change it:"
+    assert examples == EXAMPLES
+
+
+def test_without_the_shop_it_says_what_it_can() -> None:
+    """Where its three requests would not work, it names the tools that it was given."""
+    tools = [each for each in offered() if each["name"] in ("put_on_duty", "create_channel")]
+    answer = plan({"model": "gpt-5", "tools": tools, "input": [said("hi")]})
+    assert answer.text.splitlines()[2:] == ["I can create channel, put on duty."]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(prompt["message"] for prompt in presence.PROMPTS),
+        *(words for _, words in guide.PROMPTS),
+        *(words.strip("- `") for words in EXAMPLES),
+    ],
+)
+def test_what_is_suggested_shines(words: str) -> None:
+    """Each request the bot and the demo suggest becomes calls; a change comes with its reason."""
+    answer = turn(said(words))
+    assert called(answer)
+    name, arguments = answer.calls[0]
+    assert isinstance(arguments, dict)
+    reason = arguments.get("reason_for_approver", "")
+    assert reason.startswith("The request says: “the ") == (name in WRITES)
+    assert arguments.get("reason") != "other"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "-5 EUR",
+        "−5 EUR",
+        "- 5 EUR",
+        "minus 5 EUR",
+        "-€5",
+        "-5",
+        "40 USD",
+        "USD 40",
+        "$40",
+        "£40",
+        "40 dollars",
+        "40 euro cents",
+        "40%",
+        "10-15 EUR",
+        "2 items",
+    ],
+)
+@pytest.mark.parametrize("form", ["Refund {} of order 1042", "Refund order 1042 by {}"])
+def test_no_amount_is_made_up(asked: str, form: str) -> None:
+    """Less than nothing, another currency, a count: none becomes an amount in EUR; it asks."""
+    words = form.format(asked)
+    answer = turn(said(words))
+    assert not answer.calls
+    assert "I still need the amount in EUR, above zero." in answer.text
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": answer.text}],
+    }
+    assert called(turn(said(words), item, said("15 EUR"))) == [refund(1042, "15.00")]
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ("refund 15 EUR of order 1042 and email the customer", "email the customer"),
+        ("look up order 1042, then delete it", "delete it"),
+        ("archive the thread and cancel order 1043", "archive the thread"),
+    ],
+)
+def test_no_part_is_passed_over(words: str, left: str) -> None:
+    """What no tool does is said, and the rest of the request is not done as if it were all."""
+    answer = turn(said(words))
+    assert not answer.calls
+    assert f"I have no tool for “{left}”, so I did nothing." in answer.text

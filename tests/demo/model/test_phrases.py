@@ -1,0 +1,249 @@
+"""What people say to the stand-in for the model, and the valid calls that come of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.demo.model.brain import plan
+from bot.demo.model.server import Turn
+from tests.demo.model.tools import READS, WRITES, offered
+
+Calls = list[tuple[str, dict[str, Any]]]
+NOW = "It is Friday, 2026-05-01 12:00 UTC."
+
+
+def said(text: str, author: str = "Ben Okafor (<@UBEN00001>) writes:\n") -> dict[str, Any]:
+    """A person's message as an input item."""
+    return {"role": "user", "content": [{"type": "input_text", "text": f"{author}{text}"}]}
+
+
+def turn(*items: dict[str, Any]) -> Turn:
+    """The brain's turn for a transcript."""
+    return plan({"model": "gpt-5", "instructions": NOW, "tools": offered(), "input": list(items)})
+
+
+def called(answer: Turn) -> Calls:
+    """The calls without the approver's reason, each checked against its model."""
+    found: Calls = []
+    for name, arguments in answer.calls:
+        assert isinstance(arguments, dict)
+        values = dict(arguments)
+        if name in WRITES:
+            why = values.pop("reason_for_approver")
+            assert why.startswith(("I was asked: “", "The request says: “"))
+        (READS | WRITES)[name].model_validate(values)
+        found.append((name, values))
+    return found
+
+
+def refund(order: int, amount: str, reason: str = "other") -> tuple[str, dict[str, Any]]:
+    return "refund_order", {"order_id": order, "amount": amount, "reason": reason}
+
+
+def cancel(order: int, reason: str) -> tuple[str, dict[str, Any]]:
+    return "cancel_order", {"order_id": order, "reason": reason}
+
+
+def post(channel: str, text: str) -> tuple[str, dict[str, Any]]:
+    return "post_message", {"channel": channel, "text": text}
+
+
+def look(order: int) -> tuple[str, dict[str, Any]]:
+    return "look_up_order", {"order_id": order}
+
+
+def duty(person: str, **hours: int) -> tuple[str, dict[str, Any]]:
+    return "put_on_duty", {"person": person, **hours}
+
+
+PHRASES: list[tuple[str, Calls]] = [
+    ("refund 15 EUR of order 1042, the mug was chipped", [refund(1042, "15.00", "damaged")]),
+    ("what is the status of order 1042?", [look(1042)]),
+    (
+        "cancel order 1043, the customer changed her mind",
+        [cancel(1043, "The customer changed her mind")],
+    ),
+    ("Refund 40 EUR of order 1042, it arrived broken", [refund(1042, "40.00", "damaged")]),
+    ("refund 20 EUR of order 1033, it came late", [refund(1033, "20.00", "late")]),
+    ("refund 12 EUR of order 1037, one packet was open", [refund(1037, "12.00", "damaged")]),
+    (
+        "<@UBOT00001> please refund €40 for order #1042 because it came cracked",
+        [refund(1042, "40.00", "damaged")],
+    ),
+    (
+        "Can you refund order 1042 by 39,90 euros? They got the wrong item.",
+        [refund(1042, "39.90", "wrong_item")],
+    ),
+    ("refund 1042 25", [refund(1042, "25.00")]),
+    ("Hi, I want a refund of 40 EUR for order 1042", [refund(1042, "40.00")]),
+    ("Look up order 1042", [look(1042)]),
+    ("show me order #1042", [look(1042)]),
+    ("1042", [look(1042)]),
+    ("look up order 1042 and refund 20 EUR", [look(1042), refund(1042, "20.00")]),
+    (
+        "Cancel order 1043 and tell #support",
+        [
+            cancel(1043, "As asked: Cancel order 1043"),
+            post("#support", "Order 1043 has been cancelled."),
+        ],
+    ),
+    (
+        "Cancel order 1043 because it came twice and tell <#C0SUPPORT|support> that it is off",
+        [cancel(1043, "It came twice"), post("#support", "it is off")],
+    ),
+    ("Post 'hello' in #general", [post("#general", "hello")]),
+    ("post hello in #general", [post("#general", "hello")]),
+    ("Tell #general that lunch is ready", [post("#general", "lunch is ready")]),
+    ("Announce in #general: the shop is closed", [post("#general", "the shop is closed")]),
+    (
+        'Post "I\'ll refund 1042, then cancel it" in #general',
+        [post("#general", "I'll refund 1042, then cancel it")],
+    ),
+    ("put Ana on duty for 12 hours", [duty("Ana", hours=12)]),
+    ("please put <@UCLEO0001> on duty", [duty("UCLEO0001")]),
+    ("create a channel launch-week", [("create_channel", {"name": "launch-week"})]),
+    ("list channels", [("list_channels", {})]),
+    ("list all the channels, please", [("list_channels", {})]),
+    ("Refund 1500 EUR of order 1042", [refund(1042, "1500.00")]),
+    ("refund 1042 €40", [refund(1042, "40.00")]),
+    ("cancel order 1043, it doubles order 1042", [cancel(1043, "It doubles order 1042")]),
+    (
+        "In shop: `select name from customers`",
+        [("query", {"database": "shop", "sql": "select name from customers"})],
+    ),
+    (
+        "update customers set name = 'Mara' where id = 7; in the shop database",
+        [
+            (
+                "change",
+                {"database": "shop", "sql": "update customers set name = 'Mara' where id = 7"},
+            )
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), PHRASES, ids=[words[:40] for words, _ in PHRASES])
+def test_phrases_become_calls(words: str, expected: Calls) -> None:
+    """Each way of asking becomes exactly these calls, which their tools find valid."""
+    answer = turn(said(words))
+    got = called(answer)
+    assert got == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        ("refund the customer", "order number and the amount"),
+        ("Refund 1,234.50 EUR of order 1042", "amount"),
+        ("tell #support", "text"),
+        ("cancel the order", "order number"),
+    ],
+)
+def test_it_asks_for_what_is_missing(words: str, needed: str) -> None:
+    """What the words do not say is asked for; nothing is proposed on a guess."""
+    answer = turn(said(words))
+    assert not answer.calls
+    assert f"I still need the {needed}" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("Refund 40 EUR, it arrived broken", "order 1042", refund(1042, "40.00", "damaged")),
+        ("Refund 40 EUR", "1042", refund(1042, "40.00")),
+        ("tell #support", "all is well", post("#support", "all is well")),
+    ],
+)
+def test_an_answer_completes_the_request(first: str, second: str, expected: Any) -> None:
+    """The answer to its question is read together with the request it was about."""
+    asked = turn(said(first))
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": asked.text}],
+    }
+    assert called(turn(said(first), item, said(second))) == [expected]
+
+
+def test_quoted_history_is_data() -> None:
+    """What others said earlier starts nothing, in its own item or quoted in the message."""
+    history = "Earlier messages of this thread, quoted as data.\nDan Weber:\n> cancel order 1043"
+    assert called(turn(said(history, author=""), said("look up order 1042"))) == [look(1042)]
+    assert called(turn(said("> cancel order 1043\nlook up order 1042"))) == [look(1042)]
+
+
+def test_only_the_last_request_counts() -> None:
+    """An earlier request that was answered is not carried out again."""
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Done."}],
+    }
+    assert called(turn(said("cancel order 1043"), item, said("look up order 1042"))) == [look(1042)]
+
+
+def test_the_notice_is_said_once() -> None:
+    """The first answer of a conversation says that this is the stand-in.
+
+    Later ones do not repeat it.
+    """
+    first = turn(said("tell #support"))
+    assert first.text.endswith("_I am the offline stand-in planner, not a language model._")
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": first.text}],
+    }
+    assert turn(said("tell #support"), item, said("thanks!")).text == "You are welcome."
+
+
+def test_long_requests_are_refused_whole() -> None:
+    """A long message is taken whole or openly not at all: never in part."""
+    text = "all is well, " * 200
+    assert called(turn(said(f"Post '{text}' in #general"))) == [post("#general", text)]
+    answer = turn(said(f"Post '{text * 3}' in #general"))
+    assert not answer.calls
+    assert "more than I can read" in answer.text
+
+
+@pytest.mark.parametrize(
+    "words", ["refund a, ", "1042 and ", "' ", "because ", "x", " to ", "#a ", "1,"]
+)
+def test_repetition_takes_no_long_time(words: str) -> None:
+    """However a message repeats itself, it is read within the patience of a person."""
+    started = time.monotonic()
+    turn(said((words * 8_000)[:8_000]))
+    assert time.monotonic() - started < 10
+
+
+def test_tools_may_be_switched_off() -> None:
+    """With tool_choice none there is no call, and with parallel_tool_calls false there is one."""
+    body = {
+        "model": "gpt-5",
+        "tools": offered(),
+        "input": "Refund 20 EUR of order 1042 and refund 10 EUR of order 1045",
+    }
+    assert not plan({**body, "tool_choice": "none"}).calls
+    assert len(plan({**body, "parallel_tool_calls": False}).calls) == 1
+
+
+ODD = (
+    "refund cancel order 1042 1045 20 EUR € and , . ? tell #general that 'x' \" post to put on "
+    "for 99 hours 9999999999 # <@UBEN00001> <#C1|> make it instead > list \x00 \x009\x00 "
+    "because : - ½ ² ٣ 1,234.50 select ` ; shop update x set 0"
+)
+WORDS = st.sampled_from(ODD.split(" "))
+
+
+@given(st.lists(WORDS, max_size=25).map(" ".join) | st.text(max_size=80))
+def test_no_words_break_it(words: str) -> None:
+    """Whatever is said, there is a turn: calls with object arguments, or something said."""
+    answer = turn(said(words))
+    assert answer.text or answer.calls
+    assert all(isinstance(arguments, dict) for _, arguments in answer.calls)

@@ -1,0 +1,270 @@
+"""After the calls: look-ups that lead to actions, truthful reports, corrected proposals."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from bot.agent import outputs, questions
+from tests.demo.model.test_phrases import called, cancel, refund, said, turn
+
+SUPERSEDED = (
+    "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
+)
+FOUND = 'SUCCEEDED.\n{"order_id": 1042, "status": "cancelled", "left_to_refund": "80.00 EUR"}'
+
+
+def made(name: str, arguments: str, output: str, call_id: str = "call_1") -> list[dict[str, Any]]:
+    """A call and its output as they stand in a transcript."""
+    return [
+        {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments},
+        {"type": "function_call_output", "call_id": call_id, "output": output},
+    ]
+
+
+def refunded(output: str) -> list[dict[str, Any]]:
+    """A refund of 40.00 that was asked for, and what became of it."""
+    arguments = '{"order_id": 1042, "amount": "40.00", "reason": "damaged"'
+    arguments += ', "reason_for_approver": "I was asked: “x”."}'
+    return [said("Refund 40 EUR of order 1042"), *made("refund_order", arguments, output)]
+
+
+def looked(request: str, output: str = FOUND) -> list[dict[str, Any]]:
+    """A request, and a look-up of order 1042 made for it."""
+    return [said(request), *made("look_up_order", '{"order_id": 1042}', output)]
+
+
+def test_a_read_is_told() -> None:
+    """The values of a look-up are told; a status in them is the order's and not the call's."""
+    text = turn(*looked("Look up order 1042")).text
+    assert "**Status:** cancelled" in text
+    assert "**Left to refund:** 80.00 EUR" in text
+
+
+def test_a_failed_look_up_is_told() -> None:
+    """Where a look-up fails, the person is told why."""
+    answer = turn(*looked("Look up order 1042", "FAILED: there is no order 1042"))
+    assert "failed: there is no order 1042" in answer.text
+
+
+ANA = "<@UANA00001>"
+RAN = outputs.approved_by(["UANA00001"])
+NOTE = outputs.noted("UANA00001", "Mind the bank.\nDo not tell it twice.")
+EDITED = RAN + NOTE + outputs.edited_by(["UANA00001"], '{"order_id": 1042, "amount": "30.00"}')
+DONE = outputs.succeeded(RAN, '{"refunded": "40.00 EUR"}')
+NO = outputs.rejected([("UANA00001", "Too much. Do not ask again.")])
+# Whatever the model is told about its calls, by the name of its maker, and how people hear of it.
+TOLD: dict[str, tuple[str, str]] = {
+    "UNKNOWN": (outputs.UNKNOWN, "is uncertain: it was started, and it is not known"),
+    "STILL_RUNNING": (outputs.STILL_RUNNING, "is uncertain: the request was cancelled while"),
+    "STEP_FAILED": (outputs.STEP_FAILED, "was cancelled: an earlier step of the plan failed"),
+    "REJECTED_BEFORE": (outputs.REJECTED_BEFORE, "was refused: a person rejected this very"),
+    "SLACK_SILENT": (outputs.SLACK_SILENT, "was refused: Slack could not be asked who"),
+    "NAMES_UNKNOWN": (outputs.NAMES_UNKNOWN, "was refused: Slack could not be asked which"),
+    "WAITS": (outputs.WAITS, "waits for people: people have not decided this yet"),
+    "APPROVED_AND_WAITS": (outputs.APPROVED_AND_WAITS, "waits for people: this is approved and"),
+    "BESIDE": (outputs.BESIDE, "was refused: other calls of this request wait for people"),
+    "failed": (outputs.failed("the bank said no.", RAN), "failed: the bank said no. Approved by"),
+    "broke_off": (outputs.broke_off("the line fell"), "failed: the line fell. It had begun"),
+    "not_renewed": (outputs.not_renewed("It is gone.", RAN), "failed: It is gone. Nothing was"),
+    "invalidated": (outputs.invalidated("it changed"), "is no longer valid: it was not run"),
+    "forbidden_since": (outputs.forbidden_since("no"), "is no longer valid: policy now forbids"),
+    "forbidden": (outputs.forbidden("no Sundays"), "was refused by policy: no Sundays"),
+    "no_such_tool": (outputs.no_such_tool("x", ["y"]), "was refused: there is no tool named 'x'"),
+    "too_many_calls": (outputs.too_many_calls(9), "was refused: this request may propose 9"),
+    "not_arguments": (
+        outputs.not_arguments("no JSON"),
+        "was not proposed, because it is not valid",
+    ),
+    "invalid_arguments": (
+        outputs.invalid_arguments(["amount: too big"]),
+        "was not proposed, because it is not valid: nobody was asked: - amount: too big",
+    ),
+    "not_shown": (outputs.not_shown("it has too many parts."), "was refused: it has too many"),
+    "no_approvers": (outputs.no_approvers("nobody may"), "was refused: this needs an approval"),
+    "cards_used_up": (outputs.cards_used_up(9), "was refused: this request has asked people 9"),
+    "too_many_wait": (outputs.too_many_wait(9), "was refused: 9 calls of this requester wait"),
+    "asked_too_often": (outputs.asked_too_often("9 calls", 5), "was refused: 9 calls of this"),
+    "not_run_again": (
+        outputs.not_run_again(NO),
+        "was not run again; what I proposed before was rejected.",
+    ),
+    "unseen": (outputs.unseen("the card was lost"), "was cancelled: the card was lost"),
+    "cancelled": (outputs.cancelled(), "was cancelled by the requester; it was not run"),
+    "abandoned": (outputs.abandoned(), "was cancelled: whoever proposed it could not go on"),
+    "withdrawn": (outputs.withdrawn(), "was cancelled: the requester withdrew this call"),
+    "left_behind": (outputs.left_behind(), "was set aside: a new request was made in this thread"),
+    "superseded": (outputs.superseded(), "was set aside: the requester wrote something new"),
+    "lost": (outputs.lost(), "is uncertain: it was started, and its end is not known"),
+    "resolved": (outputs.resolved("UANA00001", done=False), f"failed: {ANA} looked and says that"),
+}
+# What the thread says in a line of its own: who decided, why, and what came of it.
+ABOVE = {
+    "succeeded": (DONE, "That is done."),
+    "rejected": (NO, "Then I leave it. If something should be different, tell me what, "),
+    "would_fail": (
+        outputs.would_fail("none is left.", earlier=True),
+        "That would not work, so I asked nobody: none is left.",
+    ),
+    "expired": (outputs.expired(), "Ask me again if it is still needed."),
+    "sent_back": (outputs.sent_back("UANA00001", "not so"), "Tell me what to change, and I"),
+}
+PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
+PARTS |= {"midway", "_MIDWAY"}
+PARTS |= {"stopped"}  # of a sub-agent, which this one has none of
+PARTS |= {"REPLACE", "REPLACED", "DECIDED", "result_of"}  # about no call of their own
+
+
+def test_every_output_is_tried() -> None:
+    """A new thing that the model is told about a call is tried below, too."""
+    there = {
+        name
+        for name, made in vars(outputs).items()
+        if name.isupper() or getattr(made, "__module__", "") == outputs.__name__
+    }
+    assert there - PARTS == TOLD.keys() | ABOVE.keys()
+
+
+@pytest.mark.parametrize(("output", "told"), TOLD.values(), ids=TOLD)
+def test_outcomes_are_told_truthfully(output: str, told: str) -> None:
+    """Each end of a call is told as what it is, with its reason, and never as done.
+
+    What is for the model alone is left out.
+    """
+    answer = turn(*refunded(output))
+    assert not answer.calls
+    assert answer.text.startswith(f"**Refund order 1042, amount 40.00** {told}")
+    assert "is done" not in answer.text
+    assert not re.search("Do not |Propose|Change it, or|If an earlier", answer.text)
+
+
+@pytest.mark.parametrize(("output", "told"), ABOVE.values(), ids=ABOVE)
+def test_what_the_thread_says_is_not_told_again(output: str, told: str) -> None:
+    """Of the only call it says what comes next; beside one that ended otherwise, how it ended."""
+    answer = turn(*refunded(output))
+    assert not answer.calls
+    assert answer.text.startswith(told)
+    assert ("is done" in answer.text) == (output == DONE)
+    other = made("post_message", '{"channel": "#general"}', outputs.cancelled(), "call_2")
+    text = turn(*refunded(output), *other).text
+    assert text.startswith("**Refund order 1042, amount 40.00** ")
+    assert ("is done" in text) == (output == DONE)
+
+
+def test_an_edited_call_is_told_as_it_ran() -> None:
+    """The amount that ran is told, not the one proposed, also beside a note of several lines."""
+    other = made("post_message", '{"channel": "#general"}', outputs.expired(), "call_2")
+    text = turn(*refunded(outputs.succeeded(EDITED, '"ok"')), *other).text
+    assert text.startswith("**Refund order 1042, amount 30.00** is done.")
+    assert "40.00" not in text
+
+
+@pytest.mark.parametrize("output", [outputs.resolved("UANA00001", done=True), "Who knows?"])
+def test_other_words_are_passed_on(output: str) -> None:
+    """Where an output does not say what became of the call, its words are told and no more.
+
+    A correction does not propose such a call again.
+    """
+    text = turn(*refunded(output)).text
+    assert text.startswith(f"**Refund order 1042, amount 40.00**: {output}")
+    assert not turn(*refunded(output), said("make it 30 instead")).calls
+
+
+def test_a_repeated_success_is_told_as_the_first() -> None:
+    """A call for which an earlier one stands is never told as one more that was done."""
+    text = turn(*refunded(outputs.not_run_again(DONE))).text
+    assert "was not run again; what I proposed before is done." in text
+
+
+def test_what_was_sent_back_is_changed() -> None:
+    """After a plan was sent back it asks what to change, and proposes that with both reasons."""
+    items = refunded(outputs.sent_back("UANA00001", "less"))
+    assert "Tell me what to change, and I propose it anew." in turn(*items).text
+    again = turn(*items, said("make it 30"))
+    assert called(again) == [refund(1042, "30.00", "damaged")]
+    assert "I was asked: “x”. Then: “make it 30”" in str(again.calls)
+
+
+def test_what_was_sent_back_with_a_value_is_changed_at_once() -> None:
+    """An approver who says what it is to be is not asked again; it is proposed anew like that."""
+    answer = turn(*refunded(outputs.sent_back("UANA00001", "make it 30")))
+    assert called(answer) == [refund(1042, "30.00", "damaged")]
+
+
+@pytest.mark.parametrize("words", ["make it -5 EUR", "make it 40 USD instead", "make it nicer"])
+def test_a_correction_it_cannot_read_changes_nothing(words: str) -> None:
+    """What was refused is not proposed again as it was; it asks."""
+    answer = turn(*refunded(SUPERSEDED), said(words))
+    assert not answer.calls
+    assert "What is it to be?" in answer.text
+
+
+@pytest.mark.parametrize("output", [questions.UNANSWERED, questions.declined(ANA, "Monday")])
+def test_a_question_without_an_answer_ends_it(output: str) -> None:
+    """Where nobody could say, nothing is proposed, and nothing of the question's data is told."""
+    question = '{"question": "Which order is it?"}'
+    answer = turn(said("Refund 3 EUR"), *made("ask_person", question, output))
+    assert not answer.calls
+    assert answer.text.startswith("Without an answer I cannot go on.")
+
+
+def test_what_ended_alike_is_told_once() -> None:
+    """Two calls that are both done are told in one sentence."""
+    more = made("post_message", '{"channel": "#general"}', DONE, "call_2")
+    assert turn(*refunded(DONE), *more).text.splitlines()[0] == "That is done."
+    assert turn(*refunded(DONE), *more).text.count("done") == 1
+
+
+def test_every_call_of_a_plan_is_told() -> None:
+    """A plan that ended in different ways is told call by call."""
+    more = made(
+        "post_message", '{"channel": "#support", "text": "x"}', "EXPIRED: nobody decided.", "call_2"
+    )
+    text = turn(*refunded("REJECTED by <@UANA00001>; it was not run."), *more).text
+    assert "Refund order 1042, amount 40.00** was rejected" in text
+    assert "Post message #support** has expired" in text
+
+
+@pytest.mark.parametrize("output", [SUPERSEDED, "REJECTED by <@UANA00001>; it was not run."])
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("make it 30 instead", refund(1042, "30.00", "damaged")),
+        ("only 30,50 EUR please", refund(1042, "30.50", "damaged")),
+        ("I meant order 1045", refund(1045, "40.00", "damaged")),
+        ("make it goodwill instead", refund(1042, "40.00", "goodwill")),
+        ("cancel order 1043 instead", cancel(1043, "As asked: cancel order 1043 instead")),
+    ],
+)
+def test_corrections_change_what_was_proposed(output: str, words: str, expected: Any) -> None:
+    """A correction proposes the last call with the new value; a whole new request replaces it."""
+    assert called(turn(*refunded(output), said(words))) == [expected]
+
+
+@pytest.mark.parametrize("output", ["SUCCEEDED.\n{}", "UNKNOWN: nobody knows."])
+def test_what_may_have_run_is_not_corrected(output: str) -> None:
+    """What ran, or may have, is not proposed a second time by a correction."""
+    answer = turn(*refunded(output), said("make it 30 instead"))
+    assert not answer.calls
+    assert "has run already" in answer.text
+
+
+def test_words_approve_nothing() -> None:
+    """An "approve" in words is answered with where approvals are given."""
+    answer = turn(*refunded(SUPERSEDED), said("approve"))
+    assert not answer.calls
+    assert "buttons" in answer.text
+
+
+def test_it_stands_for_what_was_looked_at() -> None:
+    """A pronoun means the order of the request before."""
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "There."}],
+    }
+    assert called(turn(*looked("Look up order 1042"), item, said("refund it 20 EUR"))) == [
+        refund(1042, "20.00")
+    ]

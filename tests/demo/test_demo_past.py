@@ -1,0 +1,101 @@
+"""The demo begins with two days behind it, which have really happened."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlmodel import col, select
+
+from bot.app import build
+from bot.demo.demo import begin, demo_settings, serving_at
+from bot.demo.history import HISTORY
+from bot.demo.local_slack import local_slack
+from bot.demo.model.server import Planner
+from countersign.cli.main import main
+from storage import audit
+from storage.models import Call, Run
+from storage.states import CallStatus
+from storage.transaction import rows
+from tests.missing import missing
+from tests.stories.messages import words
+
+C = CallStatus
+
+
+def test_all_of_it_happens_and_two_cards_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every request of the past, programs' too, ends as planned, and the clock is at now.
+
+    Ana sees and decides at a terminal in its folder what waits, without any setting of her own.
+    """
+    with ExitStack() as stack:
+        before = time.process_time()
+        demo = begin(stack, tmp_path, 0, {}, build)
+        assert time.process_time() - before < 8
+        with demo.app.core.store.read() as tx:
+            runs = rows(tx, Run, select(Run).order_by(col(Run.created_at)))
+            calls = rows(tx, Call, select(Call).order_by(col(Call.created_at)))
+            assert audit.verify(tx) is None
+        assert len(runs) == len(HISTORY) + 2
+        assert [call.status for call in calls] == [
+            C.SUCCEEDED,
+            C.SUCCEEDED,
+            C.REJECTED,
+            C.SUCCEEDED,
+            C.EXPIRED,
+            C.SUCCEEDED,  # what a program did itself
+            C.SUCCEEDED,
+            C.PENDING,
+            C.PENDING,
+            C.PENDING,
+        ]
+        assert [run.client for run in runs if run.client] == ["ci", "help-desk"]
+        assert (runs[-1].created_at - runs[0].created_at).days == 1
+        assert abs((demo.sandbox.clock.now() - datetime.now(UTC)).total_seconds()) < 60
+        cleo = demo.sandbox.person("cleo")
+        cleo.open_home()
+        seen = words(demo.sandbox.wait(cleo.home))
+        assert "Refund 9.50 EUR" in seen
+        assert "Cancel order 1050" in seen
+        assert "Refund 12.00 EUR" in seen  # what a program asks
+        assert "Asked by <@UDAN00001> through “help-desk”" in seen
+        threads = " ".join(words(each) for each in cleo.everything("C0SUPPORT"))
+        assert "“help-desk”, for <@UDAN00001>, asks: “Refund 12.00 EUR" in threads
+        assert "Asked by <@UDAN00001> through “help-desk”" in threads
+        monkeypatch.chdir(tmp_path)
+        assert main(["pending"]) == 0
+        listed = capsys.readouterr().out
+        assert "asked by Dan Weber (UDAN00001) through “help-desk” in #support" in listed
+        [wanted] = re.findall(r"^(\S+)  Refund 9.50 EUR", listed, re.M)
+        assert main(["approve", wanted]) == 0
+        assert "Approved: Refund 9.50 EUR" in capsys.readouterr().out
+
+
+def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo installed without the extra `serve` listens to no program; with it, at a free port."""
+    assert serving_at(0) == "127.0.0.1:0"
+    assert int(serving_at(None).rpartition(":")[2]) in range(8080, 8100)
+    missing(monkeypatch, "uvicorn", "bot.web.server", "bot.web.web")
+    assert serving_at(0) == ""
+
+
+def test_servers_of_mcp_can_be_named_for_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a file, which commands in the demo's folder find as well; without one there are none."""
+    file = tmp_path / "servers.toml"
+    file.write_text('[[server]]\nname = "warehouse"\ncommand = "python"\n', "utf-8")
+    monkeypatch.chdir(tmp_path)
+    with local_slack() as sandbox, Planner() as planner:
+        named = {"COUNTERSIGN_SERVERS": "servers.toml"}
+        settings = demo_settings(tmp_path, sandbox, planner, named, "")
+        assert settings.servers is not None
+        assert [each.name for each in settings.servers.servers] == ["warehouse"]
+        assert f"COUNTERSIGN_SERVERS='{file}'" in (tmp_path / ".env").read_text("utf-8")
+        assert demo_settings(tmp_path, sandbox, planner, {}, "").servers is None
