@@ -5,14 +5,14 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 BIN := .venv/bin
 # stories that make test-long tells over signed HTTP, with the record on PostgreSQL and with a model asked by Chat
-# Completions, too; all of them are by make test-http, make test-postgres and make test-chat
+# Completions, too; all of them are by make test-variants
 SAMPLED := $(addprefix tests/stories/test_,path.py wire.py edit.py commands.py direct_requests.py)
 # what make test leaves to make test-long: programs beside the bot that runs (the local Slack, the command line and its
 # chat, those of others that ask, the benchmark), the tools for databases, and what is long in each test
 BESIDE := sandbox/tests tests/test_docs_sandbox.py tests/cli $(wildcard tests/stories/test_*terminal*.py) tests/client \
   tests/proxy tests/tools/database $(wildcard tests/test_bench*.py)
 APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
-.PHONY: demo agent test tests test-beside test-long test-cluster test-http test-chat test-postgres test-random test-llama integrations proof run lint bench pictures clean
+.PHONY: demo agent test tests test-long test-cluster test-variants test-llama integrations proof run lint bench pictures clean
 
 .venv/ready: pyproject.toml client/pyproject.toml sandbox/pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -55,11 +55,9 @@ tests: .venv/ready  ## the tests alone, on eight workers: they wait a good deal
 	  $(BIN)/pytest -qq --collect-only $(APART:%=--ignore %) tests/[s-z]*/ tests/test_*.py >/dev/null 2>&1; wait; true; }
 	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long" $(APART:%=--ignore %)
 
-test-beside: .venv/ready  ## the local Slack, the command line, programs that ask, the benchmark, the tools for databases
+test-long: .venv/ready  ## what make test leaves out for its length: programs beside the bot, databases, what is seen in a browser
 	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder -m "not long" $(BESIDE)
-
-test-long: test-beside  ## what is left out there: these, the benchmark's own tests, what is seen in a browser
-	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster" --ignore tests/integrations tests
+	$(BIN)/pytest -n 3 --dist loadfile -m "long and not cluster" --ignore tests/integrations tests client/tests sandbox/tests
 	STORIES_OVER=http $(BIN)/pytest -n 3 --dist loadfile -m "not socket and not long" $(SAMPLED)
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not long" $(SAMPLED)
 	MODEL_OVER=chat $(BIN)/pytest -n 3 --dist loadfile -m "not long" $(SAMPLED)
@@ -67,16 +65,10 @@ test-long: test-beside  ## what is left out there: these, the benchmark's own te
 test-cluster: .venv/ready  ## several processes on one PostgreSQL, and what may happen to them
 	$(BIN)/pytest -o timeout=600 tests/cluster
 
-test-http: .venv/ready  ## all stories where Slack sends signed requests instead of Socket Mode
+test-variants: .venv/ready  ## all stories over signed HTTP, with Chat Completions, on PostgreSQL; and many more random values
 	STORIES_OVER=http $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder -m "not socket" tests/stories
-
-test-chat: .venv/ready  ## all stories where the model is asked by Chat Completions instead of the Responses API
 	MODEL_OVER=chat $(BIN)/pytest -n 9 --dist loadfile --no-loadscope-reorder tests/stories
-
-test-postgres: .venv/ready  ## all stories, and what else is not about a file, with the record on PostgreSQL
 	RECORD_ON=postgresql $(BIN)/pytest -n 3 --dist loadfile -m "not file and not browser" tests/stories tests/storage/test_races.py tests/storage/test_decisions.py tests/storage/test_queues.py tests/storage/test_cancelling.py tests/storage/test_unknown_calls.py tests/approvals tests/runs/test_machine.py tests/web/api tests/proof/test_crash_matrix.py tests/proof/simulation
-
-test-random: .venv/ready  ## the tests of random values alone, with twenty-six times as many of them
 	$(BIN)/pytest -n 3 -o timeout=600 -m hypothesis --hypothesis-profile many
 
 integrations: .venv/ready  ## agents of other frameworks and MCP servers of others, which it installs into .venv-integrations and .venv-servers

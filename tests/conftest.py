@@ -1,6 +1,6 @@
 """For all tests: a fresh database, and how many random examples are tried.
 
-Few in `make test`, which draws others each time; many in `make test-random`.
+Few in `make test`, which draws others each time; many in `make test-variants`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "client/README.md", "sandbox/README.md")
+PAGES = sorted([*(ROOT / each for each in TOP), *(ROOT / "docs").rglob("*.md")])
 
 
 def named(page: Path) -> str:

@@ -1,6 +1,6 @@
 """What you see is what runs: every leaf of the JSON is in what its deciders are shown.
 
-Over random tools of every source, of which `make test-random` tries more.
+Over random tools of every source, of which `make test-variants` tries more.
 """
 
 from __future__ import annotations

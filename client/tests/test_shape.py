@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -15,7 +16,8 @@ from pydantic import BaseModel, Field, ValidationError
 from countersign import countersigned
 from countersign.decorated import in_words
 from countersign.schema import MOST_RESULT, as_outcome, named_parameters, schema_of_values, shape_of
-from tests.pages import ROOT
+
+CLIENT = Path(__file__).parents[1]
 
 
 class Window(BaseModel):
@@ -131,5 +133,5 @@ def test_importing_it_loads_the_standard_library_alone() -> None:
     code = "import sys; from countersign import countersigned; print([m for m in sys.modules"
     code += " if m.startswith(('pydantic', 'sqlalchemy', 'slack', 'httpx', 'bot.'))])"
     command = [sys.executable, "-S", "-c", code]
-    said = subprocess.run(command, cwd=ROOT / "client", capture_output=True, text=True, timeout=60)
+    said = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, timeout=60)
     assert said.stdout == "[]\n", said.stderr

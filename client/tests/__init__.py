@@ -1,0 +1,1 @@
+"""The client alone, without a bot; how it asks one is in tests/client."""
