@@ -134,7 +134,7 @@ class GateWords:
                 else "nobody can be reached who could begin"
             )
             takes = f"it takes {gate.people} to approve, and {short}"
-            yield f"⚠ It would be refused all the same: {takes}."
+            yield f"⚠ This can’t be approved: {takes}."
 
     def _place(self) -> str:
         """Where the card goes, as the place is now.

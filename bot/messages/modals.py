@@ -70,7 +70,7 @@ def _state(state_values: Mapping[str, Any], field: Field, entry: Entry) -> Mappi
 
 def send_back_modal(target: CallTarget, *, title: str) -> Json:
     """Build the dialog for a remark on a plan: `target` is a call of it, `title` its effects."""
-    label = "What should the new plan do otherwise?"
+    label = "What should change?"
     return {
         "type": "modal",
         "callback_id": Dialog.SEND_BACK,

@@ -126,7 +126,7 @@ def test_another_time_and_a_name(slack: Sandbox, capsys: pytest.CaptureFixture[s
 def test_it_cannot_be_reached(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     """Where too few people could approve, that is said, as the call would be refused."""
     (Path("policy.toml")).write_text(POLICY.replace("quorum = 2", "quorum = 5"))
-    assert "⚠ It would be refused all the same: it takes 6 to approve" in said(
+    assert "⚠ This can’t be approved: it takes 6 to approve" in said(
         capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT"
     )
 

@@ -45,14 +45,14 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
         {"note": "an earlier step failed", "decided_by": (), "decided_at": None},
         "⏹️ Cancelled — an earlier step failed",
     ),
-    CallStatus.SUPERSEDED: ({}, "↪️ Replaced: another plan has taken its place"),
+    CallStatus.SUPERSEDED: ({}, "↪️ Replaced by a newer request"),
     CallStatus.INVALIDATED: ({"note": "the tool is gone"}, "⚠️ No longer valid: the tool is gone"),
     CallStatus.RUNNING: ({}, "⏳ Running…"),
     CallStatus.ENTRUSTED: ({}, "⏳ At work…"),
     CallStatus.ANSWERED: ({}, "💬 Answered"),
     CallStatus.SUCCEEDED: ({"result": "refund R-7 booked"}, "✅ Done: refund R-7 booked"),
     CallStatus.FAILED: ({"note": "no order 1042"}, "❌ Failed: no order 1042"),
-    CallStatus.UNKNOWN: ({}, "❓ Unknown: it started, and nobody knows whether it finished"),
+    CallStatus.UNKNOWN: ({}, "❓ Unknown: started, never confirmed"),
 }
 
 

@@ -156,8 +156,11 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
 
 
 def _squeeze(text: str) -> str:
+    """The text without white space and the marks that we put around words from right to left."""
     return re.sub(
-        r"\s+", "", re.sub("⟨U\\+(2028|2029|0085|001[C-F]|000[B-D]|0020|00A0)⟩", "", text)
+        r"[\s\u2068\u2069]+",
+        "",
+        re.sub("⟨U\\+(2028|2029|0085|001[C-F]|000[B-D]|0020|00A0)⟩", "", text),
     )
 
 

@@ -35,7 +35,7 @@ def test_too_long_for_an_input(size: int, sections: int) -> None:
     """
     arguments = NOW | {"name": "y" * size}
     view = view_of(TOOL, arguments)
-    assert sum("Name (kept as it is" in str(b.get("text", "")) for b in view["blocks"]) == sections
+    assert sum("Name (fixed" in str(b.get("text", "")) for b in view["blocks"]) == sections
     shown = "".join(b["text"]["text"] for b in view["blocks"] if b["type"] == "section")
     assert shown.count("y") >= size or size > 12_000 or not sections
     assert edited(TOOL, arguments, count="5") == {"count": 5}

@@ -115,7 +115,7 @@ def test_a_plan_of_two_kinds(hour: Hour) -> None:
     run.
     """
     thread = hour.says("cancel order 1048, ordered twice, and refund 6 EUR of order 1036, late")
-    assert "Part of this is decided elsewhere." in hour.reads(thread)
+    assert "Another approver group is reviewing part of this." in hour.reads(thread)
     hour.reads(None, "cleo", FINANCE)
     hour.presses("cleo", "approve", None, FINANCE)
     hour.presses("ana", "reject_now", thread)

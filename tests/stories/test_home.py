@@ -210,9 +210,9 @@ def test_what_nobody_knows_is_said_there(harness: Harness) -> None:
     thread = ask(harness, ("lose", {"text": "garden gate"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.slack.wait(lambda: statuses(harness, thread) == [CallStatus.UNKNOWN])
-    blocks = opened(harness, "cleo", "garden gate", "nobody knows whether it finished")
+    blocks = opened(harness, "cleo", "garden gate", "started, never confirmed")
     assert offered(blocks) == ["resolve_done", "resolve_not_done"]
-    opened(harness, "ana", "garden gate", "nobody knows")  # though she has voted on it
+    opened(harness, "ana", "garden gate", "Outcome unknown")  # though she has voted on it
     harness.person("cleo").click_home("resolve_done")
     wait(harness, "cleo", "Nothing waits for you", without="Waits for you")
     assert statuses(harness, thread) == [CallStatus.SUCCEEDED]

@@ -63,7 +63,9 @@ def test_what_was_decided_stands_there(harness: Harness) -> None:
     vote(harness, "ana", card)
     link = f"/archives/{SUPPORT}/p{card['ts'].replace('.', '')}"
     for who in ("ana", "ben"):
-        wait(harness, who, "Decided of late", "✅ Done: Write “lily pond”", "by <@UANA00001>", link)
+        wait(
+            harness, who, "Recent decisions", "✅ Done: Write “lily pond”", "by <@UANA00001>", link
+        )
     opened(harness, "dan", "Nothing waits for you", without="lily pond")
 
 
@@ -140,7 +142,7 @@ def test_home_shows_one_channel(own: Harness) -> None:
     arrived(own)
     decided = ask(own, ("note", {"text": "decided there"}), channel=GENERAL)
     vote(own, "ana", own.card(GENERAL, decided), GENERAL)
-    opened(own, "ana", "shrub 0.", "Decided of late", "decided there")
+    opened(own, "ana", "shrub 0.", "Recent decisions", "decided there")
     ana, ben = own.person("ana"), own.person("ben")
     ana.click_home("home_channel", selected=GENERAL)
     blocks = wait(own, "ana", "in general", "decided there", without="shrub")

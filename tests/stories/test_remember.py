@@ -131,7 +131,7 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     harness.planner.script(*_turns("daily", "Again."))
     harness.person("ben").say(SUPPORT, "@bot once more", thread)
-    harness.said(SUPPORT, thread, "had approved before and had remembered.")
+    harness.said(SUPPORT, thread, "under an approval <@UANA00001> asked me to remember.")
     harness.said(SUPPORT, thread, "Again.")
     assert fakes.did("note", "daily") == 2
     [*_, last] = harness.calls_in(thread)

@@ -157,11 +157,11 @@ def _status(call: CallView, undecided: bool) -> list[Json]:
             leaves.append(words(": the program that asked has not said how it went"))
         case S.UNKNOWN:
             given_up = "" if asks(call) else ", and it is no longer asked"
-            leaves.append(words(f": it started, and nobody knows whether it finished{given_up}"))
+            leaves.append(words(f": started, never confirmed{given_up}"))
         case S.FAILED if call.midway:
             leaves.append(words(" after it had begun, so part of it may have happened"))
         case S.SUPERSEDED if not call.note.strip():
-            leaves.append(words(": another plan has taken its place"))
+            leaves.append(words(" by a newer request"))
         case S.INVALIDATED if not call.note.strip():
             leaves.append(words(": what was shown is no longer what would run"))
     if call.status is S.APPROVED:

@@ -61,14 +61,12 @@ def shown_blocks(slot: Slot, value: Any) -> list[dict[str, Any]]:
     secret = SHOWN_TO_NOBODY if () in slot.hidden else PARTLY_SHOWN if slot.hidden else ""
     label, text = plain(visible(slot.label), 150) + secret, shown(slot, value)
     if slack_length(text) > MOST_SHOWN:
-        return [
-            section(f"{label} (kept as it is)\nToo long to show here: {len(text):,} characters.")
-        ]
+        return [section(f"{label} (fixed)\nToo long to show here: {len(text):,} characters.")]
     parts = _parts(text)
     if len(parts) == 1:
-        return [section(f"{label} (kept as it is)\n{text}")]
+        return [section(f"{label} (fixed)\n{text}")]
     return [
-        section(f"{label} (kept as it is; part {number} of {len(parts)})\n{part}")
+        section(f"{label} (fixed; part {number} of {len(parts)})\n{part}")
         for number, part in enumerate(parts, start=1)
     ]
 

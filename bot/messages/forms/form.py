@@ -56,7 +56,7 @@ def edit_modal(
     """
     places, left_out = laid_out(tool, arguments)
     whole = "" if _title(tool.title) == tool.title else f"{tool.title}\n"
-    blocks = [section(f"{whole}Saving makes a new version; votes for the old one no longer count.")]
+    blocks = [section(f"{whole}Saving resets approvals.")]
     if covered:
         blocks.append(section(revealed(covered)))
     for place in places:

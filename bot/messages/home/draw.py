@@ -188,7 +188,7 @@ def _call(call: WaitingCall) -> list[Json]:
     if call.link:
         small.append(f"<{call.link}|Open it>")
     if call.unknown:
-        small.insert(0, "❓ *It started, and nobody knows whether it finished*")
+        small.insert(0, "❓ *Outcome unknown: started, never confirmed*")
     elif final := finality(call.does, call.stated):
         small.insert(0, f"⚠️ *{final.rstrip('.')}*")
     return [
@@ -252,7 +252,7 @@ def _decided(view: HomeView) -> list[Json]:
     blocks = [_past(number, each) for number, each in enumerate(view.decided)]
     if view.more_decided:
         blocks.append(_small("past", "and more before; `/approvals history 90` goes further back."))
-    return [header(_id("decided"), "Decided of late"), *blocks]
+    return [header(_id("decided"), "Recent decisions"), *blocks]
 
 
 def _past(number: int, call: ListedCall) -> Json:

@@ -22,7 +22,7 @@ class WaitingCall:
     channel: str  # where it was asked
     deadline: datetime | None
     link: str = ""  # to its card, else to its request
-    unknown: bool = False  # it started, and nobody knows whether it finished
+    unknown: bool = False  # outcome unknown: started, never confirmed
     warned: bool = False  # its card warns of something
     client: str = ""  # the program by which it was asked
     stated: Stated = Stated.BY_AUTHOR  # who says what it does

@@ -51,7 +51,7 @@ def picker_modal(choices: Sequence[Choice], setting: Setting) -> Json:
         "placeholder": plain_text("Choose, or type to search"),
         "option_groups": _grouped(kept),
     }
-    lead = "What do you want to ask for? You fill in its form next; who may decide sees all of it."
+    lead = "Choose a request. Approvers see everything you enter."
     blocks: list[Json] = [{**section(Block.PICKER, plain_text(lead)), "accessory": menu}]
     if more := len(choices) - len(kept):
         left = f"There are {more} more: write their name behind /approvals request."

@@ -51,4 +51,4 @@ def server_line(server: str, effect: str) -> str:
 def program_line(client: str) -> str:
     """Tell who decides that a program asks, whose words these are, and who does it then."""
     program = who_asks(RunSource.PROGRAM, client)
-    return f"⚙️ The words are those of {program}, which does this itself once it is approved."
+    return f"⚙️ Requested by {program}, which runs this once approved."

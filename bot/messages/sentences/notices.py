@@ -30,7 +30,7 @@ def card_elsewhere(place: str, link: str = "", *, part: bool = False) -> str:
         if link.startswith("https://") and ">" not in link
         else ""
     )
-    needs = "Part of this is decided elsewhere" if part else "This needs a decision"
+    needs = "Another approver group is reviewing part of this" if part else "This needs a decision"
     return f"{needs}. I have asked {'in ' if place else ''}{where}{seen}."
 
 
@@ -52,8 +52,8 @@ def votes_void(people: Sequence[str], requester: str, effects: Sequence[str]) ->
     """Tell those who had approved that the requester wants something else by now."""
     who = ", ".join(mention(each) for each in people)
     return (
-        f"↩️ {who}: {mention(requester)} has changed the request, so your approval counts no more: "
-        f"{effect_list(effects)}"
+        f"↩️ {who}: {mention(requester)} has changed the request, so your approval no longer "
+        f"counts: {effect_list(effects)}"
     )
 
 
@@ -131,11 +131,15 @@ def outcome_line(
     """
     start = {
         CallStatus.FAILED: "❌ It failed: ",
-        CallStatus.UNKNOWN: "❓ It started, and nobody knows whether it finished: ",
+        CallStatus.UNKNOWN: "❓ Outcome unknown (started, never confirmed): ",
     }.get(status, "✅ ")
     start = "📤 Handed over: " if handed_on else start
     failed = f" — “{said(why)}”" if why.strip() else ""
-    then = " Its approvers can say on the card." if status is CallStatus.UNKNOWN else ""
+    then = (
+        " Please check, then record what happened on the card."
+        if status is CallStatus.UNKNOWN
+        else ""
+    )
     then = " The program that asked has not said how it went." if handed_on else then
     then = f" {MIDWAY}" if midway else then
     return f"{start}{said(what).rstrip('.')}{failed}.{then}{_parts(people)}"
@@ -146,7 +150,7 @@ def _parts(people: People | None) -> str:
         return ""
     if people.remembered:
         by = _and([mention(person) for person, _ in people.approved])
-        return f" {_asked_by(people.requester)}, as {by} had approved before and had remembered."
+        return f" {_asked_by(people.requester)}, under an approval {by} asked me to remember."
     approvers = [_with_words(each, people.stand_ins) for each in people.approved]
     own = people.editors and [*people.editors] == [person for person, _ in people.approved]
     by = f", {'edited and ' if own else ''}approved by {_and(approvers)}" if approvers else ""

@@ -65,8 +65,9 @@ def _closed(typed: TypedCommand, broken: int) -> int:
     """Run a command whose caller takes all but one exit code for a yes: whatever happens, that."""
     try:
         if threading.current_thread() is threading.main_thread():
-            for each in (signal.SIGTERM, signal.SIGHUP):
-                signal.signal(each, _end_once)
+            for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                if signal.getsignal(each) is not signal.SIG_IGN:
+                    signal.signal(each, _end_once)
         return _run(typed)
     except SystemExit:
         raise  # it was typed wrongly
