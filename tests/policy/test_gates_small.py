@@ -86,13 +86,14 @@ def test_the_text_of_a_gate() -> None:
 
 def test_what_a_stored_gate_does_not_say() -> None:
     """What is left out of the text means what it meant when it was written: no default changes."""
+    hours = {"zone": "UTC", "opens": 540, "closes": 780, "days": [1]}
     short = {
         "verdict": "ask",
         "rule": "r",
         "stages": [{"approvers": {"users": ["U1"]}}],
         "escalation": [{"after": 60, "approvers": {"groups": ["g"]}}],
         "remember": [{}],
-        "hours": {"zone": "UTC", "opens": 540, "closes": 780, "days": [1]},
+        "hours": hours,
     }
     nobody = {"users": [], "groups": [], "channel": False, "requester": False}
     long = short | {
@@ -100,7 +101,7 @@ def test_what_a_stored_gate_does_not_say() -> None:
         "stages": [{"approvers": nobody | {"users": ["U1"]}, "quorum": 1}],
         "escalation": [{"after": 60, "approvers": nobody | {"groups": ["g"]}}],
         "remember": [{"fields": None, "where": "thread", "lasts": 86_400, "uses": 10}],
-        "hours": {**short["hours"], "holidays": [], "calendar": ""},  # type: ignore[dict-item]
+        "hours": hours | {"holidays": [], "calendar": ""},
         "any_order": False,
         "post_to": "thread",
         "deadline": 3600,
