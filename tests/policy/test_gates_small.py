@@ -120,6 +120,7 @@ def test_what_a_stored_gate_does_not_say() -> None:
     assert gate.model_dump(mode="json") == long
     assert load_gate(json.dumps(long)) == gate
     assert json.loads(dump_gate(gate)) == short
+    assert dump_gate(load_gate(json.dumps(long))) == dump_gate(gate)
     allow = load_gate('{"verdict":"allow","rule":"r"}').model_dump(mode="json")
     assert allow == {"verdict": "allow", "rule": "r", "after_rejection": "ask"}
 
