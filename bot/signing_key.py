@@ -25,6 +25,7 @@ from storage.states import CallStatus
 from storage.store import Store
 
 log = logging.getLogger("countersign.keys")
+SHORT = 16  # digits of a policy's digest; all of them stand where it was read, before
 LOST = "it was shown under a key that is lost"
 
 
@@ -36,7 +37,8 @@ def open_store(
     *,
     exclusive: bool = True,
 ) -> Store:
-    """Open the record with its key; `policy` tells the digest of the one in force, for the audit.
+    """Open the record with its key; `policy` tells the digest of the one in force, the audit its
+    beginning.
 
     `told` is told of each row of it.
 
@@ -46,7 +48,7 @@ def open_store(
     key = settings.signing_key
 
     def under() -> dict[str, str]:
-        return {"policy": policy(), "model": settings.openai_model, "version": __version__}
+        return {"policy": policy()[:SHORT], "model": settings.openai_model, "version": __version__}
 
     try:
         store = Store(settings.database_url, key=key, under=under, told=told)

@@ -28,7 +28,7 @@ WHY = ("why", "refused")  # the same, where it is more than a word of ours
 SEAL = "payload"  # what the seal over it is called in the data
 PURGE = "run.purged"  # the event of a row about requests that were emptied
 PURGED_RUNS = "runs"  # which, in its data; one of an earlier build is about its own request
-_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 _LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
 _WANTED: BindParameter[Any] = bindparam("wanted_")

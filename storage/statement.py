@@ -69,7 +69,8 @@ class Compiled:
         for row in rows:
             values = list(row)
             for index, convert in self.outgoing:
-                values[index] = convert(values[index])
+                if values[index] is not None:  # which is None for every type
+                    values[index] = convert(values[index])
             found.append(tuple(values))
         return found
 

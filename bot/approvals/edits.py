@@ -274,6 +274,8 @@ class Edits:
     def _revision(self, edit: Edit, at: datetime) -> dict[str, Any]:
         """Return what the new revision stands on."""
         call, gate = edit.shown.call, dump_gate(edit.gate)
+        if load_gate(call.gate) == edit.gate:  # an earlier build wrote it in more words
+            gate = call.gate
         tool, seen = self._tools.known(call), edit.preview
         deadline = edit.gate.after(at, edit.gate.deadline)
         return {

@@ -45,4 +45,6 @@ def revealed(names: Sequence[str]) -> str:
 
 def _masked(value: Value) -> Value:
     before = None if value.before is None else masked(value.before)
-    return replace(value, text=masked(value.text), before=before)
+    text = masked(value.text)
+    is_whole = (text, before) == (value.text, value.before)
+    return value if is_whole else replace(value, text=text, before=before)

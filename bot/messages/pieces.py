@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from bot.messages.labels import WITHIN
 from bot.messages.parts import Json, line, preformatted, quote, weight, words
@@ -54,7 +55,7 @@ class PieceKind(StrEnum):
     REASON = "why it is asked"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Piece:
     """One thing a person has to see before approving."""
 
@@ -64,12 +65,12 @@ class Piece:
     draw: Callable[[Sequence[str]], tuple[Json, ...]]
     cell: str = ""  # an argument so short that two of them fit beside one another
 
-    @property
+    @cached_property
     def elements(self) -> tuple[Json, ...]:
         """All of it, as rich text."""
         return self.draw(self.texts)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of characters, as Slack counts them."""
         return weight(list(self.elements))

@@ -84,14 +84,16 @@ def shows_all(call: CallView) -> bool:
     return all(chunk in there for text in texts if text.strip() for chunk in chunks(text))
 
 
-def _texts(drawn: Any) -> Iterator[str]:
-    """Every text in blocks."""
-    if isinstance(drawn, Mapping):
-        if isinstance(drawn.get("text"), str):
-            yield drawn["text"]
-        drawn = list(drawn.values())
-    for each in drawn if isinstance(drawn, list) else ():
-        yield from _texts(each)
+def _texts(drawn: list[Json]) -> Iterator[str]:
+    """Every text in blocks, in no order."""
+    left: list[Any] = [drawn]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            if isinstance(each.get("text"), str):
+                yield each["text"]
+            each = each.values()
+        left += [inner for inner in each if isinstance(inner, dict | list)]
 
 
 def _view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:

@@ -226,5 +226,6 @@ def load_gate(text: str) -> Gate:
 
 
 def dump_gate(gate: Gate) -> str:
-    """A gate as canonical JSON."""
-    return _canonical(gate.model_dump(mode="json"))
+    """A gate as canonical JSON, without what it has by default: so no default may change."""
+    said = gate.model_dump(mode="json", exclude_defaults=True)
+    return _canonical({"verdict": gate.verdict, **said})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -78,9 +79,50 @@ def test_the_text_of_a_gate() -> None:
     """It is canonical, so that its digest is the same wherever it is made, and read once."""
     for gate in (GATE, Allow(rule="é")):
         text = dump_gate(gate)
-        assert text == rfc8785.dumps(gate.model_dump(mode="json")).decode()
+        assert text == rfc8785.dumps(json.loads(text)).decode()
         assert load_gate(text) == gate
         assert load_gate(text) is load_gate(text)
+
+
+def test_what_a_stored_gate_does_not_say() -> None:
+    """What is left out of the text means what it meant when it was written: no default changes."""
+    hours = {"zone": "UTC", "opens": 540, "closes": 780, "days": [1]}
+    short = {
+        "verdict": "ask",
+        "rule": "r",
+        "stages": [{"approvers": {"users": ["U1"]}}],
+        "escalation": [{"after": 60, "approvers": {"groups": ["g"]}}],
+        "remember": [{}],
+        "hours": hours,
+    }
+    nobody = {"users": [], "groups": [], "channel": False, "requester": False}
+    long = short | {
+        "added": [],
+        "stages": [{"approvers": nobody | {"users": ["U1"]}, "quorum": 1}],
+        "escalation": [{"after": 60, "approvers": nobody | {"groups": ["g"]}}],
+        "remember": [{"fields": None, "where": "thread", "lasts": 86_400, "uses": 10}],
+        "hours": hours | {"holidays": [], "calendar": ""},
+        "any_order": False,
+        "post_to": "thread",
+        "deadline": 3600,
+        "self_approval": False,
+        "editors": "approvers_and_requester",
+        "editor_counts": False,
+        "editable": None,
+        "veto": 1,
+        "reasons": "never",
+        "reminders": [],
+        "once": None,
+        "good_for": 86_400,
+        "would_allow": False,
+    }
+    gate = load_gate(json.dumps(short))
+    assert gate.model_dump(mode="json") == long
+    assert load_gate(json.dumps(long)) == gate
+    assert json.loads(dump_gate(gate)) == short
+    assert dump_gate(load_gate(json.dumps(long))) == dump_gate(gate)
+    allow = load_gate('{"verdict":"allow","rule":"r"}').model_dump(mode="json")
+    assert allow == {"verdict": "allow", "rule": "r", "after_rejection": "ask"}
 
 
 def test_what_a_gate_is_unless_it_is_said() -> None:

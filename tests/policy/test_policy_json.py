@@ -92,7 +92,8 @@ def test_every_gate_comes_back(
     """
     update = {"hours": hours, "any_order": any_order, "added": added}
     full = gate.model_copy(update=update)
-    assert dump_gate(full) == rfc8785.dumps(full.model_dump(mode="json")).decode()
+    said = {"verdict": "ask"} | full.model_dump(mode="json", exclude_defaults=True)
+    assert dump_gate(full) == rfc8785.dumps(said).decode()
     assert load_gate(dump_gate(full)) is load_gate(dump_gate(full))
     assert load_gate(dump_gate(full)) == full
     assert dump_gate(load_gate(dump_gate(full))) == dump_gate(full)

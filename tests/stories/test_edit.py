@@ -6,7 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from storage.models import Revision, Vote
+from sqlalchemy import update
+from sqlmodel import col
+
+from bot.policy.gates import load_gate
+from storage.models import Call, Revision, Vote
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, SUPPORT, Harness
@@ -74,6 +78,27 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Ha
     assert "It was edited by <@UANA00001> and ran with: " in output["output"]
     assert '"amount":"25' in output["output"]
     assert "Approved by <@UCLEO0001>" in output["output"]
+
+
+def test_an_edit_of_what_an_earlier_build_asked(harness: Harness) -> None:
+    """A gate that was written with all of its defaults is the same gate: nobody is told again."""
+    before = harness.shop.order(1031).refunded
+    thread = ask(harness, REFUND)
+    card = harness.card(SUPPORT, thread)
+    [call] = harness.calls_in(thread)
+    full = json.dumps(load_gate(call.gate).model_dump(mode="json"))
+    assert len(full) > 2 * len(call.gate)
+    with harness.app.core.store.write() as tx:
+        tx.execute(update(Call).where(col(Call.id) == call.id).values(gate=full, told_moments=1))
+    open_modal(harness, "ana", SUPPORT, card, "edit")
+    assert harness.person("ana").submit(typed(amount="24"))["outcome"] == "closed"
+    harness.said(SUPPORT, thread, "✏️")
+    harness.settle()
+    [edited] = harness.calls_in(thread)
+    assert (edited.revision, edited.gate, edited.told_moments) == (2, full, 1)
+    harness.person("cleo").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert harness.shop.order(1031).refunded - before == 24
 
 
 def test_the_model_never_hears_of_an_invalid_edit(harness: Harness) -> None:

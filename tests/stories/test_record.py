@@ -28,3 +28,6 @@ def test_each_showing_and_why_a_vote_counted(harness: Harness) -> None:
     [vote] = noted(harness, call.run_id, "call.approved")
     assert vote["counts_as"] == "member of @shop-leads"
     assert {"policy", "model", "version"} <= set(vote["under"])
+    digest = harness.app.core.policy.digest
+    assert len(vote["under"]["policy"]) >= 16
+    assert digest.startswith(vote["under"]["policy"])

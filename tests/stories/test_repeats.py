@@ -5,6 +5,8 @@ They see that it repeats.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from bot.demo.model.server import Turn
@@ -83,7 +85,7 @@ def test_what_can_be_done_twice_without_harm(harness: Harness, fakes: FakeTools)
     assert "put flag" in told
     assert again.note == "same as an earlier call, whose result it got"
     [born] = harness.all(Audit, Audit.call_id == again.id)
-    assert f'"same_as": "{first.id}"' in born.data
+    assert json.loads(born.data)["same_as"] == first.id
     assert not any(
         again.id in words(m) or "did not ask" in words(m) for m in harness.thread(SUPPORT, thread)
     )

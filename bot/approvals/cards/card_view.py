@@ -62,8 +62,9 @@ def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None
     shown = calls.shown(tx, call_id)
     if shown is None:
         return None
-    whole = call_in_full(tools, tx, shown)
-    return replace(for_onlookers(whole, shown.call.preview_in_thread), covered=whole.covered)
+    whole = _view(tools, tx, shown)
+    seen = for_onlookers(whole, shown.call.preview_in_thread)
+    return replace(seen, covered=covered(whole, seen))
 
 
 def call_in_full(tools: Registry, tx: Transaction, shown: Shown) -> CallView:

@@ -116,15 +116,19 @@ def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
         elif parts and (isinstance(value, Mapping) or (value is None and whole.nullable)):
             if value == {} and not whole.nullable:
                 found.append(replace(whole, kind=Kind.EMPTY))
-            found += (replace(part, editable=editable) for part in parts)
+            found += (_opened(part, editable) for part in parts)
             free = editable and _takes_more(_unwrapped(model.model_fields[name].annotation))
             found += _beside(value or {}, parts, whole, free)
         else:
-            found.append(replace(whole, editable=editable))
+            found.append(_opened(whole, editable))
     top = [whole for whole, _ in _field_slots(model).values()]
     given = {key: value for key, value in arguments.items() if key not in _computed(model)}
     found += _beside(given, top, None, tool.editable is None and _takes_more(model))
     return _told_apart(_marked(tool, arguments, found))
+
+
+def _opened(slot: Slot, editable: bool) -> Slot:
+    return slot if slot.editable == editable else replace(slot, editable=editable)
 
 
 def _computed(model: type[BaseModel]) -> frozenset[str]:
