@@ -116,7 +116,11 @@ _CLICK = (
 )
 # what is said to one person or about no request, and is not told of one by its id
 _LINES = select(
-    col(Message.seq), col(Message.recipient), col(Message.channel), col(Message.body)
+    col(Message.seq),
+    col(Message.key),
+    col(Message.recipient),
+    col(Message.channel),
+    col(Message.body),
 ).where(col(Message.run_id) == "", col(Message.status).in_(_DONE))
 _LINE = delete(Message).where(col(Message.seq) == bindparam("seq_"))
 _PRIVATE = delete(Message).where(
@@ -124,6 +128,7 @@ _PRIVATE = delete(Message).where(
 )
 _PLANS = select(col(Plan.id)).where(col(Plan.run_id).in_(_RUNS))
 _AN_ID = re.compile(r"[\w-]{22}", re.ASCII)
+_GAVE = select(col(Delegation.id)).where(col(Delegation.giver) == _PERSON)
 _GIVEN = (
     update(Delegation)
     .where(col(Delegation.giver) == _PERSON, col(Delegation.words) != "")
@@ -247,13 +252,15 @@ def _empty_clicks(tx: Transaction, person: str, about: set[str], after: int) -> 
 
 
 def _empty_rest(store: Store, tx: Transaction, person: str, about: set[str]) -> int:
-    """Empty what they said of delegations, and take away what was said to them alone, and the words
-    of their votes; returns how many votes.
+    """Empty what they said of delegations, and take away what was said to them alone, or of one of
+    those, and the words of their votes; returns how many votes.
     """
     tx.overwrite()
+    gave = set(tx.scalars(_GAVE, {"person_": person}))
     tx.execute(_GIVEN, {"person_": person})
-    for seq, recipient, channel, body in tx.execute(_LINES):
-        if person in (recipient, channel) or not about.isdisjoint(_AN_ID.findall(body)):
+    for seq, key, recipient, channel, body in tx.execute(_LINES):
+        is_theirs = person in (recipient, channel) or not gave.isdisjoint(key.split(":"))
+        if is_theirs or not about.isdisjoint(_AN_ID.findall(body)):
             tx.execute(_LINE, {"seq_": seq})
     return _take_reasons(store, tx, person)
 

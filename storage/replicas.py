@@ -7,7 +7,7 @@ without it nothing is lost, and it makes itself anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -49,11 +49,12 @@ class Pause(Row, table=True):
     until: datetime = columns.time()
 
 
+_BEATS = select(col(Replica.id), col(Replica.until))
 _ALIVE = select(col(Replica.id)).where(col(Replica.until) > bindparam("now_"))
 _LANES = select(col(Lane.channel), col(Lane.replica))
 _MINE = delete(Lane).where(col(Lane.replica) == bindparam("replica_"))
 _GONE = delete(Replica).where(col(Replica.id) == bindparam("replica_"))
-_LONG_GONE = delete(Replica).where(col(Replica.until) <= bindparam("before_"))
+_HOLDER = select(col(Lane.replica)).where(col(Lane.channel) == bindparam("channel_"))
 _PAUSES = select(col(Pause.method), col(Pause.channel), col(Pause.until)).where(
     col(Pause.until) > bindparam("now_")
 )
@@ -76,11 +77,15 @@ def _beat(dialect: str) -> Any:
 
 @cache
 def _take(dialect: str) -> Any:
-    """The upsert of a lane that nobody has who is alive."""
+    """The upsert of a lane of nobody's, or of one who is no more."""
     made = insert_of(dialect)(Lane).values(
         channel=bindparam("channel"), replica=bindparam("replica")
     )
-    free = (col(Lane.replica) == made.excluded.replica) | col(Lane.replica).not_in(_ALIVE)
+    free = (
+        (col(Lane.replica) == made.excluded.replica)
+        | (col(Lane.replica) == bindparam("instead_"))
+        | col(Lane.replica).not_in(select(col(Replica.id)))
+    )
     return made.on_conflict_do_update(
         index_elements=["channel"], set_={"replica": made.excluded.replica}, where=free
     )
@@ -109,9 +114,10 @@ def leave(tx: Transaction, replica: str) -> None:
     tx.execute(_GONE, {"replica_": replica})
 
 
-def tidy(tx: Transaction, now: datetime) -> None:
-    """Take away replicas and pauses whose time is over."""
-    tx.execute(_LONG_GONE, {"before_": now})
+def tidy(tx: Transaction, now: datetime, gone: Collection[str]) -> None:
+    """Take away the replicas that are `gone`, and pauses whose time is over."""
+    for replica in gone:
+        tx.execute(_GONE, {"replica_": replica})
     tx.execute(_PAUSED_BEFORE, {"now_": now})
 
 
@@ -120,15 +126,24 @@ def alive(tx: Transaction, now: datetime) -> set[str]:
     return set(tx.scalars(_ALIVE, {"now_": now}))
 
 
-def senders(tx: Transaction, now: datetime) -> dict[str, str]:
-    """The replica that sends to each channel, where one does that is alive."""
-    living = alive(tx, now)
+def beats(tx: Transaction) -> dict[str, datetime]:
+    """The latest beat of each replica: until when it says that it is alive."""
+    return dict(tuple(row) for row in tx.execute(_BEATS))
+
+
+def senders(tx: Transaction, gone: Collection[str]) -> dict[str, str]:
+    """The replica that sends to each channel, where one does that is not `gone`."""
+    living = beats(tx).keys() - set(gone)
     return {channel: replica for channel, replica in tx.execute(_LANES) if replica in living}
 
 
-def take_lane(tx: Transaction, channel: str, replica: str, now: datetime) -> bool:
-    """This replica sends to the channel from now on; False while another does that is alive."""
-    given = {"channel": channel, "replica": replica, "now_": now}
+def take_lane(tx: Transaction, channel: str, replica: str, gone: Collection[str]) -> bool:
+    """This replica sends to the channel from now on; False while another does that is not `gone`,
+    which the caller has watched.
+    """
+    holder = tx.scalar(_HOLDER, {"channel_": channel})
+    instead = holder if holder in gone else replica  # by the time it is taken another may have it
+    given = {"channel": channel, "replica": replica, "instead_": instead}
     return tx.execute(_take(tx.dialect.name), given).rowcount == 1
 
 

@@ -27,6 +27,10 @@ class LookupFailedError(Exception):
     """Slack could not be asked; the answer is not known, so nobody is let through."""
 
 
+class NotLetInError(LookupFailedError):
+    """Slack refuses the bot's token; it may take it again before long."""
+
+
 class NotYetKnownError(Exception):
     """Slack is being asked; who may not wait for that comes again once all of `answers` are done.
 

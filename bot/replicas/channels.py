@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from bot.clock import Clock, elapsed
+from bot.clock import elapsed
+from bot.replicas.living import Living
 from storage import replicas
 from storage.store import Store
 from storage.transaction import Transaction
@@ -23,13 +24,15 @@ class ReplicaChannels:
     def __init__(
         self,
         store: Store,
-        clock: Clock,
+        living: Living,
         replica: str,
         is_alive: Callable[[], bool],
         tell: Callable[[], None],
     ) -> None:
-        """`is_alive`: whether this replica counts as alive; `tell`: tells the others to send."""
-        self._store, self._clock, self._replica = store, clock, replica
+        """`living` says who of the others is no more, `is_alive` whether this replica counts as
+        alive; `tell` tells the others to send.
+        """
+        self._store, self._living, self._replica = store, living, replica
         self._is_alive, self._tell = is_alive, tell
         self._lock = threading.Lock()
         self._mine: dict[str, float] = {}  # when there was last something to send
@@ -68,11 +71,12 @@ class ReplicaChannels:
             replicas.give_up_lane(tx, channel, self._replica)
 
     def _take(self, channels: set[str]) -> set[str]:
-        now = self._clock.now()
         with self._store.read() as tx:
-            senders = replicas.senders(tx, now)
+            self._living.look(lambda: replicas.beats(tx))
+            gone = self._living.gone()
+            senders = replicas.senders(tx, gone)
         free = [each for each in channels if senders.get(each, self._replica) == self._replica]
         if not free:
             return set()
         with self._store.write() as tx:
-            return {each for each in free if replicas.take_lane(tx, each, self._replica, now)}
+            return {each for each in free if replicas.take_lane(tx, each, self._replica, gone)}

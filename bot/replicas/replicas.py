@@ -17,7 +17,8 @@ from bot.replicas.channels import ReplicaChannels
 from bot.replicas.clock import SharedClock
 from bot.replicas.ears import Ears, Word
 from bot.replicas.jobs import Jobs
-from bot.replicas.pulse import Pulse
+from bot.replicas.living import Living
+from bot.replicas.pulse import LEASE, Pulse
 from bot.runs.crew.workers import Workers
 from bot.signals import Signals
 from storage import audit, ready, replicas, runs
@@ -30,6 +31,7 @@ log = logging.getLogger("countersign.replicas")
 TAKEN = timedelta(seconds=3)  # for which a delivery is left to the replica that stored it
 QUEUED = timedelta(seconds=5)  # the same of a run, and whoever hears of it first
 TIDY = 60  # beats between two times that what is over is taken away
+LONG = 60.0  # seconds after which a replica that is no more is forgotten
 Pauses = Callable[[replicas.PauseEnds], None]
 
 
@@ -69,8 +71,9 @@ class Replicas:
             learn=self._learn,
             lapsed=self._lapsed,
         )
+        self._living = Living(LEASE)
         self.channels = ReplicaChannels(
-            store, clock, self.id, self._pulse.is_alive, partial(self._ears.tell, Word.POST)
+            store, self._living, self.id, self._pulse.is_alive, partial(self._ears.tell, Word.POST)
         )
         self.jobs = Jobs(address, self._hear, settings.workers)
         self._threads: list[threading.Thread] = []
@@ -154,6 +157,7 @@ class Replicas:
     def _learn(self, tx: Transaction) -> None:
         """See what the others have done since the last beat, and tidy up."""
         now = self._clock.now()
+        self._living.look(lambda: replicas.beats(tx))
         self._paused(replicas.pauses(tx, now))
         head, newest = audit.head(tx).seq, replicas.newest(tx)
         last, self._last = self._last, (head, newest)
@@ -165,7 +169,7 @@ class Replicas:
         self.channels.release(tx, used=set())
         self._beats += 1
         if self._beats % TIDY == 0:
-            replicas.tidy(tx, now - timedelta(minutes=1))
+            replicas.tidy(tx, now, self._living.gone(LONG))
 
 
 def event_of(delivery: Delivery) -> dict[str, Any]:

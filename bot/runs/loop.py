@@ -7,6 +7,7 @@ the nearest deadline, so a deadline needs no fact and no wake is lost.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from bot.approvals.reminders import Reminders
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.messages.sentences import refusals
-from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.directory import LookupFailedError, NotLetInError, NotYetKnownError
 from bot.runs.crew.order import Place, places
 from bot.runs.crew.others import NoOthers, Others
 from bot.runs.crew.workers import Workers
@@ -214,12 +215,17 @@ class Loop:
         return True
 
     def _failed(self, delivery: Delivery, error: Exception) -> None:
-        """Leave a delivery for the next tick, or set one aside that never works and say so."""
+        """Leave a delivery for the next tick, or set one aside that never works and say so.
+
+        Words are not set aside while Slack does not let the bot in: they wait until it does.
+        """
         known, seq = isinstance(error, LookupFailedError), delivery.seq
+        waits = isinstance(error, NotLetInError) and delivery.kind not in inbox.CLICKS
+        limit = sys.maxsize if waits else TRIES
         why = f"{type(error).__name__}: {reason(error)}"
         log.warning("delivery %s (%s) failed: %s", seq, delivery.kind, why, exc_info=not known)
         with self._store.write() as tx:
-            if inbox.stumble(tx, delivery, why, limit=TRIES) and delivery.user:
+            if inbox.stumble(tx, delivery, why, limit=limit) and delivery.user:
                 outbox.private(
                     tx,
                     f"broken:{delivery.seq}",
@@ -228,7 +234,7 @@ class Loop:
                     person=delivery.user,
                     text=refusals.could_not(known),
                 )
-        wait = timedelta(seconds=min(30, 0.5 * 2**delivery.attempts))
+        wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait
         self._alarm.after(wait, f"retry:{delivery.seq}")
 

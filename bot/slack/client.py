@@ -45,6 +45,24 @@ STREAM = "chat.startStream"
 POSTS = ("chat.postMessage", STREAM, "files.completeUploadExternal")
 # what slack_sdk raises where an answer is no text, or no JSON object
 UNREADABLE = UnicodeDecodeError, LookupError, AttributeError
+# what is asked for: an answer without it is none
+NEEDED = {
+    "chat.getPermalink": ("permalink",),
+    "chat.postMessage": ("ts",),
+    STREAM: ("ts",),
+    "conversations.history": ("messages",),
+    "conversations.info": ("channel",),
+    "conversations.list": ("channels",),
+    "conversations.members": ("members",),
+    "conversations.open": ("channel",),
+    "conversations.replies": ("messages",),
+    "files.completeUploadExternal": ("files",),
+    "files.getUploadURLExternal": ("file_id", "upload_url"),
+    "usergroups.list": ("usergroups",),
+    "users.conversations": ("channels",),
+    "users.info": ("user",),
+    "users.list": ("members",),
+}
 LONGEST_READ = 30.0  # seconds that a look-up waits where Slack limits it, before it tries again
 REMEMBERED = 5_000  # threads whose last post is known
 IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
@@ -189,6 +207,9 @@ class SlackClient(WebClient):
                 raise
             except UNREADABLE as error:
                 raise ConnectionError(f"Slack's answer to {api_method} cannot be read") from error
+            for name in NEEDED.get(api_method, ()):
+                if _lacks(response.get(name)):
+                    raise ConnectionError(f"Slack's answer to {api_method} does not say the {name}")
         if api_method in POSTS:
             place = channel, given.get("thread_ts") or ""
             with self._lock:
@@ -235,6 +256,11 @@ class SlackClient(WebClient):
         if scheme == "https":
             return HTTPSConnection(host, timeout=self.timeout, context=self.ssl)
         return HTTPConnection(host, timeout=self.timeout)
+
+
+def _lacks(value: object) -> bool:
+    """Return whether that is nothing, or an object that says not even which it is."""
+    return value in (None, "") or (isinstance(value, dict) and not value.get("id"))
 
 
 @functools.cache

@@ -77,6 +77,7 @@ EVENTS: frozenset[str] = frozenset(
 LOOK_UP = 1.5  # when it is submitted
 SISTER = 0.7  # more, where who acts does so from another workspace
 LIMITED = "app_rate_limited"  # Slack's word that it held events back; there is no event in it
+SHORTCUTS = ("shortcut", "message_action")
 AT_ONCE = OPENS_DIALOG | LOOKS | TURNS_HOME  # clicks of which nothing is stored
 OPENING = 2.2  # before it opens; its trigger lives three
 # what of a delivery is not stored: it serves at once, or says how Slack came to send it
@@ -148,9 +149,7 @@ class Listeners:
         delivery = read(body, self._team)
         if delivery is None:
             self._take_from_sister(body)
-        team = (
-            delivery.team if delivery else body.get("team_id") if "command" in body else self._team
-        )
+        team = delivery.team if delivery else self._sent_from(body)
         clicked = delivery is not None and delivery.kind is DeliveryKind.ACTION
         if team != self._team and not clicked:
             log.warning("dropped a delivery of another workspace")
@@ -163,6 +162,15 @@ class Listeners:
         else:
             self.keep(delivery)
         return BoltResponse(status=200)
+
+    def _sent_from(self, body: dict[str, Any]) -> str | None:
+        """Return the workspace of what is not stored here; ours for what answers who is not in it,
+        as a dialog does at its fields.
+        """
+        if "command" in body:
+            team: str | None = body.get("team_id")
+            return team
+        return team_of(body) if body.get("type") in SHORTCUTS else self._team
 
     def _take_from_sister(self, body: dict[str, Any]) -> None:
         """Take what somebody does in another workspace of the organisation for done in ours.
@@ -210,7 +218,10 @@ class Listeners:
         if errors:
             ack(response_action="errors", errors=errors)
             return
-        self.keep(_submission(body))
+        if team_of(body) == self._team:
+            self.keep(_submission(body))
+        else:  # it has no field to say it at
+            log.warning("dropped a dialog of another workspace")
         ack()
 
     def _error(self, error: Exception, request: BoltRequest) -> None:

@@ -128,6 +128,28 @@ def point(office: PostOffice, url: str) -> None:
 KINDS = (a_line, for_one, in_a_dm, a_file, a_drawing, a_mark, a_stream)
 
 
+@pytest.mark.parametrize("body", [b'{"ok": true}', b'{"ok": true, "ts": null, "channel": {}}'])
+@pytest.mark.parametrize("kind", [a_line, in_a_dm, a_file])
+def test_an_answer_that_lacks_what_was_asked_for(
+    office: PostOffice, kind: Callable[[PostOffice], Message], body: bytes
+) -> None:
+    """Well, says Slack, and nothing else: it is looked for, and sent in the end."""
+    row, right = kind(office), office.client.base_url
+    with OddServer() as odd:
+        odd.body = body
+        point(office, odd.url)
+        for _ in range(8):
+            office.send(row)
+            assert office.now(row).status in (M.PENDING, M.SENDING), office.now(row).error
+            office.clock.at += timedelta(seconds=301)
+        point(office, right)
+    for _ in range(3):
+        if office.now(row).status is not M.SENT:
+            office.send(row)
+            office.clock.at += timedelta(seconds=61)
+    assert office.now(row).status is M.SENT
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_odd_answer_gives_nothing_up(
     office: PostOffice, odd: OddServer, kind: Callable[[PostOffice], Message]

@@ -23,18 +23,21 @@ def test_a_channel_has_one_sender_that_is_alive(store: Store) -> None:
     with store.write() as tx:
         replicas.beat(tx, "a", AT + 5 * SECOND)
         replicas.beat(tx, "b", AT + 9 * SECOND)
-        assert replicas.take_lane(tx, "C1", "a", AT)
-        assert replicas.take_lane(tx, "C1", "a", AT)
-        assert not replicas.take_lane(tx, "C1", "b", AT)
-        assert replicas.take_lane(tx, "C2", "b", AT)  # which says nothing of others
-        assert replicas.senders(tx, AT) == {"C1": "a", "C2": "b"}
-        assert replicas.take_lane(tx, "C1", "b", AT + 5 * SECOND)
-        assert replicas.senders(tx, AT + 5 * SECOND) == {"C1": "b", "C2": "b"}
+        assert replicas.take_lane(tx, "C1", "a", ())
+        assert replicas.take_lane(tx, "C1", "a", ())
+        assert not replicas.take_lane(tx, "C1", "b", ())
+        assert replicas.take_lane(tx, "C2", "b", ())  # which says nothing of others
+        assert replicas.senders(tx, ()) == {"C1": "a", "C2": "b"}
+        assert replicas.senders(tx, {"a"}) == {"C2": "b"}
+        assert replicas.take_lane(tx, "C1", "b", {"a"})
+        assert replicas.senders(tx, {"a"}) == {"C1": "b", "C2": "b"}
         replicas.give_up_lane(tx, "C1", "a")  # which is not its own any more
         replicas.beat(tx, "a", AT + 20 * SECOND)
-        assert not replicas.take_lane(tx, "C1", "a", AT + 5 * SECOND)
+        assert not replicas.take_lane(tx, "C1", "a", ())
         replicas.leave(tx, "b")
-        assert replicas.take_lane(tx, "C1", "a", AT + 5 * SECOND)
+        assert replicas.take_lane(tx, "C1", "a", ())
+        replicas.tidy(tx, AT, {"a"})
+        assert replicas.senders(tx, ()) == {}
 
 
 def test_the_longer_of_two_pauses_holds(store: Store) -> None:
@@ -44,7 +47,7 @@ def test_the_longer_of_two_pauses_holds(store: Store) -> None:
         replicas.pause(tx, "chat.postMessage", "C1", AT + 5 * SECOND)
         replicas.pause(tx, "views.publish", "", AT + 2 * SECOND)
         assert replicas.pauses(tx, AT + 3 * SECOND) == {("chat.postMessage", "C1"): AT + 9 * SECOND}
-        replicas.tidy(tx, AT + 3 * SECOND)
+        replicas.tidy(tx, AT + 3 * SECOND, ())
         assert set(replicas.pauses(tx, AT)) == {("chat.postMessage", "C1")}
 
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.policy.directory import Group, LookupFailedError, Person
-from bot.slack_codes import code_of
+from bot.policy.directory import Group, LookupFailedError, NotLetInError, Person
+from bot.slack_codes import TOKEN, code_of
 
 PAGE = 999  # Slack wants less than a thousand
 MISSING = (
@@ -35,7 +35,8 @@ def _told(read: Callable[[Reader, str], T]) -> Callable[[Reader, str], T | None]
             code = code_of(error)
             if code in MISSING:
                 return None
-            raise LookupFailedError(code or "no answer") from error
+            failure = NotLetInError if code in TOKEN else LookupFailedError
+            raise failure(code or "no answer") from error
 
     return asked
 

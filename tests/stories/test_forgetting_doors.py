@@ -1,0 +1,74 @@
+"""Words that a person wrote by answering, by delegating and at the terminal are forgotten, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.sandbox.openai.server import Turn
+from bot.terminal.wire import Asking, Wish, write_line
+from storage.models import Delivery, PersonAnswer
+from storage.states import Surface
+from tests.stories.asked_people import outcome, question
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.operator_steps import ANA, at_the_machine, command, spoken, waits, world
+from tests.stories.steps import all_sent, arrived, ask, open_modal
+from tests.stories.test_delegation import CLEO, DAY, fill, form
+from tests.stories.test_forgetting import WORD, places
+
+__all__ = ["at_the_machine", "world"]
+# a word for each door, in all of which stands the one that is looked for
+ANSWERED, DECIDED, DELEGATED = (f"{WORD}-{door}" for door in ("answered", "decided", "delegated"))
+
+
+def answer(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ana answers what Cleo's agent asks: in Slack, then at the terminal."""
+    for at_the_terminal in (False, True):
+        asks = question(question=f"What is on the label, {at_the_terminal}?", to="@shop-leads")
+        thread = ask(harness, asks, who="cleo", answer=f"I have heard {ANSWERED}.")
+        asked = harness.card(SUPPORT, thread, "ana", "answer")
+        if at_the_terminal:
+            [call] = harness.calls_in(thread)
+            code, said = command(capsys, "answer", f"{call.id}:{call.revision}", ANSWERED)
+            assert code == 0, said
+        else:
+            open_modal(harness, "ana", SUPPORT, asked, "answer")
+            harness.person("ana").submit({"f:a0": {"v": {"value": ANSWERED}}})
+        assert ANSWERED in outcome(harness, ANSWERED)
+        harness.said(SUPPORT, thread, "I have heard")
+
+
+def decide(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ana says why, and remarks, at the terminal; then she asks there herself."""
+    for verb, option in (("reject", "--reason"), ("approve", "--note")):
+        thread = ask(harness, ("note", {"text": f"to {verb}"}), who="cleo")
+        assert command(capsys, verb, waits(harness, thread), option, DECIDED)[0] == 0
+        harness.said(SUPPORT, thread, "That is all.")
+    harness.planner.script(Turn(text=f"So {DECIDED}."))
+    assert spoken(harness, write_line(Asking(Wish.SAY, words=f"what of {DECIDED}?")))
+    arrived(harness)
+
+
+def delegate(harness: Harness) -> None:
+    """Ana has Cleo decide for her, and says why."""
+    form(harness, "ana")
+    filled = fill(harness, CLEO, 2, DELEGATED)
+    assert harness.person("ana").submit(filled)["outcome"] == "closed"
+    arrived(harness)
+
+
+def test_the_words_of_every_other_door_are_forgotten(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each stood in the record, and stands in none of its columns afterwards."""
+    answer(harness, capsys)
+    decide(harness, capsys)
+    delegate(harness)
+    harness.clock.advance(3 * DAY)  # the delegation is over
+    all_sent(harness)
+    assert harness.all(PersonAnswer, PersonAnswer.person == ANA)
+    assert harness.all(Delivery, Delivery.surface == Surface.TERMINAL)
+    for word in (ANSWERED, DECIDED, DELEGATED):
+        assert places(harness, word), word
+    code, said = command(capsys, "forget", ANA, "--yes")
+    assert code == 0, said
+    assert places(harness, WORD) == []
