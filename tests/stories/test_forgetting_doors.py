@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.sandbox.openai.server import Turn
+from bot.demo.model.server import Turn
 from bot.terminal.wire import Asking, Wish, write_line
 from storage.models import Delivery, PersonAnswer
 from storage.states import Surface
