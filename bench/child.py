@@ -33,7 +33,7 @@ with uncollected():
     from bot.app import App, build
     from bot.clock import SystemClock
     from bot.config.environment import prepare_environment
-    from bot.config.startup import read
+    from bot.config.startup import read_settings_and_policy
     from bot.tools import Effect, ToolContext, tool
 
 IMPORTED = time.monotonic()
@@ -62,7 +62,7 @@ def main() -> None:
 
         profiles = Profiles(this_thread=False)
     share_memory()
-    settings, policy = read(os.environ)
+    settings, policy = read_settings_and_policy(os.environ)
     logging.basicConfig(level=settings.log_level.upper())
     prepare_environment(os.environ, settings.slack_api_url)
     app = build(settings, SystemClock(), policy, [note_asked])

@@ -20,8 +20,8 @@ from bench.offline import Bench
 from bench.payloads import approval, mention
 from bench.resume import check, full, pending
 from bot.messages.actions.targets import HOME
-from bot.runs.crew.workers import Workers
 from bot.runs.loop import Loop
+from bot.runs.worker_pool import WorkerPool
 from bot.slack.render import Renderer
 from storage import calls, moves, outbox, runs
 from storage.models import Call, Run
@@ -99,7 +99,7 @@ class Years:
         Copies(self._bench, over, waiting).make(*counts)
         self._bench = self._bench.again()  # it knew where the audit ended
         core = self._bench.core
-        workers = Workers(lambda *_: None, 1, core.signals)
+        workers = WorkerPool(lambda *_: None, 1, core.signals)
         self._loop: Loop = core.loop(self._bench.intake, workers, lambda _: None)
         self._desk = core.desk()
         self._renderer = Renderer(core.store, core.clock, core.tools, People())

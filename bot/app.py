@@ -16,34 +16,43 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slack_bolt import App as BoltApp
+from slack_sdk import WebClient
 
 import bot
 from bot import version
-from bot.agent.late_planner import LatePlanner
+from bot.agent.late_planner import LatePlanner, make_planner
+from bot.approvals.answers.answering import QuestionAnswers
 from bot.approvals.delegation.delegations import StandIns
 from bot.approvals.forms.templates import insist
+from bot.approvals.modes.switching import Modes
 from bot.checks.inspection import Inspection
 from bot.clock import Clock
+from bot.config.connection_settings import USUAL, Transport
 from bot.config.settings import Settings
-from bot.config.startup import StartupError, fitted
+from bot.config.startup import StartupError, fit_policy
 from bot.core import Core
-from bot.edges.model import make_planner
-from bot.edges.slack import make_commands, make_listeners
-from bot.edges.watchers import make_lookout
-from bot.edges.ways_in import WaysIn
+from bot.explain.grounds import Grounds
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
 from bot.policy.evaluate import Policy, PolicyError
-from bot.replicas.alone import Alone
-from bot.replicas.joining import for_replicas, go_on_from, joined
-from bot.runs.hearing.files import WithFiles
+from bot.replicas.membership import SingleProcess, advance_clock, join_replicas, settings_and_clock
 from bot.runs.loop import Loop
+from bot.runs.program_requests import ProgramRequests
+from bot.runs.transcript_files import PlannerWithFiles
 from bot.signals import Signals
 from bot.signing_key import open_store
+from bot.slack.apps import app_of
 from bot.slack.bolt import make_bolt
 from bot.slack.client import SlackClient, make_clients
+from bot.slack.commands.commands import Commands
+from bot.slack.commands.questions import Answerer
+from bot.slack.dialogs.answers import AnswerDialogs
+from bot.slack.dialogs.delegation import DelegationDialogs
+from bot.slack.dialogs.dialogs import Dialogs
+from bot.slack.dialogs.doors import RequestDoors
+from bot.slack.dialogs.requests import RequestDialogs
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
 from bot.slack.lookups.directory import SlackDirectory, look_ahead
@@ -54,17 +63,22 @@ from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
+from bot.slack.socket import SocketMode, connect_alone
+from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack.streaming.answers import SlackAnswers
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool
 from bot.upkeep.upkeep import Upkeep
+from bot.watch.exporters import MissingExtraError, make_exporters
 from bot.watch.logs import mask_logs
-from bot.watch.passages import Incident
+from bot.watch.spans import Incident, Tracer
 from storage import audit
 
-if TYPE_CHECKING:  # it imports what is not always there
+if TYPE_CHECKING:
     from bot.replicas.replicas import Replicas
+    from bot.web.web import Web
+
 
 log = logging.getLogger("countersign")
 NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
@@ -81,7 +95,7 @@ class App:
     loop: Loop
     outbox: Outbox
     listeners: Listeners
-    replicas: Replicas | Alone
+    replicas: Replicas | SingleProcess
     upkeep: Upkeep
     presence: SlackPresence
     home: SlackHome
@@ -89,7 +103,7 @@ class App:
     slack: tuple[SlackClient, ...]
     planner: LatePlanner
     tool_pool: ThreadPoolExecutor
-    ways_in: WaysIn
+    ways_in: Endpoints
     inspection: Inspection | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -192,21 +206,21 @@ def build(
     registered.
     """
     mask_logs()
-    settings, clock = for_replicas(settings, clock)
-    signals = Signals(watch=make_lookout(settings, clock))
+    settings, clock = settings_and_clock(settings, clock)
+    signals = Signals(watch=make_tracer(settings, clock))
     posting, reading = make_clients(settings, clock, signals.watch)
     identity = Identity.told(reading.auth_test().get)
     directory = SlackDirectory(reading, clock, signals)
     registry = toolbox(settings, posting, directory, tools)
     try:
-        policy = fitted(policy, registry)
+        policy = fit_policy(policy, registry)
     except PolicyError as error:
         raise StartupError((), error.problems) from None
     insist(policy, registry)
     current = CurrentPolicy(policy)
     told = signals.watch.heard
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
-    go_on_from(store, clock)
+    advance_clock(store, clock)
     store.count_unstored(partial(signals.watch.happened, Incident.UNSTORED))
     signals.watch.opened(store)
     core = Core(
@@ -237,7 +251,7 @@ def _assemble(
     home = SlackHome(posting, homes.of, signals, me.team)
     planner = LatePlanner(lambda: make_planner(settings, signals))
     worker = core.worker(
-        WithFiles(planner, store, clock),
+        PlannerWithFiles(planner, store, clock),
         core.executor(tool_pool, portal),
         _thread_of(core, directory, reading),
         SlackAnswers(store, naming, signals, posting, clock).of,
@@ -245,7 +259,7 @@ def _assemble(
     )
     commands = make_commands(core, posting, hurried)
     deciding = core.over(directory.within(0))
-    replicas = joined(core, worker.advance, directory.heard, posting.pauses)
+    replicas = join_replicas(core, worker.advance, directory.heard, posting.pauses)
     loop = deciding.loop(
         deciding.intake(
             directory, presence.suggest, presence.done, home.opened, commands.asked_in_words
@@ -272,7 +286,7 @@ def _assemble(
         slack=(posting, reading),
         planner=planner,
         tool_pool=tool_pool,
-        ways_in=WaysIn(core, bolt, reading),
+        ways_in=Endpoints(core, bolt, reading),
     )
 
 
@@ -289,3 +303,121 @@ def _outbox(core: Core, posting: SlackClient, naming: Directory, channels: Chann
     renderer = Renderer(store, clock, core.tools, naming)
     search = PostSearch(store, clock, core.identity.user, posting)
     return Outbox(store, clock, core.signals, renderer, Posting(store, posting), search, channels)
+
+
+# Whoever watches the work, as the settings say.
+
+
+def make_tracer(settings: Settings, clock: Clock) -> Tracer:
+    """Make where work is reported; raises StartupError for what is asked for and not installed."""
+    counts = settings.http is not None or settings.transport is Transport.HTTP
+    try:
+        made = make_exporters(clock.now, counts=counts, traces=settings.traces)
+    except MissingExtraError as error:
+        raise StartupError([f"COUNTERSIGN_TRACES: {error}"], ()) from None
+    return Tracer(made, clock.now)
+
+
+# The edge to Slack: what hears it, and what answers questions about approvals.
+
+
+def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Commands:
+    """Make what answers questions about approvals."""
+    grounds = Grounds(core.sources(), core.authority, core.limits())
+    forms = RequestDialogs(core.store, core.over(hurried).forms())
+    doors = RequestDoors(forms, posting, core.identity.team)
+    modes = Modes(core.store, core.clock, core.policy, core.authority, core.signals.post)
+    answerer = Answerer(grounds, core.grants(), core.tools, doors, modes, core.desk())
+    return Commands(answerer, posting, core.identity.team)
+
+
+def make_listeners(
+    core: Core, bolt: BoltApp, commands: Commands, client: WebClient, hurried: Directory
+) -> Listeners:
+    """Hang what hears Slack on the Bolt app; `hurried` looks people up for dialogs."""
+    store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
+    asking = core.over(hurried)
+    may, edits = asking.permissions(), asking.edits()
+    answers = AnswerDialogs(QuestionAnswers(store, asking.authority), clock, hurried)
+    families = (
+        RequestDialogs(asking.store, asking.forms()),
+        answers,
+        DelegationDialogs(asking.desk().delegations()),
+    )
+    dialogs = Dialogs(store, clock, core.tools, hurried, signals.post, may, edits, families)
+    return Listeners(
+        store,
+        clock,
+        team,
+        signals,
+        app=bolt,
+        client=client,
+        dialogs=dialogs,
+        commands=commands,
+        hears=asking.authority.hears,
+    )
+
+
+# The ways by which Slack's deliveries and the questions of machines come in, as the settings
+# say.
+
+NOT_INSTALLED = (
+    "COUNTERSIGN_HTTP and `countersign serve` need {0}: pip install 'countersign-bot[serve]'"
+)
+
+
+class Endpoints:
+    """One per process; opened once, shut, then closed."""
+
+    def __init__(self, core: Core, bolt: BoltApp, slack: SlackClient) -> None:
+        """`bolt` has the listeners; `slack` is asked whether the bot's token is still good."""
+        self._core, self._bolt, self._slack = core, bolt, slack
+        self.socket: SocketMode | None = None
+        self.web: Web | None = None
+
+    def open(self, ended: threading.Event) -> None:
+        """Let in what comes; `ended` says that the process is to stop.
+
+        Raises StartupError where Slack or the address is not to be had.
+        """
+        core, settings = self._core, self._core.settings
+        own = {core.identity.user, core.identity.bot} - {""}
+        over_http = settings.transport is Transport.HTTP
+        if settings.http is not None or over_http:
+            self.web = self._listening()
+            if over_http:
+                self.web.let_slack_in(self._bolt, own)
+        if not over_http:
+            own_app = app_of(self._slack, core.identity.bot)
+            arrivals = core.signals.arrivals
+            self.socket = connect_alone(self._bolt, settings, arrivals, ended, own, own_app)
+        if self.web is not None:
+            self.web.start()
+
+    def _listening(self) -> Web:
+        """Return the HTTP side, which listens already."""
+        try:
+            from bot.web.server import NotListeningError
+            from bot.web.web import Web
+        except ModuleNotFoundError as error:
+            raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
+        try:
+            core = self._core
+            programs = ProgramRequests(core.forms(), core.signals)
+            return Web(core, self._slack, core.settings.http or USUAL, programs)
+        except NotListeningError as error:
+            remedy = "name another address, or stop who has it"
+            raise StartupError([f"COUNTERSIGN_HTTP: {error}; {remedy}"], ()) from None
+
+    def shut(self) -> None:
+        """Take nothing more in; returns when what has arrived is acknowledged."""
+        if self.web is not None:
+            self.web.shut()
+            self._core.signals.arrivals.wait(ACKNOWLEDGED)
+        if self.socket is not None:
+            self.socket.close()
+
+    def close(self) -> None:
+        """Answer nothing any more."""
+        if self.web is not None:
+            self.web.close()

@@ -42,21 +42,19 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
 from bot.runs import ports
-from bot.runs.compaction.threads import LongThreads
-from bot.runs.crew.others import Others
-from bot.runs.crew.workers import Workers
-from bot.runs.direct.handovers import Handovers
-from bot.runs.direct.programs import Programs
-from bot.runs.direct.turns import DirectTurns
+from bot.runs.compaction import LongThreads
+from bot.runs.direct_turns import DirectTurns
 from bot.runs.executor import CallExecutor
-from bot.runs.hearing.typed import TypedWords
-from bot.runs.intake import Intake
+from bot.runs.intake import Intake, TypedWords
 from bot.runs.loop import Acts, Loop
-from bot.runs.ports import Answer, Attentive, Presence, Questions, Thread
-from bot.runs.proposals.proposals import Proposals
-from bot.runs.restored import Restored
+from bot.runs.ports import Answer, DirectoryMemory, Presence, Questions, Thread
+from bot.runs.program_calls import ProgramCalls
+from bot.runs.program_requests import ProgramRequests
+from bot.runs.proposals import Proposals
+from bot.runs.restoration import Restoration
 from bot.runs.turns import Turns
 from bot.runs.worker import Worker
+from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.surfaces.found import made
 from bot.surfaces.port import Host
@@ -116,7 +114,7 @@ class Core:
             wake=self.signals.work.give,
         )
 
-    def clicks(self, ended: Callable[[Run], None] = ports.unseen) -> Clicks:
+    def clicks(self, ended: Callable[[Run], None] = ports.show_no_end) -> Clicks:
         """Return what deals with clicks and dialogs; `ended` is told of cancelled runs."""
         permissions, answers = self.permissions(), QuestionAnswers(self.store, self.authority)
         acts = {**answers.acts(), **self.desk().delegations().acts()}
@@ -133,7 +131,7 @@ class Core:
         )
 
     def _over(self, ended: Callable[[Run], None]) -> Callable[[Run], None]:
-        return ports.over_aloud(ended, self.signals.live)
+        return ports.broadcast_end(ended, self.signals.live)
 
     def forms(self) -> FormParts:
         """Return what people ask with without the agent."""
@@ -150,11 +148,11 @@ class Core:
 
     def intake(
         self,
-        known: Attentive,
+        known: DirectoryMemory,
         prompts: Callable[[str], None],
-        ended: Callable[[Run], None] = ports.unseen,
-        home: Callable[[str], None] = ports.unshown,
-        questions: Questions = ports.unasked,
+        ended: Callable[[Run], None] = ports.show_no_end,
+        home: Callable[[str], None] = ports.publish_no_home,
+        questions: Questions = ports.answer_no_question,
     ) -> Intake:
         """Return what takes in messages and events.
 
@@ -200,7 +198,7 @@ class Core:
         presence: Presence,
     ) -> Worker:
         """Return what advances runs; `answer` opens the way for one turn's words."""
-        presence = ports.PresenceAloud(presence, self.signals.live)
+        presence = ports.BroadcastPresence(presence, self.signals.live)
         limits, sources, tools = self.limits(), self.sources(), self.tools
         proposals = Proposals(sources, self.authority, tools, limits, self.key, self.previews)
         known, window = self.transcripts, self.settings.context_tokens
@@ -246,21 +244,21 @@ class Core:
             self.edits(),
             keep,
             named,
-            Programs(self.forms(), self.signals),
+            ProgramRequests(self.forms(), self.signals),
         )
         return Upkeep(made(host), Purging(self.store, self.clock, self.settings.keep_days))
 
-    def restored(self, ended: Callable[[Run], None] = ports.unseen) -> Restored:
+    def restored(self, ended: Callable[[Run], None] = ports.show_no_end) -> Restoration:
         """Return what takes up a record older than its last life; `ended` hears of what it ends."""
-        return Restored(self.store, self.clock, self.tools, self.key, self._over(ended))
+        return Restoration(self.store, self.clock, self.tools, self.key, self._over(ended))
 
     def loop(
         self,
         intake: Intake,
-        workers: Workers,
+        workers: WorkerPool,
         look_ahead: Callable[[list[Delivery]], None],
-        ended: Callable[[Run], None] = ports.unseen,
-        others: Others | None = None,
+        ended: Callable[[Run], None] = ports.show_no_end,
+        others: OtherProcesses | None = None,
     ) -> Loop:
         """Return the loop; `look_ahead` begins to look people up, `ended` hears of cancelled runs.
 
@@ -276,7 +274,7 @@ class Core:
             expiry=Expiry(self.store, self.clock, self.tools),
             reminders=Reminders(self.store, self.clock, self.tools, self.authority),
             handover=Handover(self.store, self.clock, self.tools, self.authority),
-            handovers=Handovers(self.store, self.clock, self.signals, self.tools),
+            handovers=ProgramCalls(self.store, self.clock, self.signals, self.tools),
             reload=PolicyReload(
                 self.settings.policy_path,
                 self.policy,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.live import Live
-from bot.watch.passages import Lookout, Work
+from bot.watch.spans import Tracer, Work
 
 FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
 
@@ -98,9 +98,9 @@ class Precedence:
 class Arrivals:
     """Deliveries that have arrived and are not acknowledged yet."""
 
-    def __init__(self, watch: Lookout | None = None) -> None:
+    def __init__(self, watch: Tracer | None = None) -> None:
         """None has arrived."""
-        self._watch = watch or Lookout()
+        self._watch = watch or Tracer()
         self._condition = threading.Condition()
         self._open = 0
 
@@ -123,7 +123,7 @@ class Arrivals:
             self._condition.wait_for(lambda: not self._open, seconds)
 
 
-class Waiting:
+class PendingAnswers:
     """What waits for answers, each by itself; used by one thread only."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class Signals:
     decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
     live: Live = field(default_factory=Live)  # what goes on in each request, for surfaces
     own: set[str] = field(default_factory=set)  # keys of deliveries that were stored here
-    watch: Lookout = field(default_factory=Lookout)  # what the bot is at work on, for its operator
+    watch: Tracer = field(default_factory=Tracer)  # what the bot is at work on, for its operator
     arrivals: Arrivals = field(init=False)
     # what is under way is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)

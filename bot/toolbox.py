@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 from slack_sdk import WebClient
 
-from bot.config.entry_points import OURS, Added, EntryPointError, added
+from bot.config.entry_points import OURS, EntryPointError, LoadedEntryPoint, load_entry_points
 from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.agents import check_agents
@@ -110,15 +110,15 @@ def _leave_out(registry: Registry, names: Iterable[str]) -> None:
         registry.left_out[name] = registry.tools.pop(name)
 
 
-def families() -> list[Added]:
+def families() -> list[LoadedEntryPoint]:
     """Return what makes tools: the bot's own, then those of other packages.
 
     Raises EntryPointError for one that cannot be loaded.
     """
-    return added(GROUP, OWN)
+    return load_entry_points(GROUP, OWN)
 
 
-def _made(family: Added, kit: Kit) -> list[Tool[Any]]:
+def _made(family: LoadedEntryPoint, kit: Kit) -> list[Tool[Any]]:
     """The tools of one family; those of another package may fail in any way."""
     if family.source == OURS:
         return list(family.value(kit))

@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.config.environment import prepare_environment
-from bot.config.mistakes import SettingsError
-from bot.config.settings import Settings
+from bot.config.settings import Settings, SettingsError
 
 SECRET = "s3cr3t"
 UNREAD = ("warnings", "transport")  # what no variable says

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.connection import Transport
-from bot.config.mistakes import SettingsError
-from bot.config.settings import Settings
+from bot.config.connection_settings import Transport
+from bot.config.settings import Settings, SettingsError
 
 SECRET = "s3cr3t"
 

@@ -28,7 +28,7 @@ class Inquiry:
 
 
 @dataclass(slots=True)
-class Gathered:
+class GatheredAnswer:
     """What has come of an answer."""
 
     text: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Gathered:
     cut: str = ""  # why it is complete and not whole
 
 
-class Reading(Protocol):
+class AnswerReader(Protocol):
     """An answer that is being read, event by event."""
 
     def take(self, event: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ class Reading(Protocol):
         """
         ...
 
-    def gathered(self) -> Gathered:
+    def gathered(self) -> GatheredAnswer:
         """Return what has come of it so far."""
         ...
 
@@ -63,13 +63,15 @@ class Dialect:
     request_of: Callable[
         [Inquiry], dict[str, Any]
     ]  # of one turn, without saying that it is streamed
-    reading: Callable[[Sink], Reading]  # of the stream of an answer, whose words go to the sink
+    reading: Callable[
+        [Sink], AnswerReader
+    ]  # of the stream of an answer, whose words go to the sink
     streamed: dict[str, Any]  # what a request has besides for its answer to be streamed
     whole: bool = False  # its reading takes an answer that is not streamed, too, as one event
     compacts: str = ""  # of the address where items are said in fewer; "" where nowhere
 
 
-def reckon(asked: Inquiry, gathered: Gathered) -> None:
+def reckon(asked: Inquiry, gathered: GatheredAnswer) -> None:
     """Reckon what a turn took where the server has not counted: limits are kept to all the same."""
     read, said = (
         len(json.dumps(each, ensure_ascii=False)) // CHARACTERS_OF_A_TOKEN
@@ -78,7 +80,7 @@ def reckon(asked: Inquiry, gathered: Gathered) -> None:
     gathered.tokens, gathered.written = read + said, said
 
 
-def result_of(gathered: Gathered) -> Reply | Proposal:
+def result_of(gathered: GatheredAnswer) -> Reply | Proposal:
     """Return what an answer comes to: a reply, or a proposal where it calls anything."""
     text = "".join(gathered.text)
     calls = [

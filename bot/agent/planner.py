@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import Any
 
 import openai
 import tenacity
+from openai._models import FinalRequestOptions
+from pydantic_core import PydanticSerializationError, to_json
 
-from bot.agent.bounds import AnswerBounds
-from bot.agent.dialect import Dialect, Gathered, Inquiry, Reading, reckon, result_of
-from bot.agent.responses import RESPONSES
-from bot.agent.troubles import (
+from bot.agent.dialect import AnswerReader, Dialect, GatheredAnswer, Inquiry, reckon, result_of
+from bot.agent.model_errors import (
     TRANSIENT,
     CutStreamError,
     UnstreamedError,
@@ -32,8 +33,9 @@ from bot.agent.troubles import (
     may_pass,
     raise_failed,
 )
+from bot.agent.responses import RESPONSES
 from bot.agent.turn import Compacted, PlannerError, Proposal, Reply, Sink
-from bot.watch.passages import Lookout, Work
+from bot.watch.spans import Tracer, Work
 
 log = logging.getLogger("countersign.planner")
 
@@ -51,7 +53,7 @@ class Planner:
         retries: int = 4,
         backoff: float = 1.0,
         stopping: threading.Event | None = None,
-        watch: Lookout | None = None,
+        watch: Tracer | None = None,
     ) -> None:
         """`dialects`: what the server may speak; the first that it has is kept to.
 
@@ -66,7 +68,7 @@ class Planner:
         self._retries = retries
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
-        self._watch = watch or Lookout()
+        self._watch = watch or Tracer()
         self._compacts = True  # until the server says that it has no such thing
 
     def close(self) -> None:
@@ -154,7 +156,7 @@ class Planner:
         tools: Sequence[dict[str, Any]],
         instructions: str,
         sink: Sink,
-    ) -> Gathered:
+    ) -> GatheredAnswer:
         asked = Inquiry(self._model, self._effort, list(transcript), list(tools), instructions)
         if self._streams is not False:
             try:
@@ -173,9 +175,9 @@ class Planner:
         self._streams = bool(self._streams)
         return gathered
 
-    def _ask(self, asked: Inquiry, sink: Sink, *, whole: bool = False) -> Gathered:
+    def _ask(self, asked: Inquiry, sink: Sink, *, whole: bool = False) -> GatheredAnswer:
         """One request to the server, for an answer that comes as it is made, or `whole`."""
-        reading: Reading | None = None
+        reading: AnswerReader | None = None
         with self._watch.over(Work.MODEL) as passage:
             try:
                 dialect, answer = self._open(asked, whole=whole)
@@ -196,7 +198,7 @@ class Planner:
                 passage.end = kind_of(error)
                 raise
             finally:
-                had = reading.gathered() if reading else Gathered()
+                had = reading.gathered() if reading else GatheredAnswer()
                 passage.amounts |= {"in": had.tokens - had.written, "out": had.written}
         if not whole:
             self._streams = True
@@ -283,3 +285,61 @@ def _next(stream: openai.Stream[Any]) -> object:
         raise
     except Exception as error:
         raise CutStreamError(f"{type(error).__name__}: {error}") from error
+
+
+# How long an answer of the model may become: one that repeats itself comes to no end.
+
+MOST = 200_000  # characters of one answer, with its calls and what it thinks aloud
+TIMES = 5.0  # the time without a sign of it that one answer may take in all
+ENDLESS = (
+    "The model's answer came to no end, as where it repeats itself, and was broken off. Ask in "
+    "other words, or for less at once."
+)
+
+
+class AnswerBounds:
+    """Those of one answer."""
+
+    def __init__(self, client: openai.OpenAI) -> None:
+        """It begins now. `client` knows how long it waits for a sign."""
+        timeout = client.timeout
+        quiet = timeout if isinstance(timeout, int | float) or timeout is None else timeout.read
+        self._until = None if quiet is None else time.monotonic() + TIMES * quiet
+        self._left = MOST
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Count what came; raises PlannerError where that is too much, or took too long."""
+        self._left -= _length(event.get("delta")) + _length(event.get("choices"))
+        is_late = self._until is not None and time.monotonic() > self._until
+        if self._left < 0 or is_late:
+            raise PlannerError(ENDLESS)
+
+
+def _length(part: Any) -> int:
+    """How many characters stand in it."""
+    if isinstance(part, str):
+        return len(part)
+    if isinstance(part, dict):
+        return sum(map(_length, part.values()))
+    return sum(map(_length, part)) if isinstance(part, list) else 0
+
+
+# OpenAI's client, with the JSON of its requests made by pydantic's serializer.
+
+
+class ModelClient(openai.OpenAI):
+    """Encodes a long transcript in a third of the time that the library's own way takes."""
+
+    def _prepare_options(self, options: FinalRequestOptions) -> FinalRequestOptions:
+        """Return the options with their body as bytes, which the library sends as they are.
+
+        The library calls this before each attempt. What cannot be encoded is left to it.
+        """
+        options = super()._prepare_options(options)
+        body: Any = options.json_data
+        if isinstance(body, dict) and options.extra_json is None and not options.files:
+            try:
+                options.json_data = to_json(body)
+            except PydanticSerializationError:
+                return options
+        return options

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.agent.dialect import Dialect, Gathered, Inquiry
-from bot.agent.troubles import CutStreamError, raise_failed
+from bot.agent.dialect import Dialect, GatheredAnswer, Inquiry
+from bot.agent.model_errors import CutStreamError, raise_failed
 from bot.agent.turn import Sink
 
 
@@ -28,15 +28,15 @@ def request_of(asked: Inquiry) -> dict[str, Any]:
     return request
 
 
-class ResponseReading:
+class ResponseReader:
     """The stream of one response."""
 
     def __init__(self, sink: Sink) -> None:
         """Words go to `sink` as they come."""
         self._sink = sink
-        self._gathered = Gathered()
+        self._gathered = GatheredAnswer()
 
-    def gathered(self) -> Gathered:
+    def gathered(self) -> GatheredAnswer:
         """Return what has come of it so far."""
         return self._gathered
 
@@ -66,7 +66,7 @@ RESPONSES = Dialect(
     name="the Responses API",
     path="/responses",
     request_of=request_of,
-    reading=ResponseReading,
+    reading=ResponseReader,
     streamed={"stream": True},
     compacts="/responses/compact",
 )

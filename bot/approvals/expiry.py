@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from bot.agent import outputs, questions
+from bot.agent import outputs
 from bot.approvals.questions.rows import is_question
 from bot.approvals.questions.waiting import replied_in_time, say_unanswered
 from bot.approvals.terms.effect import effect_of
@@ -105,7 +105,7 @@ class Expiry:
 
 def _told(call: Call) -> str:
     """Return what the model is told of a question; "" for what everything else is told."""
-    return questions.UNANSWERED if is_question(call) else ""
+    return outputs.UNANSWERED if is_question(call) else ""
 
 
 def _clicked(deliveries: Iterable[Delivery]) -> dict[str, datetime]:

@@ -18,7 +18,7 @@ from slack_sdk.errors import SlackApiError
 from bot.checks.check import Check, fail, ok, warn
 from bot.checks.slack_client import UNREACHABLE, reason
 from bot.clock import Clock
-from bot.config.model import FilesGiven
+from bot.config.model_settings import FilesGiven
 from bot.config.settings import Settings
 from bot.policy.directory import LookupFailedError
 from bot.slack.lookups.directory import SlackDirectory

@@ -7,7 +7,7 @@ import sqlite3
 from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import DBAPIError
 
-from bot.config.mistakes import SettingsError
+from bot.config.settings import SettingsError
 from bot.config.startup import StartupError
 from bot.surfaces.found import SurfacesError
 from bot.toolbox import ToolsError

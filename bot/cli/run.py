@@ -7,7 +7,7 @@ import os
 
 from bot.cli.process import prepare, work
 from bot.clock import SystemClock
-from bot.config.startup import read
+from bot.config.startup import read_settings_and_policy
 from countersign.cli.console import DOTENV
 from countersign.cli.loading import share_memory, uncollected
 
@@ -19,7 +19,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 def run(_arguments: argparse.Namespace) -> int:
     """Start the bot and wait for its end; raises what keeps it from starting."""
     share_memory()
-    settings, policy = read(os.environ, DOTENV)
+    settings, policy = read_settings_and_policy(os.environ, DOTENV)
     prepare(settings)
     with uncollected():
         # only now: Bolt and what else it imports see the prepared environment

@@ -20,7 +20,7 @@ class EntryPointError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class LoadedEntryPoint:
     """One entry point, loaded."""
 
     name: str
@@ -28,7 +28,7 @@ class Added:
     value: Any
 
 
-def added(group: str, own: Iterable[tuple[str, str]] = ()) -> list[Added]:
+def load_entry_points(group: str, own: Iterable[tuple[str, str]] = ()) -> list[LoadedEntryPoint]:
     """Return what is added under this group: the bot's `own` first, then the others by name.
 
     `own`: name and "module:attribute", as a package would declare them. Those are written in code,
@@ -37,12 +37,12 @@ def added(group: str, own: Iterable[tuple[str, str]] = ()) -> list[Added]:
     ours = [EntryPoint(name, value, group) for name, value in own]
     declared = _declared(tuple(sys.path)).select(group=group)
     theirs = sorted(declared, key=lambda each: (each.name, each.value))
-    found: dict[str, Added] = {}
+    found: dict[str, LoadedEntryPoint] = {}
     for each in (*ours, *theirs):
         if each.name in found:
             both = f"{found[each.name].source} and {_source(each)}"
             raise EntryPointError(f"{group} has two entry points named {each.name}: {both}")
-        found[each.name] = Added(each.name, _source(each), _loaded(each))
+        found[each.name] = LoadedEntryPoint(each.name, _source(each), _loaded(each))
     return list(found.values())
 
 

@@ -17,7 +17,7 @@ from bot.clock import Clock
 from bot.config.startup import policy_text
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import Policy, PolicyError, parse
-from bot.watch.passages import Incident, Lookout
+from bot.watch.spans import Incident, Tracer
 from storage import audit
 from storage.store import Store
 
@@ -35,7 +35,7 @@ class PolicyReload:
         store: Store,
         clock: Clock,
         misfits: Callable[[Policy], Sequence[str]] = lambda _: (),
-        watch: Lookout | None = None,
+        watch: Tracer | None = None,
         taken: Callable[[], None] = lambda: None,
     ) -> None:
         """Replaces the `current` policy whenever the file at `path` says something else.
@@ -44,7 +44,7 @@ class PolicyReload:
         that is refused, and `taken` called once another one is in force.
         """
         self._taken = taken
-        self._misfits, self._watch = misfits, watch or Lookout()
+        self._misfits, self._watch = misfits, watch or Tracer()
         self._path = path
         self._current = current
         self._was = current.digest  # of the policy that was last taken

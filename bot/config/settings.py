@@ -6,30 +6,177 @@ It may not print or log a value: messages name the variable and the remedy, neve
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.config.connection import (
-    MISSING,
-    Connection,
-    Transport,
-    chosen,
-    missing,
-)
+from bot.config.connection_settings import MISSING, Connection, Transport, chosen, missing
 from bot.config.environment import DotenvError, misspelt, oddities, split, variables
-from bot.config.files import Files, read_files
-from bot.config.keeping import Keeping
-from bot.config.limits import Limits
-from bot.config.mistakes import SettingsError
-from bot.config.model import SECONDS_MIN, Model
-from bot.config.watching import Watching
+from bot.config.model_settings import SECONDS_MIN, Model
+from bot.servers.file import ServerFile, ServersError, read_servers
+from bot.tools.database.config import Database, DatabasesError, read_databases
+from bot.watch.logs import LogFormat
 from storage.address import is_shared, local_path, server_address
 from storage.chain import SigningKey
 from storage.digest import parse_key
+
+# What is wrong with the settings, for the operator; values are never told.
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used.
+
+    `problems` has one line each: the variable, what is wrong, what to do.
+    """
+
+    def __init__(self, problems: list[str], policy_path: Path | None = None) -> None:
+        """`policy_path`: the policy file, to be checked still where that setting is right."""
+        self.problems = tuple(problems)
+        self.policy_path = policy_path
+        super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
+
+
+# What stands in files that settings name: databases and servers; a part of the settings.
+
+
+class Files(BaseModel):
+    """All of it, as settings: `title` is the variable, the description the sentence for people."""
+
+    databases: tuple[Database, ...] = Field(
+        (),
+        title="COUNTERSIGN_DATABASES",
+        description="A TOML file that names the databases the agent may use.",
+    )
+    servers: ServerFile | None = Field(
+        None,
+        title="COUNTERSIGN_SERVERS",
+        description="A TOML file that names MCP servers whose tools the agent may use.",
+    )
+
+
+def read_files(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str]:
+    """Put what each file says in the place of its name in `values`; return what is wrong there.
+
+    `given`: the variables that the files may refer to.
+    """
+    problems: list[str] = []
+    for name, read in (("databases", read_databases), ("servers", read_servers)):
+        try:
+            if name in values:
+                values[name] = read(Path(values[name]), given)
+        except (DatabasesError, ServersError) as error:
+            del values[name]
+            problems += error.problems
+    return problems
+
+
+# How the bot is watched while it works: a part of the settings.
+
+
+class Watching(BaseModel):
+    """All of it, as settings: `title` is the variable, the description the sentence for people."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", title="COUNTERSIGN_LOG", description="How much is logged."
+    )
+    log_format: LogFormat = Field(
+        LogFormat.TEXT,
+        title="COUNTERSIGN_LOG_FORMAT",
+        description="text for people, json for programs: an object on each line.",
+    )
+    traces: str | None = Field(
+        None,
+        title="COUNTERSIGN_TRACES",
+        description="Where a collector takes traces, OTLP over HTTP, ending in /v1/traces.",
+    )
+
+    @field_validator("traces")
+    @classmethod
+    def _collector(cls, value: str | None) -> str | None:
+        if value is not None:
+            parts = split(value)
+            odd = parts.query or parts.fragment or parts.username or parts.password
+            if parts.scheme not in ("https", "http") or not parts.hostname or odd:
+                raise ValueError("it is not a plain http(s) address")
+        return value
+
+
+# Who looks after the bot on its machine, and how long it remembers: a part of the settings.
+
+LEAST = 90  # days that are kept: rules may count what was done that long ago
+
+
+class Keeping(BaseModel):
+    """All of it, as settings: `title` is the variable, the description the sentence for people."""
+
+    operator: str | None = Field(
+        None,
+        title="COUNTERSIGN_OPERATOR",
+        pattern="^[UW][A-Z0-9]{2,30}$",
+        description="Whom `countersign approve` and `reject` decide for: a Slack user id, U….",
+    )
+    keep_days: int | None = Field(
+        None,
+        title="COUNTERSIGN_KEEP_DAYS",
+        ge=LEAST,
+        le=36_500,
+        description="After how many days what was said in a request is purged; unset: never.",
+    )
+
+
+# How much one run and one person may use: the part of the settings that the limits are.
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Limits(BaseModel):
+    """The limits, as settings: `title` is the variable, the description the sentence for people."""
+
+    max_turns: Count = Field(
+        20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model."
+    )
+    max_calls: Count = Field(
+        50, title="COUNTERSIGN_MAX_CALLS", description="How many tool calls one run may propose."
+    )
+    max_rounds: Count = Field(
+        3, title="COUNTERSIGN_MAX_ROUNDS", description="How often one plan may be sent back."
+    )
+    max_cards: Count = Field(
+        10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may show people."
+    )
+    max_depth: int = Field(
+        2,
+        title="COUNTERSIGN_MAX_DEPTH",
+        ge=0,
+        le=5,
+        description="How many sub-agents may stand one below the other; 0 for none at all.",
+    )
+    max_tokens: int = Field(
+        200_000,
+        title="COUNTERSIGN_MAX_TOKENS",
+        ge=1000,
+        le=1_000_000_000,
+        description="How many tokens, in and out, one run may use.",
+    )
+    max_pending: Count = Field(
+        20, title="COUNTERSIGN_MAX_PENDING", description="Undecided calls of one requester."
+    )
+    max_asked_per_hour: Count = Field(
+        60,
+        title="COUNTERSIGN_MAX_ASKED_PER_HOUR",
+        description="About how many calls of one requester people are asked within an hour.",
+    )
+    max_tokens_per_day: int = Field(
+        2_000_000,
+        title="COUNTERSIGN_MAX_TOKENS_PER_DAY",
+        ge=1000,
+        le=1_000_000_000,
+        description="How many tokens, in and out, the requests of one person may use in 24 hours.",
+    )
+
 
 CREDENTIALS = ("slack_bot_token", "openai_api_key")  # that a start cannot do without
 

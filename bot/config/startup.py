@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bot.config.connection import Transport
-from bot.config.mistakes import SettingsError
-from bot.config.settings import Settings
+from bot.config.connection_settings import Transport
+from bot.config.settings import Settings, SettingsError
 from bot.policy.evaluate import Policy, PolicyError, parse
 from bot.toml_file import unreadable
 from bot.tools import Registry
@@ -24,7 +23,7 @@ class StartupError(Exception):
         super().__init__("\n  ".join(["Countersign cannot start:", *settings, *policy]))
 
 
-def read(
+def read_settings_and_policy(
     environ: Mapping[str, str],
     dotenv_path: Path | None = None,
     transport: Transport | None = Transport.SOCKET,
@@ -55,7 +54,7 @@ def read_policy(path: Path) -> Policy:
     return parse(policy_text(path), str(path))
 
 
-def fitted(policy: Policy, tools: Registry) -> Policy:
+def fit_policy(policy: Policy, tools: Registry) -> Policy:
     """The policy for a bot with these tools. Raises PolicyError where it counts on others."""
     known = (*tools, *tools.left_out.values())
     fields = {each.name: frozenset(each.arguments.model_fields) for each in known}

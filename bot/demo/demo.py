@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.config.connection import USUAL
+from bot.config.connection_settings import USUAL
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import read_policy

@@ -1,7 +1,7 @@
 """The socket beside the database at which programs put calls before people, and the operator makes
 keys for those that ask over HTTP.
 
-Only the account that the bot runs under may open it. It asks as `Programs` does and decides
+Only the account that the bot runs under may open it. It asks as `ProgramRequests` does and decides
 nothing; on threads of its own.
 """
 
@@ -32,7 +32,7 @@ from bot.programs.wire import (
     socket_path,
     write_line,
 )
-from bot.runs.direct.programs import GLANCE, NotAskedError
+from bot.runs.program_requests import GLANCE, NotAskedError
 from bot.surfaces.port import Host
 from bot.surfaces.private_socket import GarbledError, PrivateSocket, line_of
 from storage import forgetting

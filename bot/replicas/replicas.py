@@ -5,29 +5,29 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
 from typing import Any
 
 import psycopg
 
+from bot.clock import elapsed
 from bot.config.settings import Settings
-from bot.replicas.channels import ReplicaChannels
-from bot.replicas.clock import SharedClock
-from bot.replicas.ears import Ears, Word
 from bot.replicas.jobs import Jobs
 from bot.replicas.living import Living
-from bot.replicas.pulse import LEASE, Pulse
-from bot.runs.crew.workers import Workers
+from bot.replicas.shared_clock import SharedClock
+from bot.runs.worker_pool import WorkerPool
 from bot.signals import Signals
-from storage import audit, ready, replicas, runs
+from storage import audit, leases, ready, replicas, runs
 from storage.models import Delivery, new_id
+from storage.patience import passes, reason
 from storage.postgres.session import ON_THE_LINE
 from storage.store import Store
 from storage.transaction import Transaction
 
-log = logging.getLogger("countersign.replicas")
 TAKEN = timedelta(seconds=3)  # for which a delivery is left to the replica that stored it
 QUEUED = timedelta(seconds=5)  # the same of a run, and whoever hears of it first
 TIDY = 60  # beats between two times that what is over is taken away
@@ -46,7 +46,7 @@ class Replicas:
         clock: SharedClock,
         signals: Signals,
         settings: Settings,
-        workers: Workers,
+        workers: WorkerPool,
         *,
         heard: Callable[[Iterable[Delivery]], None],
         paused: Pauses,
@@ -61,8 +61,8 @@ class Replicas:
         self.id = new_id()
         address = address_of(store)
         connect = partial(psycopg.connect, **address, autocommit=True)
-        self._ears = Ears(connect, self._words(), self.id)
-        self._pulse = Pulse(
+        self._ears = Notifications(connect, self._words(), self.id)
+        self._pulse = Heartbeat(
             store,
             clock,
             self.id,
@@ -73,7 +73,11 @@ class Replicas:
         )
         self._living = Living(LEASE)
         self.channels = ReplicaChannels(
-            store, self._living, self.id, self._pulse.is_alive, partial(self._ears.tell, Word.POST)
+            store,
+            self._living,
+            self.id,
+            self._pulse.is_alive,
+            partial(self._ears.tell, Notification.POST),
         )
         self.jobs = Jobs(address, self._hear, settings.workers)
         self._threads: list[threading.Thread] = []
@@ -116,8 +120,8 @@ class Replicas:
                 tx.ready += self.workers.waiting()  # nobody here was free for them
         except Exception:
             log.exception("the other replicas were not told that this one ends")
-        self._ears.tell(Word.POST)
-        self._ears.tell(Word.WORK)
+        self._ears.tell(Notification.POST)
+        self._ears.tell(Notification.WORK)
         self._ears.stop()
 
     def is_idle(self) -> bool:
@@ -140,11 +144,14 @@ class Replicas:
                 replicas.pause(tx, method, channel, until)
         except Exception:
             log.exception("the other replicas were not told that Slack limits %s", method)
-        self._ears.tell(Word.PAUSE)
+        self._ears.tell(Notification.PAUSE)
 
-    def _words(self) -> dict[Word, Callable[[], None]]:
-        give = {Word.POST: self._signals.post.give, Word.WORK: self._signals.work.give}
-        return {**give, Word.PAUSE: self._learn_pauses}
+    def _words(self) -> dict[Notification, Callable[[], None]]:
+        give = {
+            Notification.POST: self._signals.post.give,
+            Notification.WORK: self._signals.work.give,
+        }
+        return {**give, Notification.PAUSE: self._learn_pauses}
 
     def _learn_pauses(self) -> None:
         with self._store.read() as tx:
@@ -185,3 +192,238 @@ def address_of(store: Store) -> dict[str, Any]:
     """How psycopg reaches the database of this record."""
     _, address = store.engine.dialect.create_connect_args(store.engine.url)
     return {**ON_THE_LINE, **address}
+
+
+# The sign of life that a replica gives: by it others know that what it holds is held.
+
+
+EVERY = 1.0  # seconds between two beats
+LEASE = 5.0  # seconds for which a beat counts
+MARGIN = 0.5  # seconds before the others do, a replica takes itself for dead
+
+
+class Heartbeat:
+    """One per process. `run` is a thread's body; the rest may be asked by any thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: SharedClock,
+        replica: str,
+        lease: float,
+        *,
+        active: Callable[[], set[str]],
+        learn: Callable[[Transaction], None],
+        lapsed: Callable[[], None],
+    ) -> None:
+        """`active`: the runs that are worked on here, whose `lease` is so many seconds.
+
+        `learn` is handed the transaction of each beat; `lapsed` is called, before this replica
+        counts as alive again, where it did not for a while.
+        """
+        self._store, self._clock, self._replica = store, clock, replica
+        self._lease = timedelta(seconds=lease)
+        self._active, self._learn, self._lapsed = active, learn, lapsed
+        self._stopping = threading.Event()
+        self._until = 0.0  # this replica is alive until then
+        self._since: float | None = None  # and has been without a break since then
+
+    def is_alive(self) -> bool:
+        """Return whether the others count on this replica."""
+        return elapsed() < self._until
+
+    def has_watched(self, seconds: float) -> bool:
+        """Return whether it was alive all of that time: who else was could have said so."""
+        since = self._since
+        return since is not None and self.is_alive() and elapsed() - since >= seconds
+
+    def run(self) -> None:
+        """Beat until `stop`; the thread's body."""
+        while not self._stopping.wait(EVERY):
+            self.beat()
+
+    def beat(self) -> bool:
+        """Give one sign of life; False where the database could not take it."""
+        began = elapsed()
+        try:
+            self._clock.measure(self._store)
+            now = self._clock.now()
+            with self._store.write() as tx:
+                replicas.beat(tx, self._replica, now + timedelta(seconds=LEASE))
+                for run_id in self._active():
+                    leases.keep(tx, run_id, now + self._lease)
+                self._learn(tx)
+        except Exception as error:
+            log.warning("no sign of life: %s", reason(error), exc_info=not passes(error))
+            return False
+        if self._since is not None and not self.is_alive():  # nor has it been for a while
+            self._since = None
+            self._lapsed()
+        self._since = began if self._since is None else self._since
+        self._until = began + LEASE - MARGIN
+        return True
+
+    def stop(self) -> None:
+        """Beat no more."""
+        self._stopping.set()
+
+
+# Which channels this replica sends to: who first has something to send to one that is free
+# keeps it, until it is silent there for a while, or is no more.
+
+KEPT = 30.0  # seconds that a channel is kept where nothing is sent
+
+
+class ReplicaChannels:
+    """One per process; any thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        living: Living,
+        replica: str,
+        is_alive: Callable[[], bool],
+        tell: Callable[[], None],
+    ) -> None:
+        """`living` says who of the others is no more, `is_alive` whether this replica counts as
+        alive; `tell` tells the others to send.
+        """
+        self._store, self._living, self._replica = store, living, replica
+        self._is_alive, self._tell = is_alive, tell
+        self._lock = threading.Lock()
+        self._mine: dict[str, float] = {}  # when there was last something to send
+
+    def mine(self, channels: set[str]) -> set[str]:
+        """Return those of the channels that this replica sends to, having taken what is free."""
+        if not channels or not self._is_alive():
+            return set()
+        with self._lock:
+            unknown = channels - self._mine.keys()
+        taken = self._take(unknown) if unknown else set()
+        with self._lock:
+            held = channels & (self._mine.keys() | taken)
+            self._mine |= dict.fromkeys(held, elapsed())
+        if held != channels:
+            self._tell()
+        return held
+
+    def holds(self, channel: str) -> bool:
+        """Return whether this replica still sends to it."""
+        return channel in self._mine and self._is_alive()
+
+    def lose(self) -> None:
+        """Others may have taken all of them: this replica did not count as alive for a while."""
+        with self._lock:
+            self._mine.clear()
+
+    def release(self, tx: Transaction, *, used: set[str]) -> None:
+        """Give up those in which nothing was sent for long, and is not now."""
+        before = elapsed() - KEPT
+        with self._lock:
+            idle = [each for each, last in self._mine.items() if last < before and each not in used]
+            for channel in idle:
+                del self._mine[channel]
+        for channel in idle:
+            replicas.give_up_lane(tx, channel, self._replica)
+
+    def _take(self, channels: set[str]) -> set[str]:
+        with self._store.read() as tx:
+            self._living.look(lambda: replicas.beats(tx))
+            gone = self._living.gone()
+            senders = replicas.senders(tx, gone)
+        free = [each for each in channels if senders.get(each, self._replica) == self._replica]
+        if not free:
+            return set()
+        with self._store.write() as tx:
+            return {each for each in free if replicas.take_lane(tx, each, self._replica, gone)}
+
+
+# What one replica tells the others at once: a word on a channel of PostgreSQL's NOTIFY.
+
+log = logging.getLogger("countersign.replicas")
+
+
+CHANNEL = "countersign"
+QUIET = 5.0  # seconds after which the line is tried, where nothing is heard
+AGAIN = 1.0  # seconds between two tries to reach the database
+
+
+class Notification(StrEnum):
+    """What is told."""
+
+    POST = "post"  # there is something to send, in a channel of yours
+    WORK = "work"  # there is something to take up
+    PAUSE = "pause"  # Slack wants to be asked less
+
+
+class Notifications:
+    """One per process. `run` is a thread's body; `tell` may be called from any thread.
+
+    It does not hear itself.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], psycopg.Connection[Any]],
+        heard: Mapping[Notification, Callable[[], None]],
+        replica: str,
+    ) -> None:
+        """`connect` makes a connection that commits by itself; `heard` is called for each word."""
+        self._connect, self._heard, self._replica = connect, heard, replica
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._mouth: psycopg.Connection[Any] | None = None
+
+    def tell(self, word: Notification) -> None:
+        """Have every replica hear it; never fails."""
+        with self._lock:
+            try:
+                if self._mouth is None or self._mouth.closed:
+                    self._mouth = self._connect()
+                self._mouth.execute(
+                    "SELECT pg_notify(%s, %s)", (CHANNEL, f"{word} {self._replica}")
+                )
+            except psycopg.Error as error:
+                log.warning("the other replicas were not told: %s", error)
+                self._hush()
+
+    def run(self) -> None:
+        """Hear what the others tell until `stop`; the thread's body."""
+        while not self._stopping.is_set():
+            try:
+                with self._connect() as line:
+                    line.execute(f"LISTEN {CHANNEL}")
+                    self._all()  # what was told meanwhile
+                    self._listen(line)
+            except Exception as error:  # noqa: BLE001 - the database, whoever was asking
+                log.warning("the other replicas cannot be heard: %s", error)
+                self._stopping.wait(AGAIN)
+
+    def stop(self) -> None:
+        """Hear and tell no more."""
+        self._stopping.set()
+        with self._lock:
+            self._hush()
+
+    def _listen(self, line: psycopg.Connection[Any]) -> None:
+        while not self._stopping.is_set():
+            quiet = True
+            for notice in line.notifies(timeout=QUIET, stop_after=1):
+                quiet = False
+                word, _, who = notice.payload.partition(" ")
+                with suppress(ValueError):  # the word of a newer version
+                    if who != self._replica:
+                        self._heard[Notification(word)]()
+                if self._stopping.is_set():
+                    return
+            if quiet:  # or cut
+                line.execute("SELECT 1")
+
+    def _all(self) -> None:
+        for heard in self._heard.values():
+            heard()
+
+    def _hush(self) -> None:
+        if self._mouth is not None:
+            self._mouth.close()
+            self._mouth = None

@@ -38,7 +38,7 @@ from bot.policy.conditions.facts import Facts
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs import reapproval
-from bot.runs.children.call_lines import CallLines
+from bot.runs.elicitation import Elicitations
 from bot.runs.endings import Endings, Held
 from bot.signals import Signals
 from bot.tools import Registry, Tool
@@ -46,7 +46,7 @@ from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.preview import Previews
 from bot.tools.runner import Changed, run_tool
 from bot.tools.step import StepTeller, step_end
-from bot.watch.passages import Work
+from bot.watch.spans import Work
 from storage import calls, handovers, leases, moves, runs
 from storage.chain import key_of
 from storage.models import Call, Run
@@ -89,7 +89,7 @@ class CallExecutor:
         self._lease = lease
         self._pool = pool
         self._portal = portal
-        self._lines = CallLines(sources.store, sources.clock, signals, workers)
+        self._lines = Elicitations(sources.store, sources.clock, signals, workers)
         self._signals = signals
         self._endings = Endings(self._store, self._clock, signals, tools, self._renewed)
 
@@ -134,7 +134,7 @@ class CallExecutor:
             if isinstance(outcome, Changed):
                 why, asked = outcome.message, (run, tool, args, call)
                 ended = until_stored(
-                    lambda: reapproval.changed(self._sources, self._previews, *asked, why),
+                    lambda: reapproval.renew_or_refuse(self._sources, self._previews, *asked, why),
                     self._signals.stopping,
                     f"run {run.id} call {call.id}: what it is to be asked again",
                 )
@@ -161,7 +161,7 @@ class CallExecutor:
     def _renewed(self, tx: Transaction, run: Run, call: Call, renewal: Renewal) -> bool:
         """Return whether the call is asked again."""
         tool, now = self._tools.known(call), self._clock.now()
-        return reapproval.ask(tx, run, call, renewal, tool, self._key, now)
+        return reapproval.ask_again(tx, run, call, renewal, tool, self._key, now)
 
     def _check(self, run: Run, shown: calls.Approved) -> tuple[Tool[Any], BaseModel]:
         call = shown.call
@@ -240,7 +240,9 @@ class CallExecutor:
         if not isinstance(load_gate(call.gate), Ask):
             self._endings.invalidated(run, call, too_old_to_repeat(call))
             return True
-        again = reapproval.changed(self._sources, self._previews, run, tool, args, call, aged(call))
+        again = reapproval.renew_or_refuse(
+            self._sources, self._previews, run, tool, args, call, aged(call)
+        )
         if not isinstance(again, Renewal):
             self._endings.invalidated(run, call, again.message)
             return True

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
@@ -16,19 +17,20 @@ from bot.approvals.changed_requests import CHANGES, changed
 from bot.approvals.forms.invitation import invite
 from bot.approvals.forms.places import StartingPlaces
 from bot.approvals.questions.waiting import is_all_that_waits
+from bot.approvals.replies import tell
 from bot.approvals.requests import end_those_of
 from bot.clock import Clock, ahead_of_the_world
+from bot.messages.answers import notice_blocks
 from bot.messages.help import greeting, help_text
 from bot.messages.incoming import WRITTEN, message_text, takes_back
-from bot.messages.sentences import questions, refusals
+from bot.messages.sentences import notices, questions, refusals, terminal
 from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
-from bot.runs.channels import ChangedChannels, run_of, say_where
-from bot.runs.hearing.taking_on import take_on
-from bot.runs.ports import Attentive, Questions
+from bot.runs.ports import DirectoryMemory, Questions
+from bot.runs.shared_channels import ChangedChannels, run_of, say_where
 from bot.tools import Registry
-from storage import contacts, endings, inbox, outbox, runs
+from storage import contacts, endings, inbox, moves, outbox, runs
 from storage.models import Delivery, Run
 from storage.states import RUN_OPEN, DeliveryKind, RunStatus
 from storage.store import Store
@@ -50,7 +52,7 @@ class Intake:
         authority: Authority,
         bot_user: str,
         policy: CurrentPolicy,
-        known: Attentive,
+        known: DirectoryMemory,
         prompts: Callable[[str], None],
         ended: Callable[[Run], None],
         home: Callable[[str], None],
@@ -214,7 +216,7 @@ class Intake:
         self, tx: Transaction, delivery: Delivery, run: Run | None, in_private: bool
     ) -> Run | None:
         """Have the model hear a message, in the open request or in a new one, which is returned."""
-        made = take_on(tx, delivery, run, at=self._clock.now(), in_private=in_private)
+        made = hand_to_agent(tx, delivery, run, at=self._clock.now(), in_private=in_private)
         if made:
             self._greet(tx, delivery)
         return made
@@ -329,3 +331,112 @@ class Intake:
     def _tell(self, delivery: Delivery, text: str) -> None:
         with self._store.write() as tx:
             self._private(tx, delivery, text)
+
+
+# Takes in what a person types elsewhere than in Slack: words for the agent, in a thread of
+# theirs.
+
+# How words become the agent's: in the request that is open, or in a new one.
+
+
+def hand_to_agent(
+    tx: Transaction, delivery: Delivery, run: Run | None, *, at: datetime, in_private: bool
+) -> Run | None:
+    """Have the model hear a message, in the open request or in a new one, which is returned.
+
+    `run`: the newest of the thread. `in_private`: a new one waits for the message in its person's
+    direct messages that it is to begin with, or goes on in the thread that stands there.
+    """
+    made = None
+    if run is None or not runs.is_open(run):
+        if run is not None and run.status is RunStatus.FAILED:
+            endings.leave_behind(tx, run, at=at, words=outputs)
+        channel, thread = delivery.channel, delivery.thread_ts
+        if in_private and run is not None and run.thread_ts and run.channel != channel:
+            channel, thread = run.channel, run.thread_ts  # which stands there already
+        elif in_private:
+            channel, thread = delivery.user, ""
+        elsewhere = in_private and delivery.channel not in ("", channel)
+        run = made = Run(
+            team=delivery.team,
+            asked_in=delivery.channel if elsewhere else "",
+            channel=channel,
+            thread_ts=thread,
+            requester=delivery.user,
+            created_at=at,
+            updated_at=at,
+        )
+        moves.started(tx, run, at=at)
+    elif run.status is RunStatus.WAITING:
+        # a side turn: what waits goes on waiting, unless the model is asked to change it
+        moves.run(tx, run, RunStatus.READY, at=at, actor=delivery.user)
+    inbox.hold(tx, delivery, run.id)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class TypedWords:
+    """One per process; called by the loop only. `ended` is told of requests that were cancelled."""
+
+    store: Store
+    clock: Clock
+    authority: Authority
+    has_model: bool
+    ended: Callable[[Run], None]
+
+    def take(self, delivery: Delivery) -> bool:
+        """Deal with words that were typed; return whether it was any.
+
+        Raises LookupFailedError when it must be tried again later, and NotYetKnownError.
+        """
+        if delivery.kind is not DeliveryKind.TYPED:
+            return False
+        words = json.loads(delivery.body)["event"]["text"]
+        colleague = self.authority.colleague(delivery.user)
+        with self.store.write() as tx:
+            if not inbox.is_new(tx, delivery):
+                return True
+            run = None
+            if delivery.thread_ts:
+                place = (delivery.team, delivery.channel, delivery.thread_ts)
+                run = runs.in_thread(tx, *place)
+            if runs.is_form(run):
+                run = None  # it goes on by itself, beside what is said here
+            refused = self._refused(delivery, run, is_colleague=colleague)
+            if refused:
+                tell(tx, delivery, refused)
+                inbox.forget(tx, delivery, "refused")
+            elif takes_back(words):
+                self._cancel(tx, delivery, run)
+            else:
+                self._hear(tx, delivery, run, words)
+        return True
+
+    def _refused(self, delivery: Delivery, run: Run | None, *, is_colleague: bool) -> str:
+        if not is_colleague:
+            return terminal.members_only_there()
+        if not self.has_model:
+            return terminal.no_model_there()
+        if run is not None and runs.is_open(run) and run.requester != delivery.user:
+            return refusals.waits_for(run.requester)
+        return ""
+
+    def _hear(self, tx: Transaction, delivery: Delivery, run: Run | None, words: str) -> None:
+        made = hand_to_agent(
+            tx, delivery, run, at=self.clock.now(), in_private=not delivery.thread_ts
+        )
+        text = terminal.typed_there(delivery.surface, delivery.user, words)
+        if made and not made.thread_ts:
+            outbox.root(tx, made, text, notice_blocks(text))
+        elif about := made or run:
+            outbox.notice(tx, about, f"typed:{delivery.seq}", {"text": text})
+
+    def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
+        at, actor = self.clock.now(), delivery.user
+        if run is None or not endings.cancel(tx, run, at=at, actor=actor, words=outputs):
+            tell(tx, delivery, refusals.nothing_to_cancel())
+        else:
+            line = notices.cancelled_line(actor)
+            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": line})
+            self.ended(run)
+        inbox.settle(tx, delivery, "cancel")

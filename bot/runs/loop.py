@@ -23,13 +23,12 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.messages.sentences import refusals
 from bot.policy.directory import LookupFailedError, NotLetInError, NotYetKnownError
-from bot.runs.crew.order import Place, places
-from bot.runs.crew.others import NoOthers, Others
-from bot.runs.crew.workers import Workers
 from bot.runs.intake import Intake
-from bot.signals import Signals, Waiting
-from bot.watch.passages import Incident, Work, watched
+from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
+from bot.signals import PendingAnswers, Signals
+from bot.watch.spans import Incident, Work, traced
 from storage import endings, handovers, inbox, leases, moves, outbox, ready, schedule
+from storage.inbox import CLICKS
 from storage.models import Delivery
 from storage.patience import passes, pause_after, reason
 from storage.states import RunStatus
@@ -39,8 +38,9 @@ if TYPE_CHECKING:
     from bot.approvals.answers.plain_replies import PlainReplies
     from bot.approvals.clicks import Clicks
     from bot.config.policy_reload import PolicyReload
-    from bot.runs.direct.handovers import Handovers
-    from bot.runs.hearing.typed import TypedWords
+    from bot.runs.intake import TypedWords
+    from bot.runs.program_calls import ProgramCalls
+
 
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
@@ -60,7 +60,7 @@ class Acts:
     expiry: Expiry
     reminders: Reminders
     handover: Handover
-    handovers: Handovers
+    handovers: ProgramCalls
     reload: PolicyReload
 
 
@@ -75,9 +75,9 @@ class Loop:
         signals: Signals,
         *,
         acts: Acts,
-        workers: Workers,
+        workers: WorkerPool,
         look_ahead: Callable[[list[Delivery]], None],
-        others: Others | None = None,
+        others: OtherProcesses | None = None,
     ) -> None:
         """`workers` advance runs; `look_ahead` waits for nothing; `others` may work as well."""
         self._store, self._clock, self._settings = store, clock, settings
@@ -91,9 +91,9 @@ class Loop:
         self._going.set()
         # pacing of what failed; lost at a restart, which is fine
         self._not_before: dict[int | None, datetime] = {}
-        self._waiting = Waiting()  # deliveries whose look-ups are on their way
+        self._waiting = PendingAnswers()  # deliveries whose look-ups are on their way
         self._workers = workers
-        self._others = others or NoOthers()
+        self._others = others or NoOtherProcesses()
         self._own = signals.own
         self._alarm = Alarm(self.wake)
         self.busy = False
@@ -142,7 +142,7 @@ class Loop:
         """Return whether no wake is outstanding, no tick under way and no run being worked on."""
         return self._workers.is_idle() and not (self.busy or self._wake.is_given())
 
-    @watched(Work.TICK)
+    @traced(Work.TICK)
     def tick(self) -> None:
         """One pass."""
         self._read_policy()
@@ -175,13 +175,13 @@ class Loop:
             self._decisions.claim()
         try:
             self._look_ahead(ours)
-            behind: set[Place] = set()
+            behind: set[OrderKey] = set()
             for delivery in arrived:
                 if self._stopping.is_set():
                     return
                 if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
                     continue
-                place, cards = places(delivery)
+                place, cards = order_keys(delivery)
                 waits = {place, cards} & behind or self._waiting.holds(delivery.seq)
                 if delivery.seq in theirs:
                     behind |= {place, cards}
@@ -302,3 +302,18 @@ class Loop:
         nearest = min((each for each in moments if each is not None), default=None)
         if nearest is not None:
             self._alarm.after(nearest - now if nearest > now else OVERDUE, "deadline")
+
+
+# In which order deliveries are dealt with where several processes have stored them.
+
+OrderKey = tuple[str, str, str]  # somebody, or "" for all; a channel; a thread in it
+
+
+def order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:
+    """Return where it keeps its order: behind what its person did in that thread before; and, a
+    click or a dialog, behind those there that another process has stored and may have died with.
+    """
+    where = (delivery.channel, delivery.thread_ts)
+    place = (delivery.user, *where)
+    is_click = delivery.kind in CLICKS and delivery.channel
+    return place, ("", *where) if is_click else place

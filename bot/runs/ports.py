@@ -63,7 +63,7 @@ class Presence(Protocol):
         ...
 
 
-class AnswerAloud:
+class BroadcastAnswer:
     """An answer that whoever listens hears as well."""
 
     def __init__(self, answer: Answer, live: Live, run: Run) -> None:
@@ -110,7 +110,7 @@ class AnswerAloud:
         self._live.tell(lambda: WordsEvent(kind, self._run, text))
 
 
-class PresenceAloud:
+class BroadcastPresence:
     """A presence that whoever listens hears as well."""
 
     def __init__(self, presence: Presence, live: Live) -> None:
@@ -130,10 +130,10 @@ class PresenceAloud:
     def done(self, run: Run) -> None:
         """It is over, and with it the request, unless it was a sub-agent's part of one."""
         if not run.parent_call:
-            over_aloud(self._presence.done, self._live)(run)
+            broadcast_end(self._presence.done, self._live)(run)
 
 
-def over_aloud(ended: Callable[[Run], None], live: Live) -> Callable[[Run], None]:
+def broadcast_end(ended: Callable[[Run], None], live: Live) -> Callable[[Run], None]:
     """Return what shows that a run is over, and has whoever listens hear it."""
 
     def over(run: Run) -> None:
@@ -150,7 +150,7 @@ def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:
     presence.waiting(run)
 
 
-class Attentive(Protocol):
+class DirectoryMemory(Protocol):
     """Whoever remembers what Slack said of people, groups and channels."""
 
     def heard(self, event: Mapping[str, Any]) -> bool:
@@ -162,14 +162,14 @@ class Attentive(Protocol):
 Questions = Callable[[str, str, str, str], bool]
 
 
-def unseen(_run: Run) -> None:
+def show_no_end(_run: Run) -> None:
     """Show nobody that a run is over."""
 
 
-def unshown(_person: str) -> None:
+def publish_no_home(_person: str) -> None:
     """Publish no Home tab."""
 
 
-def unasked(_person: str, _channel: str, _thread_ts: str, _text: str) -> bool:
+def answer_no_question(_person: str, _channel: str, _thread_ts: str, _text: str) -> bool:
     """Hear no question about approvals in any message."""
     return False

@@ -30,7 +30,7 @@ from storage.models import Call, Run
 from storage.transaction import Transaction
 
 
-def changed(
+def renew_or_refuse(
     sources: Sources,
     previews: Previews,
     run: Run,
@@ -59,7 +59,7 @@ def changed(
     return Renewal(gate, seen, why, "worker")
 
 
-def ask(
+def ask_again(
     tx: Transaction,
     run: Run,
     call: Call,

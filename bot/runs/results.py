@@ -1,23 +1,25 @@
 """What a run leaves in its thread: the rows a tool found, what came of each call, and the record.
 
-The rows are a short table, and a file when that does not hold all. The record is made from the
-database's rows and stands beside the model's words. Draws and sends nothing.
+A request without a model is told here what came of its call; a rejection, a deadline and a
+withdrawal are told when they happen, and not here again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
+from typing import Any
 
 from bot.agent import outputs, prompt
 from bot.approvals.terms import grants
-from bot.approvals.terms.effect import effect_at
+from bot.approvals.terms.effect import effect_at, effect_of
 from bot.approvals.terms.progress import approving, stand_ins
 from bot.messages.answers import Below, Ended, fits_cell, record_line, table_room
 from bot.messages.claims import claims_of, contradict
 from bot.messages.incoming import gives_thanks
-from bot.messages.sentences import notices
+from bot.messages.requests.result import result_blocks
+from bot.messages.sentences import notices, requests
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
 from storage import calls, outbox, runs
@@ -155,7 +157,7 @@ def _was_thanked(tx: Transaction, run_id: str) -> bool:
 
 
 def _ended(tx: Transaction, tools: Registry, call: Call) -> Ended:
-    told = is_told(tx, call)
+    told = is_reported(tx, call)
     effect = "" if told else _effect(tx, tools, call)
     return Ended(call.status, effect, told, midway=_is_midway(call))
 
@@ -164,7 +166,7 @@ def _is_midway(call: Call) -> bool:
     return call.status is CallStatus.FAILED and outputs.midway(call.output)
 
 
-def is_told(tx: Transaction, call: Call) -> bool:
+def is_reported(tx: Transaction, call: Call) -> bool:
     """Return whether the thread was told in a line of its own how the call ended."""
     if call.status in (CallStatus.REJECTED, CallStatus.EXPIRED):
         return True
@@ -186,3 +188,36 @@ def _effect(tx: Transaction, tools: Registry, call: Call) -> str:
         return effect_at(tools, call, revision)
     tool = tools.of(call)
     return tool.title if tool else call.tool
+
+
+def put_outcome(tx: Transaction, tools: Registry, run: Run, call: Call) -> None:
+    """Tell the thread what became of the call, where nothing else has."""
+    if body := _told(tx, tools, call):
+        outbox.notice(tx, run, f"ended:{call.id}:{call.revision}:{call.status}", body)
+
+
+def _told(tx: Transaction, tools: Registry, call: Call) -> Mapping[str, Any] | None:
+    effect = effect_of(tools, tx, call)
+    match call.status:
+        case CallStatus.SUCCEEDED if call.does == Effect.READ:
+            if outbox.by_key(tx, f"table:{call.id}:{call.revision}"):
+                return None  # the rows stand there
+            text, blocks = result_blocks(effect, outputs.result_of(call.output))
+            return {"text": text, "blocks": blocks}
+        case CallStatus.SUCCEEDED | CallStatus.FAILED if is_reported(tx, call):
+            return None
+        case CallStatus.SUCCEEDED:
+            return {"text": requests.was_done(effect, call.note)}
+        case CallStatus.FAILED:
+            midway = outputs.midway(call.output)
+            return {"text": requests.did_not_work(effect, call.note, midway=midway)}
+        case CallStatus.UNKNOWN if calls.is_handed_on(call):
+            return None if is_reported(tx, call) else {"text": requests.handed_on(effect)}
+        case CallStatus.UNKNOWN:
+            return {"text": requests.not_known(effect)}
+        case CallStatus.INVALIDATED:
+            return {"text": requests.no_longer(effect, call.note)}
+        case CallStatus.REFUSED:
+            return {"text": requests.nobody_asked(call.note)}
+        case _:
+            return None

@@ -6,43 +6,54 @@ tells nobody of it before it is there.
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bot.agent import outputs
-from bot.agent.turn import PlannerError, Proposal, Reply
+from bot.agent import outputs, prompt, sub_agents
+from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.limits import Allowance
 from bot.clock import Clock
 from bot.live import Live
 from bot.messages.answers import Below, says_something, shortcoming
 from bot.messages.sentences import notices
-from bot.runs import transcript
-from bot.runs.children.returning import give_up, hand_in
-from bot.runs.children.unheard import Unheard
-from bot.runs.compaction.threads import LongThreads, Prompt
-from bot.runs.ports import Answer, AnswerAloud, Presence, Thread, announce_wait
-from bot.runs.proposals.prepared import asks_people, born, only_reads, only_waits, show
-from bot.runs.proposals.proposals import Proposals
+from bot.runs.compaction import LongThreads, Prompt
+from bot.runs.ports import Answer, BroadcastAnswer, Presence, Thread, announce_wait
+from bot.runs.proposals import (
+    Proposals,
+    asks_people,
+    only_waits,
+    refuse_all_but_reads,
+    show_plan,
+    store_plan,
+)
 from bot.runs.results import below, say_end
+from bot.runs.sub_agent_runs import SilentAnswer, give_up, hand_in
 from bot.signals import Signals
 from bot.tools import Registry
-from bot.watch.passages import Work
+from bot.watch.spans import Work
 from storage import calls, children, endings, inbox, moves, outbox, runs
-from storage.models import Call, Plan, Run
+from storage.models import Call, Plan, Run, new_id
 from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
+from storage.transcripts import Transcript
+
+if TYPE_CHECKING:
+    from bot.runs.proposals import PreparedCall
+
 
 log = logging.getLogger("countersign.turns")
 C, R = CallStatus, RunStatus
 
 
-class Heard:
+class ModelAnswer:
     """What the model said in one turn, and to what."""
 
     def __init__(self, result: Reply | Proposal, taken: frozenset[str], *, beside: bool) -> None:
@@ -55,7 +66,7 @@ class Heard:
         self.beside = beside
         self.replaced: list[dict[str, Any]] = []
         if beside and isinstance(result, Proposal):
-            self.replaced = transcript.take_back(result, taken)
+            self.replaced = take_out_replacements(result, taken)
 
 
 class Turns:
@@ -107,13 +118,13 @@ class Turns:
         if over:
             return self._end(run, over, beside=bool(waiting))
         tools = [*role.offered(), *([outputs.REPLACE] if waiting else [])]
-        items = partial(transcript.complete, meanwhile=transcript.standing(waiting))
+        items = partial(completed_items, meanwhile=interim_outputs(waiting))
         asked = Prompt(items, tools, role.instructions)
         answer = self._aloud(run)
         try:
             with self._signals.watch.over(Work.TURN):
                 result = self._threads.ask(run, before, asked, answer)
-            said = Heard(result, before.proposed, beside=bool(waiting))
+            said = ModelAnswer(result, before.proposed, beside=bool(waiting))
             return until_stored(
                 lambda: self._stored(run, said, answer),
                 self._signals.stopping,
@@ -130,12 +141,12 @@ class Turns:
             answer.abandon()
             raise
 
-    def _aloud(self, run: Run) -> AnswerAloud:
+    def _aloud(self, run: Run) -> BroadcastAnswer:
         if run.parent_call:  # a sub-agent's words are heard by nobody but who asked it
-            return AnswerAloud(Unheard(), Live(), run)
-        return AnswerAloud(self._answer(run), self._signals.live, run)
+            return BroadcastAnswer(SilentAnswer(), Live(), run)
+        return BroadcastAnswer(self._answer(run), self._signals.live, run)
 
-    def _stored(self, run: Run, said: Heard, answer: AnswerAloud) -> bool:
+    def _stored(self, run: Run, said: ModelAnswer, answer: BroadcastAnswer) -> bool:
         if isinstance(said.result, Reply):
             return self._store_reply(run, said.result, answer, beside=said.beside)
         return self._store_plan(run, said, said.result, answer)
@@ -146,7 +157,13 @@ class Turns:
         return self._store_reply(run, reply, self._aloud(run), beside=beside, stopped=True)
 
     def _store_reply(
-        self, run: Run, reply: Reply, answer: AnswerAloud, *, beside: bool, stopped: bool = False
+        self,
+        run: Run,
+        reply: Reply,
+        answer: BroadcastAnswer,
+        *,
+        beside: bool,
+        stopped: bool = False,
     ) -> bool:
         """Store an answer: the request is done, or waits for people as before (`beside`).
 
@@ -191,14 +208,16 @@ class Turns:
         )
         return text, replace(under, ours=ours)
 
-    def _store_plan(self, run: Run, said: Heard, proposal: Proposal, answer: AnswerAloud) -> bool:
+    def _store_plan(
+        self, run: Run, said: ModelAnswer, proposal: Proposal, answer: BroadcastAnswer
+    ) -> bool:
         """Store what is proposed: as the run's plan, or beside it, or in its place."""
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
         prepared = self._proposals.prepare(run, row.id, proposal.calls, said.taken)
         if said.beside and not said.replaced:
-            only_reads(prepared, self._tools)
-        transcript.rename(proposal, proposal.calls, prepared)
+            refuse_all_but_reads(prepared, self._tools)
+        use_own_call_ids(proposal, proposal.calls, prepared)
         asked = asks_people(prepared)
         with self._store.write(durable=False) as tx:
             # somebody has written meanwhile: that is answered beside
@@ -209,16 +228,16 @@ class Turns:
             for told in said.replaced:
                 runs.append(tx, held, told, at=now)
             if prepared:
-                born(tx, self._tools, row, prepared, actor="agent")
+                store_plan(tx, self._tools, row, prepared, actor="agent")
             text = proposal.text.strip() if says_something(proposal.text) else ""
             answer.finish(
                 tx, text, last=False, record=below(tx, self._tools, run.id, text, last=False)
             )
-            show(tx, held, row.id, prepared)
+            show_plan(tx, held, row.id, prepared)
             for each in prepared:
                 if each.tell_requester:
                     tool = self._tools.of(each.call)
-                    transcript.tell(tx, run, each, tool.title if tool else each.call.tool)
+                    explain_refusal(tx, run, each, tool.title if tool else each.call.tool)
             if waits and not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
         answer.stored()
@@ -265,3 +284,105 @@ class Turns:
         for item in result.items:
             runs.append(tx, held, item, at=self._clock.now())
         return held
+
+
+# Small steps of a model turn: tools as the model is given them, a transcript that is always
+# valid.
+
+
+def explain_refusal(tx: Transaction, run: Run, prepared: PreparedCall, title: str) -> None:
+    """Tell the thread why nobody was asked about a call of that tool; each reason once in a run."""
+    why = prepared.tell_requester
+    reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
+    key = f"refused:{run.id}:{reason}"
+    if outbox.by_key(tx, key) is None:
+        text = notices.not_asked(title, why)
+        outbox.notice(tx, run, key, {"text": text})
+
+
+def use_own_call_ids(
+    proposal: Proposal, proposed: list[Proposed], prepared: list[PreparedCall]
+) -> None:
+    """Where the provider's call id could not be used, the stored item carries ours: each call has
+    one output.
+    """
+    for each, ours in zip(proposed, prepared, strict=True):
+        proposal.items[each.index]["call_id"] = ours.call.provider_id
+
+
+def interim_outputs(waiting: Iterable[Call]) -> dict[str, str]:
+    """Return what the model is told meanwhile of calls of a plan that waits, by its own ids."""
+    told = {
+        CallStatus.PENDING: outputs.WAITS,
+        CallStatus.APPROVED: outputs.APPROVED_AND_WAITS,
+        CallStatus.ENTRUSTED: sub_agents.WORKING,
+    }
+    return {call.provider_id: told.get(call.status, call.output) for call in waiting}
+
+
+def completed_items(
+    transcript: Transcript, seal: str = "", *, meanwhile: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the items so that they are valid: each call with one output, before anybody goes on.
+
+    Of a long thread what stands for older ones, to a model whose server opens this `seal`.
+
+    An output that came after somebody wrote takes its place before that. A call without one has
+    what `meanwhile` says of it, by its id; where that says nothing its tool is still running, and
+    its run was cancelled.
+    """
+    if not transcript.late and transcript.proposed == transcript.answered:
+        return transcript.seen(seal)
+    items = transcript.seen(seal)
+    given = {each["call_id"]: each for each in items if each.get("type") == "function_call_output"}
+    result: list[dict[str, Any]] = []
+    lacking: list[str] = []
+    for item in items:
+        match item.get("type"):
+            case "function_call":
+                lacking.append(item["call_id"])
+            case "function_call_output" if item["call_id"] not in lacking:
+                continue  # it stands further up by now
+            case "function_call_output":
+                lacking.remove(item["call_id"])
+            case _ if item.get("role") == "user":
+                result += _outputs(lacking, given, meanwhile)
+                lacking = []
+        result.append(item)
+    result += _outputs(lacking, given, meanwhile)
+    newest = transcript.items[-1]
+    if newest.get("type") == "function_call_output" and result[-1] is not newest:
+        result.append(prompt.note(outputs.DECIDED))
+    return result
+
+
+def _outputs(
+    ids: list[str], given: Mapping[str, dict[str, Any]], meanwhile: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    for each in ids:
+        said = meanwhile.get(each, outputs.STILL_RUNNING)
+        yield given.get(each) or output_item(each, said)
+
+
+def output_item(call_id: str, said: str) -> dict[str, Any]:
+    """Return the item that tells the model what became of a call, by the model's id."""
+    return {"type": "function_call_output", "call_id": call_id, "output": said}
+
+
+def take_out_replacements(proposal: Proposal, taken: frozenset[str]) -> list[dict[str, Any]]:
+    """Take the model's wish to replace what waits out of what it proposes.
+
+    Returns an output for each time it said so; none where it did not. `taken`: ids of calls that
+    the transcript has; an id that cannot be used is replaced by ours.
+    """
+    wishes = [each for each in proposal.calls if each.name == outputs.REPLACE["name"]]
+    proposal.calls[:] = [each for each in proposal.calls if each not in wishes]
+    used = taken | {each.provider_id for each in proposal.calls}
+    told = []
+    for each in wishes:
+        call_id = each.provider_id
+        if not call_id or call_id in used:
+            call_id = proposal.items[each.index]["call_id"] = f"call_{new_id()}"
+        used |= {call_id}
+        told.append(output_item(call_id, outputs.REPLACED))
+    return told

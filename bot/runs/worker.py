@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from bot.agent import outputs, questions
+from bot.agent import outputs
 from bot.agent.turn import PlannerError
 from bot.approvals.cards.mark import put_mark
 from bot.approvals.cards.placement import find_place
@@ -27,15 +27,15 @@ from bot.messages import answers
 from bot.messages.sentences import notices
 from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
-from bot.runs.children.returning import give_up
-from bot.runs.crew.workers import Keeps
 from bot.runs.endings import Held
 from bot.runs.executor import CallExecutor
 from bot.runs.ports import Presence, announce_wait
 from bot.runs.results import say_end
+from bot.runs.sub_agent_runs import give_up
+from bot.runs.worker_pool import Keeps
 from bot.signals import Signals
 from bot.tools import Effect, Registry
-from bot.watch.passages import Work, watched
+from bot.watch.spans import Work, traced
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Run
 from storage.patience import passes, reason, until_stored
@@ -80,7 +80,7 @@ class Worker:
         self._authority = authority
         self._presence = presence
 
-    @watched(Work.ADVANCE)
+    @traced(Work.ADVANCE)
     def advance(self, run_id: str, keeps: Keeps = lambda _: True) -> None:
         """Claim the run and take steps until it waits, ends or is taken away, or until it is
         somebody else's turn, as `keeps` says between two steps. Raises nothing.
@@ -202,7 +202,7 @@ class Worker:
             return self._executor.execute(run, call) or True
         output, note = outputs.STEP_FAILED, "an earlier step failed"
         if is_question(broken):
-            output, note = questions.UNANSWERED_BEFORE, "nobody answered the question before it"
+            output, note = outputs.UNANSWERED_BEFORE, "nobody answered the question before it"
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
             moves.call(

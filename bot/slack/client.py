@@ -38,7 +38,7 @@ from bot.config.settings import Settings
 from bot.slack.errors import seconds_in, status_of
 from bot.slack.pauses import Pauses
 from bot.slack_codes import code_of
-from bot.watch.passages import Incident, Lookout, Work
+from bot.watch.spans import Incident, Tracer, Work
 
 log = logging.getLogger("countersign.web_api")
 STREAM = "chat.startStream"
@@ -70,7 +70,7 @@ KEPT = 16  # connections that are kept for later; more may be in use at once
 
 
 def make_clients(
-    settings: Settings, clock: Clock, watch: Lookout
+    settings: Settings, clock: Clock, watch: Tracer
 ) -> tuple[SlackClient, SlackClient]:
     """Make the client that posts, and the one for what only reads."""
     token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
@@ -80,7 +80,7 @@ def make_clients(
     return posting, reading_client(token, url, watch)
 
 
-def reading_client(token: str, base_url: str, watch: Lookout | None = None) -> SlackClient:
+def reading_client(token: str, base_url: str, watch: Tracer | None = None) -> SlackClient:
     """Make the client for what only reads: it tries again, and waits where Slack limits it.
 
     Closing it ends the waiting, so that nothing that stops waits for Slack.
@@ -149,7 +149,7 @@ class SlackClient(WebClient):
         token: str | None = None,
         *,
         clock: Clock | None = None,
-        watch: Lookout | None = None,
+        watch: Tracer | None = None,
         **options: Any,
     ) -> None:
         """`options` are those of WebClient; each call is a passage of `watch`.
@@ -173,7 +173,7 @@ class SlackClient(WebClient):
         # by channel and thread: its number, and whether it is a stream, which may go on
         self._posts: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
         self.pauses = Pauses(clock) if clock else None
-        self._watch = watch or Lookout()
+        self._watch = watch or Tracer()
 
     def close(self) -> None:
         """Close the connections; a call that comes later opens one of its own."""

@@ -15,7 +15,7 @@ from slack_sdk import WebClient
 
 from bot.agent import prompt
 from bot.clock import Clock
-from bot.config.model import FilesGiven
+from bot.config.model_settings import FilesGiven
 from bot.messages.incoming import message_text
 from bot.messages.text import visible
 from bot.policy.directory import Directory, LookupFailedError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bot.config.entry_points import Added, EntryPointError, added
+from bot.config.entry_points import EntryPointError, LoadedEntryPoint, load_entry_points
 from bot.surfaces.port import Host, SurfacePort
 
 log = logging.getLogger("countersign.surfaces")
@@ -43,10 +43,10 @@ class NamedSurface:
     surface: SurfacePort
 
 
-def surface_classes(kind: PartKind) -> list[Added]:
+def surface_classes(kind: PartKind) -> list[LoadedEntryPoint]:
     """Return the classes of all surfaces, or of all sources; raises SurfacesError."""
     try:
-        found = added(kind.group, OWN[kind])
+        found = load_entry_points(kind.group, OWN[kind])
     except EntryPointError as error:
         raise SurfacesError(str(error)) from error
     for each in found:
@@ -63,7 +63,7 @@ def made(host: Host) -> tuple[NamedSurface, ...]:
     return tuple(NamedSurface(each.name, _made(each, host)) for each in found)
 
 
-def _made(each: Added, host: Host) -> SurfacePort:
+def _made(each: LoadedEntryPoint, host: Host) -> SurfacePort:
     try:
         surface: SurfacePort = each.value(host)
     except Exception as error:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # it names them, and is imported by what makes them
     from bot.config.settings import Settings
     from bot.identity import Identity
     from bot.policy.authority import Authority
-    from bot.runs.direct.programs import Programs
+    from bot.runs.program_requests import ProgramRequests
     from bot.signals import Signals
     from bot.tools import Registry
     from storage.models import Delivery
@@ -39,7 +39,7 @@ class Host:
     edits: Edits  # checks what somebody changed, as Slack's dialog does
     keep: Callable[[Delivery], None]  # stores what somebody did, and wakes the loop
     named: Callable[[str], str]  # writes names into the mentions of a text
-    programs: Programs  # puts a call before people, in the name of a colleague
+    programs: ProgramRequests  # puts a call before people, in the name of a colleague
 
 
 class SurfacePort(Protocol):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TextIO
 
-from bot.watch.passages import whose
+from bot.watch.spans import current_ids
 from storage.masking import masked, masked_data
 
 _PLAIN = logging.Formatter()
@@ -58,7 +58,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        run_id, call_id = whose()
+        run_id, call_id = current_ids()
         line: dict[str, Any] = {
             "time": at.replace("+00:00", "Z"),
             "level": record.levelname.lower(),

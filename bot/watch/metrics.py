@@ -5,24 +5,29 @@ What is done is counted as it is reported; what the record says is read when som
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+from sqlalchemy.exc import SQLAlchemyError
 
 from bot import __version__
 from bot.live import StepEnd
 from bot.version import commit
 from bot.watch import measures
-from bot.watch.backlog import BacklogCollector
+from bot.watch.health_checks import OK, CachedCheck, check_writable
 from bot.watch.measures import Measure, Shape
-from bot.watch.passages import Incident, Passage, Work
+from bot.watch.spans import Incident, Span, Work
 from storage.audit_log import Appended
+from storage.backlog import Backlog, backlog
 from storage.states import CallStatus, Verb
 from storage.store import Store
 
@@ -34,7 +39,7 @@ _REFUSED = {"dialog.refused": "dialog", "mode.refused": "mode", "call.born.refus
 
 
 class Metrics:
-    """A watcher that counts; any thread."""
+    """An exporter that counts; any thread."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         """Everything is at nought; where the values of a label are known, so are they."""
@@ -46,7 +51,7 @@ class Metrics:
             collector(registry=self._registry)
         self._of = {each.name: self._make(each) for each in measures.RECORDED}
         self._of[measures.BUILD.name].labels(__version__, commit()).set(1)
-        self._by_work: dict[Work, Callable[[Passage], None]] = {
+        self._by_work: dict[Work, Callable[[Span], None]] = {
             Work.ACKNOWLEDGE: lambda each: self._took(measures.ACKNOWLEDGED, each),
             Work.TICK: lambda each: self._took(measures.TICKS, each),
             Work.TURN: lambda each: self._took(measures.TURNS, each),
@@ -70,10 +75,10 @@ class Metrics:
         """Return all of it, as Prometheus reads it."""
         return prometheus_client.generate_latest(self._registry).decode()
 
-    def ended(self, passage: Passage) -> None:
+    def ended(self, span: Span) -> None:
         """Count a piece of work, and how long it took."""
-        if count := self._by_work.get(passage.work):
-            count(passage)
+        if count := self._by_work.get(span.work):
+            count(span)
 
     def heard(self, facts: Sequence[Appended]) -> None:
         """Count what was decided, refused and brought to its end."""
@@ -113,30 +118,30 @@ class Metrics:
     def _add(self, measure: Measure, *labels: str, number: float = 1) -> None:
         self._of[measure.name].labels(*labels).inc(number)
 
-    def _took(self, measure: Measure, passage: Passage, *labels: str) -> None:
+    def _took(self, measure: Measure, span: Span, *labels: str) -> None:
         metric = self._of[measure.name]
-        (metric.labels(*labels) if labels else metric).observe(passage.seconds)
+        (metric.labels(*labels) if labels else metric).observe(span.seconds)
 
-    def _asked_model(self, passage: Passage) -> None:
-        for direction, number in passage.amounts.items():
+    def _asked_model(self, span: Span) -> None:
+        for direction, number in span.amounts.items():
             self._add(measures.TOKENS, direction, number=number)
-        if passage.end in measures.MODEL_ERRORS.values:
-            self._add(measures.MODEL_ERRORS, passage.end)
+        if span.end in measures.MODEL_ERRORS.values:
+            self._add(measures.MODEL_ERRORS, span.end)
 
-    def _ran(self, passage: Passage) -> None:
-        self._took(measures.TOOL_TIME, passage, passage.about)
-        end = passage.end if passage.end in set(StepEnd) else StepEnd.UNKNOWN
-        self._add(measures.TOOLS, passage.about, end)
+    def _ran(self, span: Span) -> None:
+        self._took(measures.TOOL_TIME, span, span.about)
+        end = span.end if span.end in set(StepEnd) else StepEnd.UNKNOWN
+        self._add(measures.TOOLS, span.about, end)
 
-    def _asked_slack(self, passage: Passage) -> None:
-        self._took(measures.SLACK_TIME, passage, passage.about)
-        if passage.end:
-            self._add(measures.SLACK_ERRORS, passage.about, passage.end)
+    def _asked_slack(self, span: Span) -> None:
+        self._took(measures.SLACK_TIME, span, span.about)
+        if span.end:
+            self._add(measures.SLACK_ERRORS, span.about, span.end)
 
-    def _looked_up(self, passage: Passage) -> None:
-        self._took(measures.LOOK_UPS, passage, passage.about)
-        if passage.end:
-            self._add(measures.LOOK_UP_FAILURES, passage.about)
+    def _looked_up(self, span: Span) -> None:
+        self._took(measures.LOOK_UPS, span, span.about)
+        if span.end:
+            self._add(measures.LOOK_UP_FAILURES, span.about)
 
     def _count(self, fact: Appended) -> None:
         data = fact.data
@@ -168,3 +173,70 @@ def _verb(fact: Appended) -> str:
     if vote := fact.data.get("vote"):
         return str(vote)
     return {"call.edited": Verb.EDIT, "question.answered": measures.ANSWER}.get(fact.event, "")
+
+
+# What stands in the record and waits, as gauges that are read when Prometheus asks.
+
+
+class BacklogCollector(Collector):
+    """Reads one snapshot for each scrape, and has something written beside it."""
+
+    def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
+        """The oldest message that was unsent at the last look is remembered, for its age."""
+        self._store, self._now = store, now
+        self._lock = threading.Lock()
+        self._oldest: tuple[int, datetime] | None = None
+        self._written = CachedCheck(lambda: check_writable(store), 0.0)
+
+    def close(self) -> None:
+        """Write nothing any more."""
+        self._written.close()
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Name them without reading anything."""
+        return map(_family, measures.READ)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Read them; where the database cannot be read, that alone is told."""
+        try:
+            with self._store.read() as tx:
+                found = backlog(tx)
+        except SQLAlchemyError:
+            yield _gauge(measures.READABLE, 0)
+            return
+        yield _gauge(measures.READABLE, self._written.now() == OK)
+        yield from self._gauges(found)
+
+    def _gauges(self, found: Backlog) -> Iterator[GaugeMetricFamily]:
+        now = self._now()
+        yield _gauge(measures.PENDING, found.pending)
+        yield _gauge(measures.OLDEST, _age(found.oldest_asked, now))
+        runs = _family(measures.OPEN_RUNS)
+        for status in measures.OPEN:
+            runs.add_metric([status], found.runs.get(status, 0))
+        yield runs
+        yield _gauge(measures.UNSENT, found.unsent)
+        yield _gauge(measures.OUTBOX_LAG, self._waits(found.oldest_unsent, now))
+        yield _gauge(measures.UNREAD, found.unread)
+        yield _gauge(measures.INBOX_LAG, _age(found.oldest_unread, now))
+
+    def _waits(self, oldest: int | None, now: datetime) -> float:
+        """The seconds since this message was first seen as the oldest unsent one."""
+        with self._lock:
+            if oldest is None:
+                self._oldest = None
+            elif self._oldest is None or self._oldest[0] != oldest:
+                self._oldest = oldest, now
+            return _age(self._oldest[1] if self._oldest else None, now)
+
+
+def _family(measure: Measure) -> GaugeMetricFamily:
+    return GaugeMetricFamily(measure.name, measure.about, labels=measure.labels or None)
+
+
+def _gauge(measure: Measure, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(measure.name, measure.about, value=value)
+
+
+def _age(since: datetime | None, now: datetime) -> float:
+    return max(0.0, (now - since).total_seconds()) if since is not None else 0.0

@@ -22,7 +22,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from bot import __version__
 from bot.live import StepEnd
-from bot.watch.passages import Incident, Passage, Work, whose
+from bot.watch.spans import Incident, Span, Work, current_ids
 from storage.audit_log import Appended
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
@@ -49,7 +49,7 @@ _ENDS = {f"run.{status}" for status in _OVER}
 
 
 class Traces:
-    """A watcher that sends spans to a collector, from a thread of its own."""
+    """An exporter that sends spans to a collector, from a thread of its own."""
 
     def __init__(self, endpoint: str) -> None:
         """`endpoint`: where the collector takes OTLP over HTTP, up to /v1/traces."""
@@ -64,28 +64,28 @@ class Traces:
         closing.start()
         closing.join(GRACE)
 
-    def ended(self, passage: Passage) -> None:
+    def ended(self, span: Span) -> None:
         """Send a piece of work for a request, and before it how long it had waited for that."""
-        if not passage.run_id or passage.work not in _NAMES:
+        if not span.run_id or span.work not in _NAMES:
             return
-        name = f"{_NAMES[passage.work]} {passage.about}".strip()
-        told: dict[str, str | int] = {"countersign.call_id": passage.call_id}
-        told["countersign.end"] = passage.end
-        told |= {f"countersign.tokens.{way}": n for way, n in passage.amounts.items()}
-        parent = _parent(passage)
+        name = f"{_NAMES[span.work]} {span.about}".strip()
+        told: dict[str, str | int] = {"countersign.call_id": span.call_id}
+        told["countersign.end"] = span.end
+        told |= {f"countersign.tokens.{way}": n for way, n in span.amounts.items()}
+        parent = _parent(span)
         self._send(
-            passage.run_id,
+            span.run_id,
             name,
-            (passage.begun_at, passage.ended_at),
+            (span.begun_at, span.ended_at),
             told,
-            number=_number(passage),
+            number=_number(span),
             parent=parent,
-            kind=SpanKind.CLIENT if passage.work in _ASKS else SpanKind.INTERNAL,
-            is_bad=passage.end not in _WENT_WELL,
+            kind=SpanKind.CLIENT if span.work in _ASKS else SpanKind.INTERNAL,
+            is_bad=span.end not in _WENT_WELL,
         )
-        if passage.since is not None:
-            waited = (passage.since, passage.begun_at)
-            self._send(passage.run_id, f"inbox {passage.about}".strip(), waited, {}, parent=parent)
+        if span.since is not None:
+            waited = (span.since, span.begun_at)
+            self._send(span.run_id, f"inbox {span.about}".strip(), waited, {}, parent=parent)
 
     def heard(self, facts: Sequence[Appended]) -> None:
         """Send how long people were waited for, and the request itself once it is over."""
@@ -127,7 +127,7 @@ class Traces:
         """A sub-agent's run is a trace of its own, to which its parent's trace has a link."""
         told: dict[str, str | int] = {"countersign.call_id": str(fact.data["call"])}
         told["countersign.child_run_id"] = fact.run_id
-        parent, _ = whose()
+        parent, _ = current_ids()
         if parent:
             link = Link(_context(fact.run_id, _first(fact.run_id), is_remote=True))
             self._send(parent, "entrusted", (fact.at, fact.at), told, links=[link])
@@ -177,20 +177,20 @@ def _first(run_id: str) -> int:
     return int.from_bytes(hashlib.sha256(f"span {run_id}".encode()).digest()[:8])
 
 
-def _parent(passage: Passage) -> int:
-    """The id of the span around a passage: the nearest of the same request, or the request."""
-    around = passage.within
+def _parent(span: Span) -> int:
+    """The id of the span around a span: the nearest of the same request, or the request."""
+    around = span.within
     while around is not None:
-        if around.run_id == passage.run_id and around.work in _NAMES:
+        if around.run_id == span.run_id and around.work in _NAMES:
             return _number(around)
         around = around.within
-    return _first(passage.run_id)
+    return _first(span.run_id)
 
 
-def _number(passage: Passage) -> int:
-    """The id of a passage's own span, which what stands in it may need before it ends."""
-    passage.span = passage.span or _random()
-    return passage.span
+def _number(span: Span) -> int:
+    """The id of a span's own span, which what stands in it may need before it ends."""
+    span.number = span.number or _random()
+    return span.number
 
 
 def _random() -> int:

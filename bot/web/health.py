@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from bot.signals import Signal
-from bot.watch.looked import OK, Looked
+from bot.watch.health_checks import OK, CachedCheck
 from bot.web.pages import Page, PageText
 
 GOOD_FOR = 2.0  # seconds for which the database is not asked again
@@ -27,8 +27,8 @@ class Health:
         self,
         loop: Signal,
         tick: float,
-        database: Looked,
-        slack: Looked,
+        database: CachedCheck,
+        slack: CachedCheck,
         stopping: Callable[[], bool],
     ) -> None:
         """`loop` is the signal that the loop looks at, every `tick` seconds at least.

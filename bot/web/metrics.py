@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from bot.watch.passages import Lookout
-from bot.watch.watchers import METRICS, missing
+from bot.watch.exporters import METRICS, missing
+from bot.watch.spans import Tracer
 from bot.web.pages import Page, PageText
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def metrics_page(watch: Lookout) -> Page:
+def metrics_page(watch: Tracer) -> Page:
     """Return the page; where nothing counts it says which extra is missing."""
 
     def answer() -> PageText:

@@ -9,7 +9,7 @@ import threading
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
-from bot.config.connection import Endpoint, reason
+from bot.config.connection_settings import Endpoint, reason
 from bot.web.patience import Impatient
 
 log = logging.getLogger("countersign.http")

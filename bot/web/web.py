@@ -9,12 +9,11 @@ from slack_bolt import App as BoltApp
 from slack_sdk.errors import SlackApiError
 from starlette.types import ASGIApp
 
-from bot.config.connection import Endpoint
+from bot.config.connection_settings import Endpoint
 from bot.signals import Signal
 from bot.slack.client import SlackClient
 from bot.slack.errors import is_token
-from bot.watch.database import written
-from bot.watch.looked import OK, Looked
+from bot.watch.health_checks import OK, CachedCheck, check_writable
 from bot.web.api.api import make_api
 from bot.web.api.asking import Asker
 from bot.web.app import web_app
@@ -28,14 +27,14 @@ from bot.web.webhooks.teller import Teller
 
 if TYPE_CHECKING:
     from bot.core import Core
-    from bot.runs.direct.programs import Programs
+    from bot.runs.program_requests import ProgramRequests
 
 
 class Web:
     """One per process; listens from the moment it is made, and answers from `start` on."""
 
     def __init__(
-        self, core: Core, slack: SlackClient, address: Endpoint, programs: Programs
+        self, core: Core, slack: SlackClient, address: Endpoint, programs: ProgramRequests
     ) -> None:
         """`slack` is asked whether the bot's token is still good; `programs` what programs want.
 
@@ -47,8 +46,8 @@ class Web:
         self.health = Health(
             core.signals.work,
             core.settings.tick,
-            Looked(lambda: written(core.store), GOOD_FOR),
-            Looked(TokenLook(slack), ASK_AGAIN, OK),  # a start has just signed in
+            CachedCheck(lambda: check_writable(core.store), GOOD_FOR),
+            CachedCheck(TokenLook(slack), ASK_AGAIN, OK),  # a start has just signed in
             self.is_stopping,
         )
         expected = Signal()  # a request was asked whose program is to be told of it

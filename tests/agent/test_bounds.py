@@ -11,10 +11,9 @@ import httpx2
 import openai
 import pytest
 
-from bot.agent.bounds import ENDLESS, MOST
-from bot.agent.chat import CHAT
+from bot.agent.chat_completions import CHAT
 from bot.agent.dialect import Dialect
-from bot.agent.planner import Planner
+from bot.agent.planner import ENDLESS, MOST, Planner
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError
 from tests.agent.test_planner import Words

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.chat import CHAT_AT_OPENAI, OURS, messages, request_of
+from bot.agent.chat_completions import CHAT_AT_OPENAI, OURS, messages, request_of
 from bot.agent.dialect import Inquiry
 from bot.demo.model.chat_checks import check_chat
 from bot.demo.model.checks import check

@@ -12,10 +12,10 @@ import httpx2
 import openai
 import pytest
 
-from bot.agent.chat import CHAT
+from bot.agent.chat_completions import CHAT
+from bot.agent.model_errors import lacks_tools, sentence_of
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
-from bot.agent.troubles import lacks_tools, sentence_of
 from bot.agent.turn import PlannerError, Proposal, Reply
 from bot.demo.model.chat_wire import chunks
 from bot.demo.model.server import Part, Planner, Turn

@@ -10,7 +10,7 @@ import httpx2
 import openai
 import pytest
 
-from bot.agent.client import ModelClient
+from bot.agent.planner import ModelClient
 
 BODIES: dict[str, dict[str, Any]] = {
     "words": {"input": [{"role": "user", "content": "é “quoted” \u2028 \u0000 👩🏽‍💻 <&>"}]},

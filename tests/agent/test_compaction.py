@@ -10,11 +10,11 @@ from typing import Any
 import openai
 import pytest
 
-from bot.agent.chat import CHAT
-from bot.agent.compaction import words
+from bot.agent import compaction
+from bot.agent.chat_completions import CHAT
+from bot.agent.model_errors import raise_failed, window_in
 from bot.agent.planner import Planner
 from bot.agent.responses import RESPONSES
-from bot.agent.troubles import raise_failed, window_in
 from bot.agent.turn import TooLongError
 from bot.demo.model.server import Part
 from bot.demo.model.server import Planner as Server
@@ -131,16 +131,16 @@ def test_a_summary_is_asked_of_what_fits() -> None:
         call,
         {"type": "function_call_output", "call_id": "c", "output": "x" * 9_000},
     ]
-    item, out = words.source(items, 4_000)
+    item, out = compaction.source(items, 4_000)
     text = item["content"][0]["text"]
     head, *lines = text.splitlines()
-    assert head == words.SOURCE
+    assert head == compaction.SOURCE
     assert lines[0] == "> In short: the beginning."
-    assert lines[1] == words.OLDER_LEFT_OUT.format(many=out)
+    assert lines[1] == compaction.OLDER_LEFT_OUT.format(many=out)
     assert 10 < out < 50
     assert all(line.startswith("> ") for line in lines[2:] if line)
     assert '> The agent called peek: {"text": "1042"}' in lines
     assert "gAAAA" not in text
     assert len(text) < 4_200
-    stands = words.summed_up("So it was.\n\nReally.", out, 13)["content"][0]["text"]
+    stands = compaction.summed_up("So it was.\n\nReally.", out, 13)["content"][0]["text"]
     assert stands.splitlines()[1:] == [lines[1], "> So it was.", "> R …"]

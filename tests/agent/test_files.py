@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given as any_of
 from hypothesis import strategies as st
 
-from bot.agent.chat import messages
-from bot.agent.files import given, words
-from bot.agent.files.content import PDF, TEXT, content_of
-from bot.agent.files.given import Given
-from bot.agent.troubles import TRANSIENT, error_of, may_pass
+from bot.agent import file_items
+from bot.agent.chat_completions import messages
+from bot.agent.file_items import PDF, TEXT, EncodedFile, content_of
+from bot.agent.model_errors import TRANSIENT, error_of, may_pass
 from bot.agent.turn import RequestRefusedError
 from bot.demo.model.chat_checks import check_chat
 from bot.demo.model.checks import check
@@ -57,7 +56,7 @@ def test_a_text_of_an_unknown_encoding_is_guessed_and_said_so() -> None:
     content = content_of("Größe;5 €".encode("cp1252"), said_to_be_text=True)
     assert content is not None
     assert (content.text, content.guessed) == ("Größe;5 €", True)
-    assert "letters may be wrong" in words.label("a.csv", 9, content)
+    assert "letters may be wrong" in file_items.label("a.csv", 9, content)
     picture = content_of(PNG, said_to_be_text=True)
     assert picture is not None
     assert picture.is_picture
@@ -67,14 +66,14 @@ def test_a_text_of_an_unknown_encoding_is_guessed_and_said_so() -> None:
 @any_of(st.text())
 def test_no_line_of_a_text_stands_outside_its_quotation(text: str) -> None:
     """Whatever a text holds, each of its lines is quoted."""
-    assert all(line.startswith("> ") for line in words.quoted(text).splitlines())
+    assert all(line.startswith("> ") for line in file_items.quoted(text).splitlines())
 
 
 def test_a_long_text_is_cut_and_says_by_how_much() -> None:
     """What is left out is counted."""
-    kept = words.cut("x" * (words.MOST_TEXT + 7))
-    assert kept == "x" * words.MOST_TEXT + "\n[… 7 more characters were left out]"
-    assert words.cut("short") == "short"
+    kept = file_items.cut("x" * (file_items.MOST_TEXT + 7))
+    assert kept == "x" * file_items.MOST_TEXT + "\n[… 7 more characters were left out]"
+    assert file_items.cut("short") == "short"
 
 
 @pytest.mark.parametrize(
@@ -113,8 +112,11 @@ def item(*kinds: bytes) -> dict[str, Any]:
     for number, data in enumerate(kinds):
         content = content_of(data, said_to_be_text=False)
         assert content is not None
-        parts += [given.words(f"file {number}:"), given.reference(str(number), "a.b", content)]
-    return given.item("Files that Ben (<@U1>) posted, quoted.", parts)
+        parts += [
+            file_items.words(f"file {number}:"),
+            file_items.reference(str(number), "a.b", content),
+        ]
+    return file_items.item("Files that Ben (<@U1>) posted, quoted.", parts)
 
 
 def test_references_are_filled_as_both_apis_take_them() -> None:
@@ -125,19 +127,23 @@ def test_references_are_filled_as_both_apis_take_them() -> None:
     said = {"role": "user", "content": [{"type": "input_text", "text": "attached:0"}]}
     told = {"role": "assistant", "content": [{"type": "output_text", "text": "attached:1"}]}
     transcript = [item(PNG, b"%PDF-1.4", b"a\nb", PNG, PNG), told, said]
-    assert given.references(transcript) == ["0", "1", "2", "3", "4"]
+    assert file_items.references(transcript) == ["0", "1", "2", "3", "4"]
     files = {
-        "0": Given("image/png", base64.b64encode(PNG).decode()),
-        "1": Given(PDF, base64.b64encode(b"%PDF-1.4").decode()),
-        "2": Given(TEXT, "a\nb"),
-        "3": Given("image/png", "", instead=words.REFUSED),
+        "0": EncodedFile("image/png", base64.b64encode(PNG).decode()),
+        "1": EncodedFile(PDF, base64.b64encode(b"%PDF-1.4").decode()),
+        "2": EncodedFile(TEXT, "a\nb"),
+        "3": EncodedFile("image/png", "", instead=file_items.REFUSED),
     }
-    filled = given.filled(transcript, files)
+    filled = file_items.fill_in_files(transcript, files)
     assert filled[1:] == [told, said]
     shown = filled[0]["content"][2::2]
     assert [each["type"] for each in shown[:2]] == ["input_image", "input_file"]
-    assert [each["text"] for each in shown[2:]] == ["> a\n> b", words.REFUSED, words.DELETED]
-    assert given.references(filled) == []
+    assert [each["text"] for each in shown[2:]] == [
+        "> a\n> b",
+        file_items.REFUSED,
+        file_items.DELETED,
+    ]
+    assert file_items.references(filled) == []
     check({"model": "gpt-5", "input": filled})
     chat = messages("Be brief.", filled)
     check_chat({"model": "gpt-5", "messages": chat})

@@ -13,8 +13,8 @@ import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import BaseModel
 
+from bot.agent.model_errors import CutStreamError
 from bot.agent.planner import Planner
-from bot.agent.troubles import CutStreamError
 from bot.agent.turn import PlannerError, Proposal, Reply, RequestRefusedError
 from bot.demo.model.wire import Turn, blank_response, events, final_response, output_items
 

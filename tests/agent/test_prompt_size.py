@@ -9,7 +9,7 @@ from slack_sdk import WebClient
 
 from bot.agent.prompt import INSTRUCTIONS
 from bot.clock import SystemClock
-from bot.runs.children.roles import function
+from bot.runs.sub_agent_runs import function_schema
 from bot.slack.lookups.directory import SlackDirectory
 from bot.tools.database.child.tools import database_tools
 from bot.tools.database.config import parse_databases
@@ -42,7 +42,7 @@ def test_instructions_and_tools_stay_short() -> None:
         "questions": [ASK_PERSON],
     }
     sizes = {
-        name: sum(len(json.dumps(function(each))) for each in tools)
+        name: sum(len(json.dumps(function_schema(each))) for each in tools)
         for name, tools in families.items()
     }
     sizes["instructions"] = len(INSTRUCTIONS)

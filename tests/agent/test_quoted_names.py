@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.agent import prompt
-from bot.agent.files import words
-from bot.agent.questions import answered
+from bot.agent import file_items, prompt
+from bot.agent.outputs import answered
 from bot.messages.incoming import message_text
 from bot.messages.sentences.requests import asks
 
@@ -49,7 +48,7 @@ def test_a_display_name_stays_a_name(name: str) -> None:
     assert (head.count("<@"), said) == (1, "hello")
     before = text_of(prompt.overheard([("", name, "hello")], left_out=0)).splitlines()
     assert before[2:] == ["> hello"]
-    assert len(words.head("UEVE00001", name, before=True).splitlines()) == 1
+    assert len(file_items.head("UEVE00001", name, before=True).splitlines()) == 1
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\u2028", "\x0b"], ids=ascii)

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 from sqlmodel import col
 
-from bot.agent import questions
+from bot.agent import outputs
 from bot.approvals.expiry import Expiry
 from bot.messages.actions.codec import Subject, encode, encode_dialog
 from bot.messages.actions.names import Action, Dialog
@@ -137,7 +137,7 @@ def test_a_question_that_nobody_answered(clockwork: Clockwork) -> None:
     with clockwork.store.write() as tx:
         add_revision(tx, row, '{"kind":"text","question":"Which one?"}')
     clockwork.expiry.expire()
-    assert (made.call().status, made.call().output) == (C.EXPIRED, questions.UNANSWERED)
+    assert (made.call().status, made.call().output) == (C.EXPIRED, outputs.UNANSWERED)
     with clockwork.store.read() as tx:
         assert outbox.by_key(tx, f"expired:{row.id}:2") is None
         assert outbox.by_key(tx, f"unanswered:{row.id}:2") is not None

@@ -11,7 +11,7 @@ from bot.checks.check import Check
 from bot.cli.doctor import http as module
 from bot.cli.doctor.doctor import check_all
 from bot.clock import SystemClock
-from bot.config.connection import Endpoint, Transport
+from bot.config.connection_settings import Endpoint, Transport
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from tests.stories.harness import Harness

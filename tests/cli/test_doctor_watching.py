@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from bot.app import make_tracer
 from bot.cli.doctor.checks import check_watching
 from bot.clock import SystemClock
-from bot.config.connection import Endpoint
+from bot.config.connection_settings import Endpoint
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from bot.edges.watchers import make_lookout
 from tests.missing import missing
 
 COLLECTOR = "http://127.0.0.1:4318/v1/traces"
@@ -33,13 +33,13 @@ def test_what_is_installed_is_well(settings: Settings) -> None:
 
 def test_a_missing_extra_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Metrics are done without; a start that is to send traces says what to install."""
-    missing(monkeypatch, "prometheus_client", "bot.watch.metrics", "bot.watch.backlog")
+    missing(monkeypatch, "prometheus_client", "bot.watch.metrics", "bot.watch.metrics")
     missing(monkeypatch, "opentelemetry", "bot.watch.traces")
     assert [str(each) for each in check_watching(wanted(settings))] == [
         "warn  metrics: metrics need prometheus_client: pip install 'countersign-bot[metrics]'",
         "fail  traces: traces need opentelemetry: pip install 'countersign-bot[traces]'",
     ]
     with pytest.raises(StartupError, match="COUNTERSIGN_TRACES: traces need opentelemetry"):
-        make_lookout(wanted(settings), SystemClock())
+        make_tracer(wanted(settings), SystemClock())
     alone = wanted(settings).model_copy(update={"traces": None})
-    assert make_lookout(alone, SystemClock()).page() is None
+    assert make_tracer(alone, SystemClock()).page() is None

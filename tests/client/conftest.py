@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from countersign import Countersign
 from tests.client.shop import Shop, key_for
 from tests.stories.fakes import FakeTools

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bot.app import build
 from bot.config.environment import prepare_environment
-from bot.config.startup import read
+from bot.config.startup import read_settings_and_policy
 
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(
@@ -54,7 +54,7 @@ def _run(environ: dict[str, str], log: str, ahead: float) -> None:
     logging.getLogger("countersign").setLevel(logging.INFO)
     logging.getLogger("countersign.audit").setLevel(logging.WARNING)
     # as whoever looks: over HTTP where there is no token for Socket Mode
-    settings, policy = read(os.environ, transport=None)
+    settings, policy = read_settings_and_policy(os.environ, transport=None)
     prepare_environment(os.environ, settings.slack_api_url)
     app = build(settings, WrongClock(timedelta(seconds=ahead)), policy)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

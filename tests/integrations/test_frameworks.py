@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.demo.model.server import Turn
 from countersign import Countersign
 from tests.client.shop import Shop, key_for

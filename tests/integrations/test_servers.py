@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyWanted
 from bot.servers.definitions import write_lock

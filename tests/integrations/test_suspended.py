@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.demo.model.server import Planner
 from countersign import Countersign
 from storage.handovers import LEASE

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bot.agent.chat import messages
-from bot.config.model import ModelApi
+from bot.agent.chat_completions import messages
+from bot.config.model_settings import ModelApi
 from bot.demo.model.chat_checks import check_chat
 from storage import runs
 from storage.models import Run

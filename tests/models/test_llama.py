@@ -15,8 +15,8 @@ import pytest
 
 from bot.cli.doctor.model import check_model
 from bot.cli.readonly.directory import NotLookedUp
-from bot.config.model import ModelApi
-from bot.runs.children.roles import function
+from bot.config.model_settings import ModelApi
+from bot.runs.sub_agent_runs import function_schema
 from bot.toolbox import toolbox
 from storage.states import RunStatus
 from tests.models.asking import (
@@ -130,8 +130,8 @@ def test_each_tool_that_ships_has_a_grammar(models: dict[str, Path], tmp_path: P
         tools = toolbox(settings, None, NotLookedUp("it is tried without Slack"))
         with openai.OpenAI(api_key="offline", base_url=url, max_retries=0) as client:
             for each in tools:
-                fields = function(each)["parameters"]["properties"]
-                arguments = called(client, {**function(each)})
+                fields = function_schema(each)["parameters"]["properties"]
+                arguments = called(client, {**function_schema(each)})
                 assert arguments.keys() <= fields.keys(), each.name
     assert len(list(tools)) > 10
 

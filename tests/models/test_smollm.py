@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.model import ModelApi
+from bot.config.model_settings import ModelApi
 from bot.messages.text import visible
 from storage import runs
 from storage.states import CallStatus, RunStatus

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import CallToolResult, TextContent
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyWanted
 from storage.models import Call, Run

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from mcp.server.auth.provider import AccessToken
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from countersign.cli import mcp_proxy, remote
 from countersign.cli.console import UsageError
 from countersign.cli.remote import remote_address, show

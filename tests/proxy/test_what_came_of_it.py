@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from storage.models import Call
 from storage.states import CallStatus
 from tests.proxy.host import SERVER, Host, hosting, said

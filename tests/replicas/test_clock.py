@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from bot.clock import elapsed
-from bot.replicas.clock import SharedClock
+from bot.replicas.shared_clock import SharedClock
 from slack_sandbox.workspace.clock import ShiftedClock
 
 THERE = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)

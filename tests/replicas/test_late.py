@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.runs.crew.others import NoOthers
-from bot.runs.crew.workers import Workers
-from bot.watch.passages import Incident, Lookout, Passage
+from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
+from bot.watch.spans import Incident, Span, Tracer
 from tests.runs.harness import LoopHarness
 
 
-class Jobs(NoOthers):
+class Jobs(NoOtherProcesses):
     """Requests are left to those who hear of them by a job."""
 
     patience = timedelta(seconds=5)
@@ -29,7 +28,7 @@ class Heard:
         """Keep it."""
         self.incidents.append(what)
 
-    def ended(self, passage: Passage) -> None:
+    def ended(self, passage: Span) -> None:
         """Not looked at."""
 
     heard = opened = ended
@@ -46,14 +45,14 @@ def test_a_request_without_a_job_is_taken_up_and_told(
     """It is left to a job for five seconds; then the loop hands it out, logs and counts it."""
     harness, heard = LoopHarness(tmp_path / "countersign.db"), Heard()
     taken: list[str] = []
-    workers = Workers(lambda run_id, _: taken.append(run_id), 1, harness.core.signals)
+    workers = WorkerPool(lambda run_id, _: taken.append(run_id), 1, harness.core.signals)
     loop = harness.core.loop(
         harness.core.intake(harness.directory, lambda _: None),
         workers,
         lambda _: None,
         others=Jobs(),
     )
-    loop.watch = Lookout([heard])
+    loop.watch = Tracer([heard])
     harness.say("please")
     loop.tick()
     loop.tick()

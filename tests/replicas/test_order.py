@@ -9,8 +9,7 @@ from pathlib import Path
 from bot.messages.actions.codec import Subject, encode, encode_dialog
 from bot.messages.actions.names import Action, Dialog
 from bot.messages.actions.targets import CallTarget
-from bot.runs.crew.others import NoOthers
-from bot.runs.crew.workers import Workers
+from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
 from storage.models import Delivery
 from storage.states import CallStatus, DeliveryKind
 from tests.runs.fakes import ANA, CLEO
@@ -18,7 +17,7 @@ from tests.runs.harness import LoopHarness
 from tests.storage.builders import click, submission
 
 
-class OneOther(NoOthers):
+class OneOther(NoOtherProcesses):
     """Another replica, which has stored every dialog that was submitted."""
 
     is_alive = True
@@ -36,7 +35,7 @@ def test_an_approval_does_not_overtake_an_edit(tmp_path: Path) -> None:
     harness, other = LoopHarness(tmp_path / "countersign.db"), OneOther()
     loop = harness.core.loop(
         harness.core.intake(harness.directory, lambda _: None),
-        Workers(lambda *_: None, 1, harness.core.signals),
+        WorkerPool(lambda *_: None, 1, harness.core.signals),
         lambda _: None,
         others=other,
     )

@@ -11,10 +11,9 @@ from datetime import timedelta
 import pytest
 
 from bot.clock import SystemClock
-from bot.replicas.channels import ReplicaChannels
-from bot.replicas.clock import SharedClock
 from bot.replicas.living import Living
-from bot.replicas.pulse import LEASE, Pulse
+from bot.replicas.replicas import LEASE, Heartbeat, ReplicaChannels
+from bot.replicas.shared_clock import SharedClock
 from storage import replicas
 from storage.store import Store
 from tests.postgres_server import Server, binaries, serve
@@ -64,7 +63,7 @@ class Replica:
     def __init__(self, store: Store, name: str) -> None:
         self.clock, self.time = SharedClock(SystemClock()), Time()
         self.living = Living(LEASE, self.time.passed)
-        self.pulse = Pulse(
+        self.pulse = Heartbeat(
             store,
             self.clock,
             name,

@@ -6,8 +6,8 @@ from slack_bolt import App, BoltRequest
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 
+from bot.app import make_commands, make_listeners
 from bot.core import Core
-from bot.edges.slack import make_commands, make_listeners
 from bot.slack.client import SlackClient
 from tests.runs.fakes import ANA
 from tests.storage.builders import TEAM

@@ -20,7 +20,7 @@ from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
 from bot.messages.answers import NOTHING_BELOW, Below
 from bot.policy.evaluate import Allow
 from bot.policy.gates import load_gate
-from bot.runs.crew.workers import Workers
+from bot.runs.worker_pool import WorkerPool
 from bot.tools import ToolContext, ToolError
 from storage import calls, inbox, outbox, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
@@ -179,7 +179,7 @@ class LoopHarness:
         directory: Any = self.directory
         intake = self.core.intake(directory, lambda _: None)
         self.loop = self.core.loop(
-            intake, Workers(lambda *_: None, 1, self.core.signals), lambda _: None
+            intake, WorkerPool(lambda *_: None, 1, self.core.signals), lambda _: None
         )
         self.core.restored(lambda run: self.over.append(run.id)).take_up()
         self.loop.adopt()

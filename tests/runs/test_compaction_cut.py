@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.runs.compaction.cut import cut
-from bot.runs.transcript import complete
+from bot.runs.compaction import cut_transcript
+from bot.runs.turns import completed_items
 from storage.compactions import Compaction
 from storage.transcripts import Transcript, _longer
 
@@ -63,7 +63,7 @@ def as_read(items: Sequence[Item], *, had: Transcript | None = None) -> Transcri
 
 def check(thread: Transcript, on_record: frozenset[str]) -> None:
     """What the model is sent is valid, and has all that is on the record as it was."""
-    sent = complete(thread, meanwhile={})
+    sent = completed_items(thread, meanwhile={})
     called = [each["call_id"] for each in sent if each.get("type") == "function_call"]
     told = [each["call_id"] for each in sent if each.get("type") == "function_call_output"]
     assert sorted(called) == sorted(told)
@@ -98,7 +98,7 @@ def test_what_is_left_is_valid(first: list[Item], more: list[Item], data: st.Dat
     thread = as_read(first)
     on_record = data.draw(st.frozensets(st.sampled_from(sorted(thread.proposed) or ["none"])))
     most = st.integers(0, thread.size)
-    found = cut(thread, None, on_record, data.draw(most))
+    found = cut_transcript(thread, None, on_record, data.draw(most))
     if found is None:
         return
     assert found.gained > 0
@@ -112,7 +112,7 @@ def test_what_is_left_is_valid(first: list[Item], more: list[Item], data: st.Dat
     renamed = come + json.loads(re.sub(r'"([cm])(?=\d)', r'"later \1', json.dumps(more)))
     thread = as_read(renamed, had=thread)
     check(thread, on_record | open_then)
-    again = cut(thread, made, on_record, data.draw(most))
+    again = cut_transcript(thread, made, on_record, data.draw(most))
     if again is not None:
         assert again.older[0] == STANDS
         assert again.until > made.until
@@ -138,11 +138,14 @@ def test_the_newest_request_and_what_is_on_record_stay() -> None:
         for n in range(3)
     ]
     thread = as_read(items)
-    found = cut(thread, None, frozenset({"asked"}), 0)
+    found = cut_transcript(thread, None, frozenset({"asked"}), 0)
     assert found is not None
     sent = replace(thread, compactions=(Compaction(found.until, found.kept, (STANDS,)),)).seen("")
     assert sent == [STANDS, *items[4:6], *items[7:]]
-    assert cut(thread, None, frozenset({"looked", "asked", "more0"}), thread.size) is not None
+    assert (
+        cut_transcript(thread, None, frozenset({"looked", "asked", "more0"}), thread.size)
+        is not None
+    )
 
 
 def test_what_is_sealed_elsewhere_is_not_sent() -> None:

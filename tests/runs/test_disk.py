@@ -13,8 +13,8 @@ from sqlalchemy import URL
 from sqlalchemy.exc import OperationalError
 
 from bot.core import Core
-from bot.runs.crew.workers import Workers
 from bot.runs.loop import Loop
+from bot.runs.worker_pool import WorkerPool
 from storage import audit, inbox
 from storage.store import Store
 from tests.runs.bolt_app import bolt, press
@@ -80,7 +80,7 @@ def core(store: Store) -> Core:
 def ticking(core: Core) -> Loop:
     """A loop that deals with clicks, and leaves the filler where it is."""
     nothing: Any = SimpleNamespace(take=lambda _: None)
-    return core.loop(nothing, Workers(lambda *_: None, 1, core.signals), lambda _: None)
+    return core.loop(nothing, WorkerPool(lambda *_: None, 1, core.signals), lambda _: None)
 
 
 def clicked(core: Core, count: int) -> list[Seeded]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.runs.crew.queue import AHEAD, FairQueue
+from bot.runs.worker_pool import AHEAD, FairQueue
 from storage.ready import Ready, Requester
 
 

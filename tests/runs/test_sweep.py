@@ -14,8 +14,8 @@ import pytest
 
 from bot.agent import outputs
 from bot.core import Core
-from bot.runs.crew.workers import Workers
 from bot.runs.loop import OVERDUE, TRIES, Loop
+from bot.runs.worker_pool import WorkerPool
 from storage import audit, endings, inbox, outbox, runs
 from storage.models import Delivery, Message
 from storage.store import Store
@@ -38,7 +38,7 @@ class LoopSetup:
     def begin(self, advance: Callable[..., None] = lambda *_: None) -> Loop:
         """A loop as a new process has it, which hands its runs to `advance`."""
         nothing: Any = None  # no messages arrive here
-        return self.core.loop(nothing, Workers(advance, 8, self.core.signals), lambda _: None)
+        return self.core.loop(nothing, WorkerPool(advance, 8, self.core.signals), lambda _: None)
 
     def tick(self, at: Any = AT) -> None:
         """One pass at that time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from bot.runs.crew.workers import Keeps, Workers
+from bot.runs.worker_pool import Keeps, WorkerPool
 from bot.signals import Signals
 from storage.ready import Ready
 
@@ -22,7 +22,7 @@ def test_what_is_ready_while_it_is_worked_on_is_looked_at_again() -> None:
             assert go_on.wait(30)
 
     signals = Signals()
-    workers = Workers(advance, 2, signals)
+    workers = WorkerPool(advance, 2, signals)
     assert workers.hand_out([ready]) == {"r1"}
     assert entered.wait(30)
     assert workers.hand_out([ready, ready]) == set()

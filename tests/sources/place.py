@@ -12,7 +12,7 @@ from xmlrpc.server import SimpleXMLRPCServer
 from sqlalchemy import select
 from sqlmodel import col
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.demo.model.server import Planner
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyWanted

@@ -12,8 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 pytest.importorskip("prometheus_client")
 
-from bot.watch.database import written
-from bot.watch.looked import OK
+from bot.watch.health_checks import OK, check_writable
 from bot.watch.metrics import Metrics
 from storage import inbox
 from storage.patience import passes
@@ -71,7 +70,7 @@ def up(store: Store) -> bool:
 
 def test_a_server_without_room_is_told(on_a_server: Store, disk: Path) -> None:
     """Rows that are there can be written over for long; that no more fit is told at once."""
-    assert written(on_a_server) == OK
+    assert check_writable(on_a_server) == OK
     assert up(on_a_server)
     ballast = fill(disk)
     with on_a_server.write() as tx:
@@ -81,7 +80,7 @@ def test_a_server_without_room_is_told(on_a_server: Store, disk: Path) -> None:
     assert passes(failed.value)
     assert not up(on_a_server)
     ballast.unlink()
-    assert written(on_a_server) == OK
+    assert check_writable(on_a_server) == OK
     assert up(on_a_server)
 
 
@@ -94,7 +93,7 @@ def test_what_cannot_be_stored_is_counted(store: Store) -> None:
     with pytest.raises(OperationalError), store.write() as tx:
         inbox.store(tx, delivery("never", "event"))
     assert len(told) == 1
-    assert written(store) != OK
+    assert check_writable(store) != OK
     assert len(told) == 1
     with pytest.raises(KeyError), store.write():
         raise KeyError("a bug")

@@ -19,8 +19,8 @@ from sqlmodel import col
 
 from bot.agent import outputs
 from bot.app import App, build
-from bot.config.connection import Transport
-from bot.config.model import ModelApi
+from bot.config.connection_settings import Transport
+from bot.config.model_settings import ModelApi
 from bot.config.settings import Settings
 from bot.demo.local_slack import local_slack
 from bot.demo.model.server import Planner

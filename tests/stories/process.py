@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.demo.model.server import Planner
 from countersign.cli.ending import leave
 from countersign.cli.main import main

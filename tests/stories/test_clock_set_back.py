@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from bot.messages.sentences import refusals
-from bot.runs.direct.handovers import NotClaimedError
+from bot.runs.program_calls import NotClaimedError
 from storage import handovers
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

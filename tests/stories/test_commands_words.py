@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from bot.app import make_commands
 from bot.demo.model.server import Turn
-from bot.edges.slack import make_commands
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, ask, chat

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bot.agent.files import words as told_of
+from bot.agent import file_items as told_of
 from bot.demo.model.server import Part, Turn
 from slack_sandbox.workspace import events
 from storage.attached import AttachedFile, Withheld

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from bot.agent.files import words as told_of
+from bot.agent import file_items as told_of
 from bot.demo.model.server import Turn
 from storage.attached import Withheld
 from tests.stories.harness import SUPPORT, Harness

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bot.demo.model.server import Turn
-from bot.runs.direct.programs import Programs
+from bot.runs.program_requests import ProgramRequests
 from bot.tools.handed_over import HandedOver
 from countersign.cli.main import main
 from storage import audit, runs
@@ -118,7 +118,7 @@ def plant(harness: Harness) -> None:
     arrived(harness)
     with_form = request(harness, f"{WORD} by a form")
     vote(harness, "ana", harness.card(SUPPORT, with_form))
-    programs = Programs(harness.app.core.forms(), harness.app.core.signals)
+    programs = ProgramRequests(harness.app.core.forms(), harness.app.core.signals)
     deploy = HandedOver("deploy", f"Deploy {WORD}", f"Deploy {WORD} now")
     programs.ask(deploy, {}, requester=BEN, channel=SUPPORT, client="ci", why=WORD, key=WORD)
     arrived(harness)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.runs.direct.handovers import Claimed, NotClaimedError
-from bot.runs.direct.programs import AskedFor, Programs
+from bot.runs.program_calls import ClaimedCall, NotClaimedError
+from bot.runs.program_requests import ProgramRequest, ProgramRequests
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOver
 from storage import handovers
@@ -44,26 +44,26 @@ DEPLOY = HandedOver("deploy", "Deploy the shop", "Deploy {version} to {env}", sc
 ME, OTHER = "attempt-1-of-the-job", "attempt-2-of-the-job"
 
 
-def programs(harness: Harness) -> Programs:
+def programs(harness: Harness) -> ProgramRequests:
     """What a program asks."""
-    return Programs(harness.app.core.forms(), harness.app.core.signals)
+    return ProgramRequests(harness.app.core.forms(), harness.app.core.signals)
 
 
-def asked(harness: Harness, version: str, **also: Any) -> AskedFor:
+def asked(harness: Harness, version: str, **also: Any) -> ProgramRequest:
     """The CI asks whether it may deploy this version, in Ben's name, in #support."""
     given = {"version": version, "env": "production"}
     setting = {"requester": BEN, "channel": SUPPORT, "client": "ci", "why": "Ready to go."} | also
     return programs(harness).ask(DEPLOY, given, **setting)
 
 
-def card_of(harness: Harness, found: AskedFor, having: str = "approve") -> dict[str, Any]:
+def card_of(harness: Harness, found: ProgramRequest, having: str = "approve") -> dict[str, Any]:
     """The card that asks for it, once it has that button."""
     thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
     card: dict[str, Any] = harness.card(SUPPORT, thread, having=having)
     return card
 
 
-def approved(harness: Harness, version: str, **also: Any) -> AskedFor:
+def approved(harness: Harness, version: str, **also: Any) -> ProgramRequest:
     """The same, approved by Ana."""
     found = asked(harness, version, **also)
     card = card_of(harness, found)
@@ -74,13 +74,13 @@ def approved(harness: Harness, version: str, **also: Any) -> AskedFor:
     return found
 
 
-def claimed(harness: Harness, found: AskedFor, claimant: str = ME) -> Claimed:
+def claimed(harness: Harness, found: ProgramRequest, claimant: str = ME) -> ClaimedCall:
     """The call, once it has been checked and started."""
-    got: Claimed = harness.slack.wait(lambda: found.claim(claimant))
+    got: ClaimedCall = harness.slack.wait(lambda: found.claim(claimant))
     return got
 
 
-def thread_of(harness: Harness, found: AskedFor) -> str:
+def thread_of(harness: Harness, found: ProgramRequest) -> str:
     """All that is said in its thread, as JSON text."""
     thread = harness.thread(SUPPORT, harness.run_of(found.run_id).thread_ts)
     return "\n".join(map(words, thread))
@@ -287,7 +287,7 @@ def test_policy_knows_the_client(harness: Harness) -> None:
     harness.slack.wait(lambda: others.stands().status == C.PENDING)
 
 
-def _or_none(found: AskedFor) -> Claimed | None:
+def _or_none(found: ProgramRequest) -> ClaimedCall | None:
     try:
         return found.claim(ME)
     except NotClaimedError:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.config.model import ModelApi
+from bot.config.model_settings import ModelApi
 from bot.demo.model.server import Turn
 from bot.demo.model.wire import tokens
 from storage.compactions import KIND

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.agent.compaction import words as told
-from bot.agent.files import words as words_of
-from bot.config.model import ModelApi
+from bot.agent import compaction as told
+from bot.agent import file_items as words_of
+from bot.config.model_settings import ModelApi
 from bot.demo.model.server import Part, Turn
 from bot.demo.model.wire import tokens
 from storage import runs

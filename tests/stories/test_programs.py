@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.runs.direct.programs import AskedFor, Programs, StrangerError
+from bot.runs.program_requests import ProgramRequest, ProgramRequests, StrangerError
 from storage import modes, moves
 from storage.models import Run
 from storage.states import CallStatus, Mode
@@ -29,14 +29,14 @@ reason = "nothing is wiped here"
 """
 
 
-def programs(harness: Harness) -> Programs:
+def programs(harness: Harness) -> ProgramRequests:
     """What a program asks."""
-    return Programs(harness.app.core.forms(), harness.app.core.signals)
+    return ProgramRequests(harness.app.core.forms(), harness.app.core.signals)
 
 
 def asked(
     harness: Harness, text: str, tool: str = "note", channel: str = SUPPORT, who: str = BEN
-) -> AskedFor:
+) -> ProgramRequest:
     """A program asks for this, in Ben's name, in #support."""
     return programs(harness).ask(
         tool, {"text": text}, requester=who, channel=channel, why="The nightly job found it."

@@ -8,7 +8,7 @@ from contextvars import copy_context
 
 import pytest
 
-from bot.watch.passages import Lookout, Passage, Work, whose
+from bot.watch.spans import Span, Tracer, Work, current_ids
 from storage.masking import MASK
 from tests.watch.log_lines import json_lines
 
@@ -35,9 +35,9 @@ def test_a_line_is_about_what_its_thread_is_at_work_on() -> None:
     """Lines of libraries have the ids of the passage, also on a thread that was begun within it."""
     library = logging.getLogger("some.library")
     with json_lines() as lines, ThreadPoolExecutor(1) as pool:
-        with Lookout().over(Work.ADVANCE, run_id="r1"):
+        with Tracer().over(Work.ADVANCE, run_id="r1"):
             library.warning("outer")
-            with Lookout().over(Work.TOOL, "note", call_id="c1"):
+            with Tracer().over(Work.TOOL, "note", call_id="c1"):
                 pool.submit(copy_context().run, library.warning, "on another thread").result()
             library.warning("again")
         library.warning("about nothing")
@@ -81,7 +81,7 @@ def test_a_watcher_that_fails_stops_nothing() -> None:
     """What a watcher raises is logged, and the work goes on."""
 
     class Broken:
-        def ended(self, passage: Passage) -> None:
+        def ended(self, passage: Span) -> None:
             raise RuntimeError("broken")
 
         def heard(self, facts: object) -> None: ...
@@ -95,8 +95,8 @@ def test_a_watcher_that_fails_stops_nothing() -> None:
         def close(self) -> None: ...
 
     with json_lines() as lines:
-        with pytest.raises(LookupError), Lookout([Broken()]).over(Work.TICK) as passage:
+        with pytest.raises(LookupError), Tracer([Broken()]).over(Work.TICK) as passage:
             raise LookupError("of the work itself")
-        assert whose() == ("", "")
+        assert current_ids() == ("", "")
     assert passage.end == "LookupError"
     assert [each["message"] for each in lines.read()] == ["what was done could not be told"]

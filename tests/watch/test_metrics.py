@@ -15,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 
 from bot.watch.measures import MEASURES, READ
 from bot.watch.metrics import Metrics
-from bot.watch.passages import Incident, Lookout, Work
+from bot.watch.spans import Incident, Tracer, Work
 from storage import inbox
 from storage.models import Call
 from storage.store import Store
@@ -29,7 +29,7 @@ class Scrapes:
 
     def __init__(self) -> None:
         self.clock = StillClock()
-        self.watch = Lookout([Metrics(self.clock.now)])
+        self.watch = Tracer([Metrics(self.clock.now)])
 
     def families(self) -> dict[str, str]:
         """The kind of each metric."""

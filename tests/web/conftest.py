@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
 from tests.web.requests import Sender

@@ -11,7 +11,7 @@ import pytest
 from slack_bolt import BoltResponse
 
 from bot.clock import SystemClock
-from bot.config.connection import Endpoint
+from bot.config.connection_settings import Endpoint
 from bot.identity import Identity
 from bot.signals import Arrivals
 from bot.slack.bolt import make_bolt

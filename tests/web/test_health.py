@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.signals import Signal
-from bot.watch import looked
-from bot.watch.looked import OK, Looked
+from bot.watch import health_checks
+from bot.watch.health_checks import OK, CachedCheck
 from bot.web import health as module
 from bot.web import web
 from bot.web.health import Health
@@ -64,7 +64,7 @@ def test_a_database_that_cannot_be_written(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another program holds it, no work is to be sent here; the process lives."""
-    monkeypatch.setattr(looked, "PATIENCE", 0.3)
+    monkeypatch.setattr(health_checks, "PATIENCE", 0.3)
     monkeypatch.setattr(web, "GOOD_FOR", 0.0)
     harness = own_harness(transport=Transport.HTTP)
     there = sender_to(harness)
@@ -107,7 +107,7 @@ def test_a_slack_that_does_not_answer(
 
 def health(loop: Signal, tick: float = 30.0, **looks: Any) -> Health:
     """Health of a process whose loop is this signal's."""
-    well = Looked(lambda: OK, 60.0)
+    well = CachedCheck(lambda: OK, 60.0)
     return Health(loop, tick, looks.get("database", well), well, lambda: False)
 
 
@@ -132,7 +132,7 @@ def test_what_went_wrong_is_not_told() -> None:
 
     loop = Signal()
     loop.clear()
-    said = health(loop, database=Looked(fails, 60.0)).ready()
+    said = health(loop, database=CachedCheck(fails, 60.0)).ready()
     assert said.status == 503
     assert "database: failed (OSError)" in said.text
     assert "hunter2" not in said.text
@@ -148,6 +148,6 @@ def test_many_who_ask_are_one_look() -> None:
 
     loop = Signal()
     loop.clear()
-    found = health(loop, database=Looked(look, 60.0))
+    found = health(loop, database=CachedCheck(look, 60.0))
     assert {found.ready().status for _ in range(50)} == {200}
     assert len(looks) == 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot.agent import questions as told
+from bot.agent import outputs as told
 from bot.approvals.dialog_access import TurnedAway
 from bot.approvals.questions.addressed import may_answer
 from bot.approvals.questions.rows import AskedQuestion, messages_of, names_of, read

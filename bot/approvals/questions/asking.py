@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from bot.agent import outputs
-from bot.agent import questions as told
+from bot.agent import outputs as told
 from bot.approvals.cards.absence import Away, away_of
 from bot.approvals.cards.placement import MOST_MESSAGES, Place, PlaceKind
 from bot.approvals.terms.facts import Sources

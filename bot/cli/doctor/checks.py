@@ -17,12 +17,12 @@ from sqlalchemy.exc import DBAPIError
 from bot import signing_key
 from bot.checks.check import PATIENCE, Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
 from bot.surfaces.found import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
-from bot.watch.watchers import METRICS, TRACES, is_installed, missing
+from bot.watch.exporters import METRICS, TRACES, is_installed, missing
 from storage import calls
 from storage.connections import foreign, is_foreign
 from storage.digest import KeyFileError, key_path, read_key

@@ -35,7 +35,7 @@ from bot.cli.live.live import live
 from bot.clock import Clock, SystemClock
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
-from bot.config.startup import StartupError, read
+from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluate import Policy
 from bot.slack.apps import app_of
 from bot.surfaces.found import PartKind
@@ -74,7 +74,7 @@ def examine(
     Takes misleading variables out of `environ`, as a start would.
     """
     try:
-        settings, policy = read(environ, dotenv_path, transport=None)
+        settings, policy = read_settings_and_policy(environ, dotenv_path, transport=None)
     except StartupError as error:
         yield from (fail("settings", each) for each in error.settings)
         yield from (fail("policy", each) for each in error.policy)

@@ -9,7 +9,7 @@ from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 
 from bot.checks.check import Check, fail, ok, warn
-from bot.config.connection import USUAL, Endpoint, Transport, reason
+from bot.config.connection_settings import USUAL, Endpoint, Transport, reason
 from bot.config.settings import Settings
 
 PACKAGES = ("starlette", "uvicorn", "fastapi", "standardwebhooks")

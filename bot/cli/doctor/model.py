@@ -8,17 +8,17 @@ from typing import Any
 
 from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
 
-from bot.agent.chat import CHAT
+from bot.agent.chat_completions import CHAT
 from bot.agent.dialect import Dialect, Inquiry
+from bot.agent.late_planner import dialects
+from bot.agent.model_errors import lacks_api, lacks_tools, reason_of, without_tools
 from bot.agent.prompt import INSTRUCTIONS, request
 from bot.agent.responses import RESPONSES
-from bot.agent.troubles import lacks_api, lacks_tools, reason_of, without_tools
 from bot.checks.check import Check, Level, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.edges.model import dialects
-from bot.runs.children.roles import function
+from bot.runs.sub_agent_runs import function_schema
 from bot.toolbox import ToolsError, toolbox
 
 LEAST = 16  # tokens of an answer; the Responses API takes no smaller limit
@@ -64,7 +64,7 @@ def _asked(settings: Settings, clock: Clock) -> Inquiry:
     except ToolsError:  # another look tells of it
         tools = []
     said = [request("U0", "Countersign", "Answer with one word.", clock.now())]
-    functions = [function(each) for each in tools]
+    functions = [function_schema(each) for each in tools]
     effort = settings.reasoning_effort
     return Inquiry(settings.openai_model, effort, said, functions, INSTRUCTIONS)
 

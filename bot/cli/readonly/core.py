@@ -20,8 +20,7 @@ from bot.approvals.terms.limits import Allowance
 from bot.checks.slack_client import UNREACHABLE, make_client, reason
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import Clock, SystemClock
-from bot.config.mistakes import SettingsError
-from bot.config.settings import Settings
+from bot.config.settings import Settings, SettingsError
 from bot.config.startup import read_policy
 from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError

@@ -8,9 +8,8 @@ from datetime import timedelta
 
 from bot.cli.readonly.moments import duration
 from bot.clock import SystemClock
-from bot.config.keeping import LEAST
-from bot.config.settings import Settings
-from bot.replicas.joining import for_replicas, go_on_from
+from bot.config.settings import LEAST, Settings
+from bot.replicas.membership import advance_clock, settings_and_clock
 from bot.signing_key import open_store
 from bot.upkeep.purging import purge_all
 from countersign.cli.console import DOTENV, UsageError, complain, say
@@ -37,7 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"--older-than is {LEAST}d or more: rules may count what was done that long ago"
         )
-    settings, clock = for_replicas(Settings.load(os.environ, DOTENV, reading=True), SystemClock())
+    settings, clock = settings_and_clock(
+        Settings.load(os.environ, DOTENV, reading=True), SystemClock()
+    )
     if not (settings.is_shared or settings.database_path.is_file()):
         return complain(f"There is nothing to purge: no database at {settings.database_path}.")
     store = open_store(settings, clock.now(), lambda: "")
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"The record is not the one of its last life ({store.astray}): start the bot on it"
                 " first."
             )
-        go_on_from(store, clock)
+        advance_clock(store, clock)
         before = size_of(store)
         done = purge_all(store, clock, arguments.older_than)
         say(f"Purged what was said in {done} {'request' if done == 1 else 'requests'}.")

@@ -8,8 +8,8 @@ import os
 from bot.cli.ports import port
 from bot.cli.process import prepare, work
 from bot.clock import SystemClock
-from bot.config.connection import USUAL, Endpoint, Transport
-from bot.config.startup import read
+from bot.config.connection_settings import USUAL, Endpoint, Transport
+from bot.config.startup import read_settings_and_policy
 from countersign.cli.console import DOTENV
 from countersign.cli.loading import uncollected
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Listen, and wait for the end; raises what keeps the bot from starting."""
-    settings, policy = read(os.environ, DOTENV, Transport.HTTP)
+    settings, policy = read_settings_and_policy(os.environ, DOTENV, Transport.HTTP)
     usual = settings.http or USUAL
     chosen = usual.port if arguments.port is None else arguments.port
     address = Endpoint(arguments.host or usual.host, chosen)

@@ -15,11 +15,11 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.agent.files import given, words
-from bot.agent.files.content import Content
+from bot.agent import file_items
+from bot.agent.file_items import Content
 from bot.agent.turn import PlannerError
 from bot.clock import Clock
-from bot.config.model import FilesGiven
+from bot.config.model_settings import FilesGiven
 from bot.slack.files.reading import FileReader, Read, not_read
 from storage import attached
 from storage.attached import AttachedFile
@@ -60,8 +60,8 @@ class _Room:
     """How much more is read."""
 
     bytes: int  # of pictures and PDFs
-    files: int = words.MOST_FILES
-    text: int = words.MOST_TEXT_AT_ONCE  # characters
+    files: int = file_items.MOST_FILES
+    text: int = file_items.MOST_TEXT_AT_ONCE  # characters
 
 
 class AttachedFiles:
@@ -95,7 +95,7 @@ class AttachedFiles:
         if not with_files:
             return heard
         with self._store.read() as tx:
-            room = _Room(words.MOST_IN_THREAD - attached.size_in(tx, run))
+            room = _Room(file_items.MOST_IN_THREAD - attached.size_in(tx, run))
         for each in with_files:
             parts = []
             for told in each.files:
@@ -103,8 +103,8 @@ class AttachedFiles:
                 if self._stopping.is_set():  # what it could not read is read at the next start
                     raise PlannerError("Countersign is stopping.")
                 parts += self._given(run, each, read, room, heard.rows)
-            head = words.head(each.person, each.name, before=each.before)
-            heard.items[each.key] = given.item(head, parts)
+            head = file_items.head(each.person, each.name, before=each.before)
+            heard.items[each.key] = file_items.item(head, parts)
         return heard
 
     def keep(self, tx: Transaction, heard: FilesHeard) -> None:
@@ -116,9 +116,9 @@ class AttachedFiles:
         self, told: Mapping[str, Any], room: _Room, known: dict[str, Read], until: float
     ) -> Read:
         if self._which is FilesGiven.OFF:
-            return not_read(told, words.OFF)
+            return not_read(told, file_items.OFF)
         if room.files <= 0:
-            return not_read(told, words.TOO_MANY)
+            return not_read(told, file_items.TOO_MANY)
         room.files -= 1
         slack_id = str(told.get("id") or "")
         found = known.get(slack_id)
@@ -133,14 +133,14 @@ class AttachedFiles:
         """Return the parts that tell of a file; what is given of it is added to `kept`."""
         content = read.content
         if content is None:
-            return [given.words(words.left_out(read.name, read.why))]
+            return [file_items.words(file_items.left_out(read.name, read.why))]
         if self._which is FilesGiven.TEXT and not content.is_text:
-            return [given.words(words.left_out(read.name, words.TEXTS_ONLY))]
+            return [file_items.words(file_items.left_out(read.name, file_items.TEXTS_ONLY))]
         if not (room.text if content.is_text else room.bytes >= len(read.data)):
-            why = words.TOO_MUCH_TEXT if content.is_text else words.NO_ROOM
-            return [given.words(words.left_out(read.name, why))]
+            why = file_items.TOO_MUCH_TEXT if content.is_text else file_items.NO_ROOM
+            return [file_items.words(file_items.left_out(read.name, why))]
         if content.is_text:
-            room.text -= min(room.text, len(content.text), words.MOST_TEXT)
+            room.text -= min(room.text, len(content.text), file_items.MOST_TEXT)
         else:
             room.bytes -= len(read.data)
         row = AttachedFile(
@@ -155,10 +155,10 @@ class AttachedFiles:
             created_at=self._clock.now(),
         )
         kept.append(row)
-        label = given.words(words.label(read.name, len(read.data), content))
-        return [label, given.reference(row.id, read.name, content)]
+        label = file_items.words(file_items.label(read.name, len(read.data), content))
+        return [label, file_items.reference(row.id, read.name, content)]
 
 
 def _kept(content: Content, data: bytes) -> str:
     """A file as it is kept: in base64, or a text with its end left out where it is too long."""
-    return words.cut(content.text) if content.is_text else base64.b64encode(data).decode()
+    return file_items.cut(content.text) if content.is_text else base64.b64encode(data).decode()

@@ -12,8 +12,8 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.agent.files import words
-from bot.agent.files.content import Content, content_of
+from bot.agent import file_items
+from bot.agent.file_items import Content, content_of
 from bot.messages.text import visible
 from bot.slack.files.fetching import (
     Fetcher,
@@ -30,12 +30,12 @@ ASK_FIRST = "check_file_info"  # of a channel shared with another company
 _OURS = ("hosted", "snippet", "")  # modes of files that are what was uploaded
 _GONE = ("tombstone", "hidden_by_limit")
 _WHY = {
-    "missing_scope": words.NOT_ALLOWED,
-    "no_permission": words.NOT_ALLOWED,
-    "access_denied": words.NOT_ALLOWED,
-    "file_deleted": words.HIDDEN,
-    "file_not_found": words.HIDDEN,
-    "not_visible": words.HIDDEN,
+    "missing_scope": file_items.NOT_ALLOWED,
+    "no_permission": file_items.NOT_ALLOWED,
+    "access_denied": file_items.NOT_ALLOWED,
+    "file_deleted": file_items.HIDDEN,
+    "file_not_found": file_items.HIDDEN,
+    "not_visible": file_items.HIDDEN,
 }
 Told = Mapping[str, Any]  # a file as Slack tells of it
 
@@ -67,30 +67,30 @@ class FileReader:
             return self._read(told, until)
         except SlackApiError as error:
             problem: object = code_of(error)
-            why = _WHY.get(str(problem), words.NOT_FETCHED)
+            why = _WHY.get(str(problem), file_items.NOT_FETCHED)
         except TooLargeError as error:
-            size = max(_size(told), words.MOST_BYTES + 1)
-            why, problem = words.too_large(size), error
+            size = max(_size(told), file_items.MOST_BYTES + 1)
+            why, problem = file_items.too_large(size), error
         except NotAtSlackError as error:
-            why, problem = words.ELSEWHERE, error
+            why, problem = file_items.ELSEWHERE, error
         except NotAllowedError as error:
-            why, problem = words.NOT_ALLOWED, error
+            why, problem = file_items.NOT_ALLOWED, error
         except NoMoreError as error:
-            why, problem = words.HIDDEN, error
+            why, problem = file_items.HIDDEN, error
         except (NotFetchedError, OSError, HTTPException, LookupError, ValueError) as error:
-            why, problem = words.NOT_FETCHED, error
+            why, problem = file_items.NOT_FETCHED, error
         log.warning("the file %s was not read: %s", told.get("id"), problem)
         return not_read(told, why)
 
     def _read(self, told: Told, until: float) -> Read:
         if why := _unread(told):
             return not_read(told, why)
-        got = self._fetcher.fetch(str(told.get("url_private") or ""), words.MOST_BYTES, until)
+        got = self._fetcher.fetch(str(told.get("url_private") or ""), file_items.MOST_BYTES, until)
         if got.is_page and not (_is_page(told) and len(got.data) == _size(told)):
             raise NotAllowedError("a page came instead of it")
         content = content_of(got.data, said_to_be_text=_is_text(told))
         if content is None:
-            return not_read(told, words.UNREADABLE if got.data else words.EMPTY)
+            return not_read(told, file_items.UNREADABLE if got.data else file_items.EMPTY)
         return Read(str(told.get("id") or ""), name_of(told), got.data, content)
 
 
@@ -102,20 +102,20 @@ def not_read(told: Told, why: str) -> Read:
 def name_of(told: Told) -> str:
     """Return what a file is called, on one line and with nothing hidden in it."""
     name = " ".join(str(told.get("name") or "").encode("utf-8", "replace").decode().split())
-    return visible(name)[: words.LONGEST_NAME] or words.UNNAMED
+    return visible(name)[: file_items.LONGEST_NAME] or file_items.UNNAMED
 
 
 def _unread(told: Told) -> str:
     """Why a file is not even fetched; "" where it is."""
     mode, size = str(told.get("mode") or ""), _size(told)
     if mode in _GONE:
-        return words.HIDDEN
+        return file_items.HIDDEN
     if told.get("is_external") or mode == "external":
-        return words.ELSEWHERE
+        return file_items.ELSEWHERE
     if mode not in _OURS:
-        return words.OWN_DOCUMENT
-    if size > words.MOST_BYTES:
-        return words.too_large(size)
+        return file_items.OWN_DOCUMENT
+    if size > file_items.MOST_BYTES:
+        return file_items.too_large(size)
     return ""
 
 

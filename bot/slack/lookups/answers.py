@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from bot.clock import Clock
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.signals import Signals
-from bot.watch.passages import Work
+from bot.watch.spans import Work
 
 log = logging.getLogger("countersign.lookups")
 SHORT, LONG = (

@@ -30,7 +30,7 @@ from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import Found, PostSearch
 from bot.slack.render import Renderer, below_of, blocks_of
 from bot.slack_codes import CERTAIN, CODE, Meaning, code_of
-from bot.watch.passages import Work
+from bot.watch.spans import Work
 from storage import moves, outbox, runs
 from storage.models import Message
 from storage.patience import passes, reason

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bot.policy.directory import LookupFailedError
-from bot.runs.direct.refusals import (
-    KeyUsedError,
-    NotClaimedError,
-    StrangerError,
-    TooOftenError,
-)
+from bot.runs.program_calls import KeyUsedError, NotClaimedError, StrangerError, TooOftenError
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOver
 from bot.tools.names import Named, Naming
@@ -43,8 +38,8 @@ from storage.handovers import LEASE
 
 if TYPE_CHECKING:
     from bot.core import Core
-    from bot.runs.direct.handovers import Claimed
-    from bot.runs.direct.programs import AskedFor, Programs
+    from bot.runs.program_calls import ClaimedCall
+    from bot.runs.program_requests import ProgramRequest, ProgramRequests
     from storage.keys import ClientKey
 
 MOST_RESULT = 100_000  # bytes of what a program reports
@@ -72,7 +67,7 @@ class WantedCall:
 class Asker:
     """One per process; any thread."""
 
-    def __init__(self, core: Core, programs: Programs, expect: Callable[[], None]) -> None:
+    def __init__(self, core: Core, programs: ProgramRequests, expect: Callable[[], None]) -> None:
         """`core` knows people and channels; `programs` is asked.
 
         `expect` is called when an address is to be told of a new request.
@@ -109,7 +104,7 @@ class Asker:
             self._expect()
         return shown(asked.stands()), asked.is_new
 
-    def find(self, key: ClientKey, run_id: str) -> AskedFor:
+    def find(self, key: ClientKey, run_id: str) -> ProgramRequest:
         """Return what this key asked; raises ProblemError for anything else."""
         found = self._programs.asked(run_id, key)
         if found is None:
@@ -151,7 +146,7 @@ class Asker:
         with self._store.read() as tx:
             return programs.asked_with(tx, key, idempotency)
 
-    def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> Claimed | None:
+    def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> ClaimedCall | None:
         """Claim a call; None while it is being checked. Raises ProblemError."""
         try:
             lease = timedelta(seconds=sent.lease_seconds) if sent.lease_seconds else LEASE
@@ -204,7 +199,7 @@ class Asker:
 
     def _ask(
         self, key: ClientKey, call: WantedCall, requester: str, channel: str, idempotency: str
-    ) -> AskedFor:
+    ) -> ProgramRequest:
         try:
             return self._programs.ask(
                 call.tool,

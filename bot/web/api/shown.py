@@ -8,10 +8,10 @@ from bot.web.api.bodies import RequestShown, ShownStatus
 from storage.states import CallStatus
 
 if TYPE_CHECKING:
-    from bot.runs.direct.standing import HowItStands
+    from bot.runs.program_requests import ProgramRequestStatus
 
 
-def shown(standing: HowItStands) -> RequestShown:
+def shown(standing: ProgramRequestStatus) -> RequestShown:
     """Return what a program is told of it."""
     is_entrusted = standing.status == CallStatus.ENTRUSTED
     status = CallStatus.RUNNING if is_entrusted else standing.status

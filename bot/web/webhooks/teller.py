@@ -23,7 +23,7 @@ from storage.webhooks import Webhook
 
 if TYPE_CHECKING:
     from bot.clock import Clock
-    from bot.runs.direct.programs import Programs
+    from bot.runs.program_requests import ProgramRequests
     from storage.store import Store
 
 log = logging.getLogger("countersign.webhooks")
@@ -36,7 +36,9 @@ NO_MORE = "its key is revoked"
 class Teller:
     """One per process, with a thread of its own; `start` once, `stop` once."""
 
-    def __init__(self, store: Store, clock: Clock, programs: Programs, asked: Signal) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, programs: ProgramRequests, asked: Signal
+    ) -> None:
         """`programs` knows how requests stand; `asked` is given when one is to be told of."""
         self._store = store
         self._clock = clock

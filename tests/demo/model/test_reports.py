@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent import outputs, questions
+from bot.agent import outputs
 from tests.demo.model.test_phrases import called, cancel, refund, said, turn
 
 SUPERSEDED = (
@@ -201,7 +201,7 @@ def test_a_correction_it_cannot_read_changes_nothing(words: str) -> None:
     assert "What is it to be?" in answer.text
 
 
-@pytest.mark.parametrize("output", [questions.UNANSWERED, questions.declined(ANA, "Monday")])
+@pytest.mark.parametrize("output", [outputs.UNANSWERED, outputs.declined(ANA, "Monday")])
 def test_a_question_without_an_answer_ends_it(output: str) -> None:
     """Where nobody could say, nothing is proposed, and nothing of the question's data is told."""
     question = '{"question": "Which order is it?"}'

@@ -21,7 +21,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.app import App, build
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from slack_sandbox.workspace.clock import ShiftedClock
@@ -37,7 +37,12 @@ from tests.proof.crash.troubles import ENDS, LASTS, Trouble, begin
 from tests.stories.process import FORKS, PRELOADED
 
 LATE = (
-    *("bot.agent.chat", "bot.programs.keys", "bot.servers.connection", "bot.terminal.terminal"),
+    *(
+        "bot.agent.chat_completions",
+        "bot.programs.keys",
+        "bot.servers.connection",
+        "bot.terminal.terminal",
+    ),
     *("storage.sqlite", "tzdata"),
 )
 FORKS.set_forkserver_preload(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from tests.proof.crash.life import Died, Stuck
 from tests.proof.crash.world import World
 from tests.stories.messages import action_ids, value_of, words

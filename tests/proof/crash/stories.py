@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from tests.proof.crash.minds import (
     ANSWER,
     ASIDE,

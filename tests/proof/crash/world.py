@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.demo.local_slack import local_slack
 from bot.demo.model.server import Planner
 from slack_sandbox.workspace.clock import ShiftedClock

@@ -11,7 +11,7 @@ from bot.approvals import expiry
 from bot.policy.authority import Authority, Yes
 from bot.policy.gates import load_gate
 from bot.policy.votes import tally as tallying
-from bot.runs import executor, transcript, worker
+from bot.runs import executor, turns, worker
 from bot.runs.executor import CallExecutor
 from bot.slack.outbox.sender import Sender
 from storage import decisions, inbox, moves, runs
@@ -93,7 +93,7 @@ def one_vote_is_enough() -> Any:
 
 def outputs_stand_where_they_came() -> Any:
     """An output that came late stands behind what was said meanwhile."""
-    return patch.object(transcript, "complete", lambda found, _meanwhile: list(found.items))
+    return patch.object(turns, "completed_items", lambda found, _meanwhile: list(found.items))
 
 
 def a_run_may_wait_for_nobody() -> Any:

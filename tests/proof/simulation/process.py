@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from bot.config.settings import Settings
-from bot.config.startup import fitted
+from bot.config.startup import fit_policy
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
-from bot.runs.crew.workers import Workers
+from bot.runs.worker_pool import WorkerPool
 from bot.slack.outbox.lanes import Outbox
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
@@ -121,7 +121,7 @@ class Process:
         policy = path.with_name("policy.toml")
         registry = Registry()
         registry.add(*tools)
-        current = CurrentPolicy(fitted(parse(policy.read_text("utf-8"), str(policy)), registry))
+        current = CurrentPolicy(fit_policy(parse(policy.read_text("utf-8"), str(policy)), registry))
         self.policy = current
         self.store = SimStore(path, scheduler, lambda: committed(self))
         self.signals, self.clock = signals_of(scheduler), SimClock(scheduler)
@@ -165,7 +165,7 @@ class Process:
         deciding = core.over(directory.hurried())
         known: Any = directory
         intake = deciding.intake(known, lambda _: None)
-        workers = Workers(worker.advance, core.settings.workers, self.signals)
+        workers = WorkerPool(worker.advance, core.settings.workers, self.signals)
         self.loop = deciding.loop(intake, workers, lambda _: None)
         self.renderer = Renderer(store, clock, core.tools, directory)
         post, search = Posting(store, posting), PostSearch(store, clock, BOT, posting)

@@ -14,8 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from bot.runs import loop
-from bot.runs.crew import workers
+from bot.runs import loop, worker_pool
 from bot.signals import FIRST, Arrivals, Precedence, Signal, Signals
 from bot.slack.outbox import lanes
 from bot.slack.streaming import answer
@@ -178,7 +177,7 @@ def in_virtual_time(scheduler: Scheduler) -> Iterator[None]:
     monotonic = SimpleNamespace(monotonic=lambda: scheduler.now.timestamp())
     with ExitStack() as stack:
         for where, name, what in (
-            (workers, "ThreadPoolExecutor", pool),
+            (worker_pool, "ThreadPoolExecutor", pool),
             (loop, "Alarm", alarm),
             (lanes, "ThreadPoolExecutor", pool),
             (runner, "wait", waits),

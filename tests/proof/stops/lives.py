@@ -24,7 +24,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.demo.local_slack import local_slack
 from bot.demo.model.server import Planner, Turn
 from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot

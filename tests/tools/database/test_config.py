@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor.databases import check_databases
-from bot.config.mistakes import SettingsError
-from bot.config.settings import Settings
+from bot.config.settings import Settings, SettingsError
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Allow, Ask, Deny

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.config.connection import Transport
+from bot.config.connection_settings import Transport
 from bot.programs.client import say_to_the_bot
 from bot.programs.wire import KeyWanted, Told
 from tests.stories.fakes import FakeTools

@@ -1,1 +1,0 @@
-"""A long thread, said in fewer words: what the model is asked for it, and is told then."""

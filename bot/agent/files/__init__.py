@@ -1,1 +1,0 @@
-"""Files that people attach, for the model: what is in them, and every word it is told of them."""

@@ -1,0 +1,224 @@
+"""What can go wrong with a request to the model: whether it passes, what it is called, what people
+are told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any, NoReturn
+
+import openai
+
+from bot.agent.turn import PlannerError, RequestRefusedError, TooLongError
+
+SERVER_ERROR = 500  # the least status of an error that is the server's own
+MOST_REASON = 300  # characters of what the model's service gives as its reason
+NO_SUCH_API = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
+TOO_LARGE = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+# how servers say that a model, or they themselves, can do nothing with tools
+_NO_TOOLS = re.compile(
+    r"\b(?:tools?|functions?)\b\W*(?:us(?:e|age)|call(?:s|ing)|choice|param)?\W*(?:is|are)? ?"
+    r"(?:not (?:supported|available)|unsupported|requires? --)"
+    r"|(?:not|n't) support(?:ed)? (?:\w+ )?(?:tools?|functions?)\b"
+    r"|that support tool use",
+    re.IGNORECASE,
+)
+# how servers say that they do not stream an answer, or not one that may hold calls
+_NO_STREAM = re.compile(
+    r"\bstream(?:ing|ed)?\b[^.]*\bnot (?:supported|available)"
+    r"|(?:cannot|can't|not support(?:ed)?)\b[^.]*\bstream(?:ing|ed)?\b"
+    r"|to stream this model",
+    re.IGNORECASE,
+)
+# how servers say that a model sees no pictures, or fail over a message with parts: some of them
+# with an error that looks as if it passed
+_NO_SIGHT = re.compile(
+    r"\b(?:images?|vision|multi-?modal|image_url)\b.{0,60}\b(?:not|n't|only|unsupported|cannot)\b"
+    r"|\b(?:not|n't|at most 0|unsupported|cannot)\b.{0,60}"
+    r"\b(?:images?|vision|multi-?modal|image_url)\b"
+    r"|\bvalidation errors?\b|\bcan only concatenate str\b|\bexpected string\b",
+    re.IGNORECASE,
+)
+NOT_TAKEN = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
+# how servers say that a request does not fit into the model's context
+_TOO_LONG = re.compile(
+    r"(?:maximum|available|model'?s) context|context (?:length|window|size)|prompt is too long",
+    re.IGNORECASE,
+)
+# and how they say how much does
+_WINDOW = re.compile(
+    r"(?:context (?:length|window|size)|\bn_ctx)\D{0,20}(\d{3,9})|> (\d{3,9}) maximum", re.I
+)
+TOO_LONG = "context_length_exceeded"
+THREAD_TOO_LONG = "This thread has become longer than the model can read. Ask anew in a new one."
+
+
+class CutStreamError(Exception):
+    """The stream ended before the response was complete."""
+
+
+class UnstreamedError(CutStreamError):
+    """Nothing was streamed, or not to the end; the server may answer when it need not stream."""
+
+
+TRANSIENT = (
+    openai.RateLimitError,
+    openai.InternalServerError,
+    openai.APIConnectionError,  # includes APITimeoutError
+    CutStreamError,
+)
+
+
+class ModelErrorKind(StrEnum):
+    """What can go wrong with a request to the model, for who counts it."""
+
+    KEY = "key"  # it was refused
+    CREDIT = "credit"  # the account has none left
+    LIMIT = "limit"  # too many requests
+    TIME = "time"  # no answer in time
+    CONNECTION = "connection"  # it broke, or the stream was cut
+    SERVER = "server"  # an answer of 5xx
+    REQUEST = "request"  # what was asked was refused, or any other error
+
+
+def kind_of(error: Exception) -> ModelErrorKind:
+    """Return which of them it is."""
+    if getattr(error, "code", None) == "insufficient_quota":
+        return ModelErrorKind.CREDIT
+    match error:
+        case openai.AuthenticationError() | openai.PermissionDeniedError():
+            return ModelErrorKind.KEY
+        case openai.RateLimitError():
+            return ModelErrorKind.LIMIT
+        case openai.APITimeoutError():
+            return ModelErrorKind.TIME
+        case openai.APIConnectionError() | CutStreamError():
+            return ModelErrorKind.CONNECTION
+        case openai.InternalServerError():
+            return ModelErrorKind.SERVER
+        case _:
+            return ModelErrorKind.REQUEST
+
+
+def may_pass(error: BaseException) -> bool:
+    """A 429 for an empty account never passes by waiting, and no model learns to call tools, or to
+    see.
+    """
+    lacks = lacks_tools(error) or _lacks_sight(error)
+    return getattr(error, "code", None) != "insufficient_quota" and not lacks
+
+
+def lacks_api(error: BaseException) -> bool:
+    """Whether the server says that it has no such API, rather than no such model."""
+    if not isinstance(error, openai.APIStatusError) or lacks_tools(error):
+        return False
+    return error.status_code in NO_SUCH_API and error.code != "model_not_found"
+
+
+def lacks_tools(error: BaseException) -> bool:
+    """Whether the server says that the model cannot call tools."""
+    if not isinstance(error, openai.APIStatusError):
+        return False
+    about = re.split(r"[.\[]", str(error.param or ""))[0] in ("tools", "tool_choice")
+    refused = error.code in ("unsupported_parameter", "unsupported_value")
+    return (about and refused) or bool(_NO_TOOLS.search(reason_of(error) or str(error)))
+
+
+def lacks_streams(error: openai.APIStatusError) -> bool:
+    """Whether the server says that it does not stream, or not what was asked of it."""
+    return error.param == "stream" or bool(_NO_STREAM.search(reason_of(error)))
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether the server does not take what it was sent: some of it may be what it cannot read."""
+    if not isinstance(error, openai.APIStatusError):
+        return False
+    return error.status_code in NOT_TAKEN or _lacks_sight(error)
+
+
+def _lacks_sight(error: BaseException) -> bool:
+    """Whether the server says that the model sees no pictures."""
+    if not isinstance(error, openai.APIStatusError):
+        return False
+    return bool(_NO_SIGHT.search(reason_of(error) or str(error)))
+
+
+def without_tools(model: str) -> str:
+    """What people are told of a model that cannot call tools."""
+    return f"The model {model} cannot call tools, and without them there is nothing it could do."
+
+
+def raise_failed(error: Mapping[str, Any]) -> NoReturn:
+    """Raise CutStreamError for a failure told in a stream that may pass, TooLongError for what does
+    not fit, else RequestRefusedError.
+    """
+    code, why = error.get("code"), error.get("message", "no reason given")
+    if code == TOO_LONG:
+        raise TooLongError(THREAD_TOO_LONG, window_in(why))
+    busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
+    if busy or code in ("server_error", "rate_limit_exceeded"):
+        raise CutStreamError(why)
+    raise RequestRefusedError(f"The model refused the request: {why}.")
+
+
+def reason_of(error: openai.APIStatusError) -> str:
+    """What the service gave as its reason, on one line; "" where it gave none."""
+    body = error.body if isinstance(error.body, dict) else {}
+    return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
+
+
+def is_too_long(error: BaseException) -> bool:
+    """Whether the server says that the model cannot read as much at once."""
+    if getattr(error, "code", None) == TOO_LONG:
+        return True
+    if not isinstance(error, openai.APIStatusError) or error.status_code not in TOO_LARGE:
+        return False
+    return bool(_TOO_LONG.search(reason_of(error)))
+
+
+def window_in(why: str) -> int:
+    """Return how many tokens the model can read at once, as a server says in its refusal; or 0."""
+    found = _WINDOW.search(why.replace(",", ""))
+    return int(found[1] or found[2]) if found else 0
+
+
+def error_of(error: Exception, model: str) -> PlannerError:
+    """Return what is raised of it, with what people are told."""
+    if is_too_long(error):
+        return TooLongError(THREAD_TOO_LONG, window_in(str(error)))
+    if lacks_tools(error):
+        return PlannerError(without_tools(model))
+    return (RequestRefusedError if is_refused(error) else PlannerError)(sentence_of(error))
+
+
+def sentence_of(error: Exception) -> str:
+    """What people are told of it."""
+    if is_too_long(error):
+        return THREAD_TOO_LONG
+    if getattr(error, "code", None) == "insufficient_quota":
+        return "The model's account has no credit left."
+    match error:
+        case openai.AuthenticationError() | openai.PermissionDeniedError():
+            return "The model refused our key."
+        case openai.RateLimitError():
+            return "The model is receiving too many requests."
+        case openai.APITimeoutError():
+            return "The model did not answer in time."
+        case openai.APIConnectionError() | CutStreamError():
+            return "The connection to the model broke."
+        case openai.APIStatusError():
+            code, why = error.status_code, reason_of(error)
+            why = "" if "{" in why else why  # a program's own words, which say nothing to people
+            return (
+                f"The model's service answered with an error ({code}){f': {why}' if why else ''}."
+            )
+        case _:
+            return "The model could not be reached."

@@ -1,1 +1,0 @@
-"""How the edges to Slack and to the model are put together, each by itself."""

@@ -1,0 +1,386 @@
+"""Asks the model about a thread, however long that has become: what is older is said in fewer words
+before it does not fit.
+
+What people were asked about goes to the model word for word, from the record; only the rest is
+summed up: by the model's server, where it has means of its own, else by the model, in words. Where
+neither can be had it is left out, and people are told. It is a big step and a rare one, so that
+what begins a request stays the same in between. It is stored before the turn; if the process dies
+in between, the next one finds it or takes it again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import Any
+
+from bot.agent import compaction
+from bot.agent.turn import ModelTurns, PlannerError, Proposal, Reply, Sink, TooLongError
+from bot.clock import Clock
+from bot.messages.sentences import notices
+from bot.runs.sub_agent_runs import SilentAnswer
+from bot.signals import Signals
+from storage import compactions, outbox, runs
+from storage.compactions import Compaction
+from storage.models import Run
+from storage.patience import until_stored
+from storage.store import Store
+from storage.transaction import Transaction
+from storage.transcripts import Transcript, Transcripts
+
+log = logging.getLogger("countersign.threads")
+FULL = 0.8  # of what the model can read: then a thread is compacted
+GOAL = 0.4  # of it: what a request is to have then
+LEAST = 0.2  # of it: with less to gain it is not worth the while
+LEAST_IF_REFUSED = 0.02  # the same, where there is no going on without it
+SHARES = (0.5, 0.1)  # of it: what a request for a summary has, and what where that does not fit
+PER_TOKEN = 4  # characters, until the model says how many tokens it has read
+MOST_KNOWN = 1_000  # threads whose characters per token are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the model is asked with.
+
+    items: those that it is sent of a thread, if its server opens a seal
+    """
+
+    items: Callable[[Transcript, str], list[dict[str, Any]]]
+    tools: Sequence[dict[str, Any]]
+    instructions: str
+
+    def size(self) -> int:
+        """Characters of JSON."""
+        return len(json.dumps(self.tools)) + len(self.instructions)
+
+
+class LongThreads:
+    """One per worker; what it remembers of the model is a guess, and no truth."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        signals: Signals,
+        planner: ModelTurns,
+        known: Transcripts,
+        window: int | None,
+    ) -> None:
+        """`window`: how many tokens the model can read at once; None where nobody has said."""
+        self._store = store
+        self._clock = clock
+        self._signals = signals
+        self._planner = planner
+        self._known = known
+        self._window = window or 0
+        self._lock = threading.Lock()
+        self._per_token: OrderedDict[str, float] = OrderedDict()  # by thread
+
+    def read(self, tx: Transaction, run: Run) -> Transcript:
+        """The transcript of the run's thread, whole."""
+        return self._known.read(tx, run)
+
+    def ask(self, run: Run, thread: Transcript, asked: Prompt, sink: Sink) -> Reply | Proposal:
+        """One model turn. Raises PlannerError and moves.FencedError; whatever `sink` raises passes
+        through.
+        """
+        if self._window and self._tokens(run, thread, asked) >= FULL * self._window:
+            thread = self._shorter(run, thread, asked, self._window, LEAST) or thread
+        try:
+            return self._turn(run, thread, asked, sink)
+        except TooLongError as error:
+            window = self._learn(run, thread, asked, error.window)
+            shorter = self._shorter(run, thread, asked, window, LEAST_IF_REFUSED)
+            if shorter is None:
+                return _without_files(error)
+            sink.restart()
+        try:
+            return self._turn(run, shorter, asked, sink)
+        except TooLongError as error:
+            return _without_files(error)
+
+    def _turn(self, run: Run, thread: Transcript, asked: Prompt, sink: Sink) -> Reply | Proposal:
+        items = asked.items(thread, self._seal(thread))
+        result = self._planner.turn(items, asked.tools, asked.instructions, sink)
+        if self._window and result.read:
+            size = _size(thread, self._seal(thread)) + asked.size()
+            self._note(run, size / result.read)
+        return result
+
+    def _seal(self, thread: Transcript) -> str:
+        """What the model's server can open, where something in the thread is sealed."""
+        return self._planner.seal if any(each.seal for each in thread.compactions) else ""
+
+    def _tokens(self, run: Run, thread: Transcript, asked: Prompt) -> float:
+        """How many tokens a request has, by a guess."""
+        return (_size(thread, self._seal(thread)) + asked.size()) / self._rate(run)
+
+    def _rate(self, run: Run) -> float:
+        with self._lock:
+            return self._per_token.get(_place(run), PER_TOKEN)
+
+    def _note(self, run: Run, rate: float) -> None:
+        """Remember how many characters of the thread the model reads as one token."""
+        with self._lock:
+            self._per_token[_place(run)] = min(max(rate, 0.5), 20.0)
+            self._per_token.move_to_end(_place(run))
+            while len(self._per_token) > MOST_KNOWN:
+                self._per_token.popitem(last=False)
+
+    def _learn(self, run: Run, thread: Transcript, asked: Prompt, window: int) -> int:
+        """Take from a refusal how much the model can read: less than this, at any rate."""
+        tokens = self._tokens(run, thread, asked)
+        if window and tokens < window:  # it counts more tokens than we do
+            self._note(run, self._rate(run) * tokens / window)
+        self._window = window or min(self._window or int(tokens), int(tokens))
+        log.info("run %s: the model cannot read %d tokens at once", run.id, max(tokens, window))
+        return self._window
+
+    def _shorter(
+        self, run: Run, thread: Transcript, asked: Prompt, window: int, share: float
+    ) -> Transcript | None:
+        """Say what is older in fewer words, and store that; None where it would gain less than this
+        share of the window.
+        """
+        rate = self._rate(run)
+        room = int(GOAL * window * rate) - asked.size()
+        least = int(share * window * rate)
+        with self._store.read() as tx:
+            on_record = compactions.on_record(tx, run)
+        seal, tokens = self._planner.seal, 0
+
+        def part(seal: str) -> Cut | None:
+            whole = (e for e in reversed(thread.compactions) if e.whole and e.seal in ("", seal))
+            found = cut_transcript(thread, next(whole, None), on_record, room)
+            return found if found and found.gained >= least else None
+
+        made: Compaction | None = None
+        if seal and (found := part(seal)):
+            made, tokens = self._by_server(found, asked, seal, least)
+        if made is None:
+            found = part("")
+            if found is None:
+                return None
+            made, more = self._in_words(run, found, int(window * rate))
+            tokens += more
+        until_stored(
+            partial(self._store_it, run, made, tokens),
+            self._signals.stopping,
+            f"run {run.id}: what stands for its thread",
+        )
+        with self._store.read() as tx:
+            return self._known.read(tx, run)
+
+    def _by_server(
+        self, part: Cut, asked: Prompt, seal: str, least: int
+    ) -> tuple[Compaction | None, int]:
+        """Have the model's server say it in fewer items; None where that gains too little."""
+        older = compaction.without_files(part.older)
+        compacted = self._planner.compacted(older, asked.instructions)
+        if compacted is None:
+            return None, 0
+        if len(json.dumps(older)) - len(json.dumps(compacted.items)) < least:
+            return None, compacted.tokens
+        items = tuple(compacted.items)
+        return Compaction(part.until, part.kept, items, seal), compacted.tokens
+
+    def _in_words(self, run: Run, part: Cut, window: int) -> tuple[Compaction, int]:
+        """Have the model sum it up, which can read `window` characters; else leave it out."""
+        reply, out = Reply("", [], 0), 0
+        for share in SHARES:
+            item, out = compaction.source(part.older, int(window * share))
+            try:
+                said = self._planner.turn([item], [], compaction.INSTRUCTIONS, SilentAnswer())
+            except TooLongError:
+                continue
+            except PlannerError as error:
+                if self._signals.stopping.is_set():
+                    raise
+                log.warning("run %s: its thread could not be summed up: %s", run.id, error)
+            else:
+                reply = said if isinstance(said, Reply) else reply
+            break
+        whole = bool(reply.text.strip())
+        stands = compaction.left_out(len(part.older))
+        if whole:
+            stands = compaction.summed_up(reply.text, out, min(window // 10, part.gained // 2))
+        return Compaction(part.until, part.kept, (stands,), whole=whole), reply.tokens
+
+    def _store_it(self, run: Run, made: Compaction, tokens: int) -> None:
+        """Store it and count what it took; moves.FencedError where the run is not ours any more."""
+        at = self._clock.now()
+        with self._store.write(durable=False) as tx:
+            held = runs.held_by(tx, run.id, run.fence)
+            runs.append(tx, held, made.body(), at=at)
+            runs.spend(tx, held, tokens)
+            key = f"left_out:{run.id}:{made.until}"
+            if not made.whole and not run.parent_call and outbox.by_key(tx, key) is None:
+                outbox.notice(tx, run, key, {"text": notices.beginning_left_out()})
+        how = "summed up" if made.whole else "left out"
+        log.info("run %s: its thread is %s, but for the newest items", run.id, how)
+
+
+def _without_files(error: TooLongError) -> Reply | Proposal:
+    """The same turn without new files; raises what it is given where there are none."""
+    if error.without_files is None:
+        raise error
+    return error.without_files()
+
+
+def _place(run: Run) -> str:
+    return f"{run.team} {run.channel} {run.thread_ts} {run.parent_call}"
+
+
+def _size(thread: Transcript, seal: str) -> int:
+    """The characters of JSON that such a model is sent of the thread."""
+    found = thread.compaction(seal)
+    if found is None:
+        return sum(thread.sizes)
+    sizes = zip(thread.seqs, thread.sizes, strict=True)
+    left = sum(size for seq, size in sizes if seq > found.until or seq in found.kept)
+    return left + len(json.dumps(found.items))
+
+
+# Where a long transcript is cut into an older part and the rest, and what of that stays. Pure.
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A transcript in parts.
+
+    until: `seq` of the newest item of the older part
+    kept: `seq` of those of it that stay
+    older: the items that something else is to stand for; what stood for others before is the first
+    of them
+    gained: characters of JSON that these have
+    rest: characters of JSON of what is left
+    """
+
+    until: int
+    kept: frozenset[int]
+    older: tuple[dict[str, Any], ...]
+    gained: int
+    rest: int
+
+
+@dataclass(slots=True)
+class _Block:
+    """What stays or goes as a whole: by index, items of one turn of the model, or one that was said
+    to it.
+    """
+
+    begin: int
+    end: int  # the index of its last item, an output that came late among them
+    stays: bool = False
+    members: list[int] = field(default_factory=list)
+
+
+def cut_transcript(
+    transcript: Transcript, base: Compaction | None, on_record: frozenset[str], most: int
+) -> Cut | None:
+    """Cut so that the rest has `most` characters, as far as it can be; None where nothing can go.
+
+    `base`: what stands for an older part already; `on_record`: the model's ids of the calls that
+    stay word for word.
+    """
+    begin = bisect_right(transcript.seqs, base.until) if base else 0
+    blocks = list(_blocks(transcript, begin, on_record))
+    kept_before = base.kept if base else frozenset()
+    found = _place_of_cut(transcript, begin, blocks, most - _size_of(transcript, kept_before))
+    if found is None:
+        return None
+    older = [(index, block.stays) for block in blocks for index in block.members if index < found]
+    go = sorted(index for index, stays in older if not stays)
+    if not go:
+        return None
+    kept = kept_before | {transcript.seqs[index] for index, stays in older if stays}
+    gained = sum(transcript.sizes[index] for index in go)
+    stood = base.items if base else ()
+    return Cut(
+        transcript.seqs[found - 1],
+        kept,
+        (*stood, *(transcript.items[index] for index in go)),
+        gained,
+        _size_of(transcript, kept) + sum(transcript.sizes[found:]),
+    )
+
+
+def _blocks(transcript: Transcript, begin: int, on_record: frozenset[str]) -> Iterator[_Block]:
+    """What the items from `begin` on consist of, in order."""
+    blocks: list[_Block] = []
+    of_call: dict[str, _Block] = {}
+    speaking: _Block | None = None  # the model, and it has been told nothing since
+    for index in range(begin, len(transcript.items)):
+        item = transcript.items[index]
+        match item.get("type", "message"):
+            case "function_call_output" if item["call_id"] in of_call:
+                block, speaking = of_call.pop(item["call_id"]), None
+            case "function_call_output":  # by itself, it is that of a call which stays
+                block, speaking = _Block(index, index, stays=True), None
+                blocks.append(block)
+            case "message" if item.get("role") != "assistant":
+                block, speaking = _Block(index, index), None
+                blocks.append(block)
+            case _:
+                if speaking is None:
+                    speaking = _Block(index, index)
+                    blocks.append(speaking)
+                block = speaking
+        if item.get("type") == "function_call":
+            of_call[item["call_id"]] = block
+            block.stays = block.stays or item["call_id"] in on_record
+        block.end = index
+        block.members.append(index)
+    for block in of_call.values():
+        block.stays = True  # its tool may be at work, or people decide
+    for block in _newest_request(transcript, blocks):
+        block.stays = True
+    yield from blocks
+
+
+def _newest_request(transcript: Transcript, blocks: list[_Block]) -> Iterator[_Block]:
+    """What people said last, one after the other."""
+    said = False
+    for block in reversed(blocks):
+        is_said = transcript.items[block.begin].get("role") == "user"
+        if said and not is_said:
+            return
+        said = said or is_said
+        if is_said:
+            yield block
+
+
+def _place_of_cut(
+    transcript: Transcript, begin: int, blocks: list[_Block], most: int
+) -> int | None:
+    """The index at which the rest begins: the first at which that is small enough, else the last.
+
+    Never within a block, nor between a call and an output of it that goes with it.
+    """
+    sizes = transcript.sizes
+    behind = list(accumulate(reversed(sizes[begin:])))[::-1]  # characters from each index on
+    stayed = reached = 0
+    found = None
+    for before, block in pairwise(blocks):
+        reached = max(reached, -1 if before.stays else before.end)
+        stayed += sum(sizes[index] for index in before.members) if before.stays else 0
+        if reached >= block.begin:
+            continue
+        found = block.begin
+        if stayed + behind[found - begin] <= most:
+            break
+    return found
+
+
+def _size_of(transcript: Transcript, seqs: frozenset[int]) -> int:
+    """The characters of JSON of these items."""
+    return sum(
+        size for seq, size in zip(transcript.seqs, transcript.sizes, strict=True) if seq in seqs
+    )

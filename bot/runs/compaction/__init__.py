@@ -1,1 +1,0 @@
-"""Threads longer than the model can read: what goes to it instead of their beginning."""

@@ -1,1 +1,0 @@
-"""Who works on requests in this process, and on which."""

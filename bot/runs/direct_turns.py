@@ -1,0 +1,200 @@
+"""Goes on with a request that a person made with a form: no model is ever asked.
+
+Its one call is proposed through the same doors as an agent's. Once that has ended, the thread is
+told what became of it, where nothing else says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from bot.agent import prompt
+from bot.agent.turn import PlannerError, Proposed
+from bot.approvals.forms.entries import Declined, Entries, FilledForm
+from bot.approvals.terms.effect import effect_at
+from bot.messages.actions.codec import Subject, decode_dialog
+from bot.messages.actions.targets import FormTarget
+from bot.messages.forms.layout import FieldErrors
+from bot.messages.requests.form import about_message
+from bot.messages.sentences import requests
+from bot.policy.directory import LookupFailedError
+from bot.runs.ports import Presence, announce_wait
+from bot.runs.proposals import (
+    PreparedCall,
+    Proposals,
+    asks_people,
+    only_waits,
+    show_plan,
+    store_plan,
+)
+from bot.runs.results import put_outcome
+from storage import calls, inbox, moves, outbox, runs
+from storage.models import Call, Delivery, Plan, Run
+from storage.states import DeliveryKind, RunStatus
+
+if TYPE_CHECKING:
+    from bot.clock import Clock
+    from bot.signals import Signals
+    from bot.tools import Registry
+    from storage.store import Store
+    from storage.transaction import Transaction
+
+NOT_NOW = "Slack could not be asked for the names in your form just now."
+
+
+@dataclass(frozen=True, slots=True)
+class DirectCall:
+    """A call that is asked for without the agent."""
+
+    tool: str
+    values: dict[str, Any]
+    why: str  # for the approver
+    birth: dict[str, Any]  # for the audit
+    quoted: str = ""  # the message that it is about
+    action: str = ""  # how a program describes what it executes itself
+    within: float | None = None  # seconds in which it has to be decided, where fewer than usual
+
+
+class DirectTurns:
+    """One per worker; holds no truth of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tools: Registry,
+        signals: Signals,
+        *,
+        proposals: Proposals,
+        entries: Entries,
+        presence: Presence,
+    ) -> None:
+        """`entries` reads what was filled in; `proposals` gives it its verdict."""
+        self._store = store
+        self._clock = clock
+        self._tools = tools
+        self._signals = signals
+        self._proposals = proposals
+        self._entries = entries
+        self._presence = presence
+
+    def take(self, run: Run, _waiting: Sequence[Call] = ()) -> bool:
+        """Propose what was filled in, or end the request; returns whether there is more to do now.
+
+        Raises PlannerError where Slack cannot be asked, moves.FencedError where the run was lost.
+        """
+        with self._store.read() as tx:
+            submitted = inbox.held(tx, run.id)
+        if not submitted:
+            return self._end(run)
+        self._presence.working(run)
+        match self._read(run, submitted[0]):
+            case DirectCall() as wanted:
+                return self._propose(run, submitted[0], wanted)
+            case Declined(sentence=sentence):
+                return self._decline(run, submitted[0], sentence)
+            case FieldErrors(errors=errors):
+                why = next(iter(errors.values()), "")
+                said = requests.not_begun(why) if why else requests.form_changed()
+                return self._decline(run, submitted[0], said)
+
+    def _read(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | Declined:
+        if delivery.kind is DeliveryKind.PROGRAM:
+            asked = json.loads(delivery.body)
+            birth: dict[str, Any] = {"program": True}
+            birth |= {"client": run.client} if run.client else {}
+            return DirectCall(
+                asked["tool"],
+                asked["arguments"],
+                asked["why"],
+                birth,
+                action=asked.get("action", ""),
+                within=asked.get("within"),
+            )
+        match self._filled(run, delivery):
+            case FilledForm() as entry:
+                return DirectCall(
+                    entry.tool.name,
+                    entry.filled.values,
+                    entry.filled.why,
+                    {"form": entry.form.title},
+                    entry.target.setting.quoted,
+                )
+            case found:
+                return found
+
+    def _filled(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | Declined:
+        view = json.loads(delivery.body)["view"]
+        match decode_dialog(view):
+            case Subject(target=FormTarget() as target):
+                try:
+                    return self._entries.filled(target, run.requester, view["state"]["values"])
+                except LookupFailedError as error:
+                    raise PlannerError(NOT_NOW) from error
+            case _:
+                return Declined(requests.form_changed())
+
+    def _propose(self, run: Run, delivery: Delivery, wanted: DirectCall) -> bool:
+        now = self._clock.now()
+        row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
+        asked = Proposed("", wanted.tool, json.dumps(wanted.values), 0)
+        prepared = self._proposals.prepare(run, row.id, [asked], frozenset(), wanted.action)
+        for each in prepared:
+            call, each.call.reason = each.call, wanted.why
+            if call.deadline is not None and wanted.within is not None:
+                call.deadline = min(call.deadline, now + timedelta(seconds=wanted.within))
+            each.birth |= wanted.birth
+        waits = only_waits(prepared)
+        with self._store.write(durable=False) as tx:
+            held = self._count(tx, run, prepared)
+            effect = self._effect(prepared)
+            runs.append(tx, held, prompt.filled_in(run.requester, effect), at=now)
+            if wanted.quoted:
+                about, who = about_message(wanted.quoted), run.requester
+                runs.append(tx, held, prompt.request(who, who, about, now), at=now)
+            store_plan(tx, self._tools, row, prepared, actor=run.requester)
+            inbox.settle(tx, delivery, "asked")
+            show_plan(tx, held, row.id, prepared)
+            if waits and not moves.run(tx, held, RunStatus.WAITING, at=now, fence=run.fence):
+                raise moves.FencedError(run.id)
+        if waits:
+            announce_wait(run, self._signals, self._presence)
+        else:
+            self._signals.post.give()
+        return not waits
+
+    def _effect(self, prepared: list[PreparedCall]) -> str:
+        found = (effect_at(self._tools, p.call, p.revision) for p in prepared if p.revision)
+        return next(found, prepared[0].call.tool)
+
+    def _count(self, tx: Transaction, run: Run, prepared: list[PreparedCall]) -> Run:
+        held = runs.count_turn(
+            tx, run, tokens=0, calls=len(prepared), cards=int(asks_people(prepared))
+        )
+        if held is None:
+            raise moves.FencedError(run.id)
+        return held
+
+    def _decline(self, run: Run, delivery: Delivery, sentence: str) -> bool:
+        """Say why what was filled in cannot be asked any more; then there is nothing left to do."""
+        with self._store.write() as tx:
+            held = runs.held_by(tx, run.id, run.fence)
+            outbox.notice(tx, held, f"declined:{delivery.seq}", {"text": sentence})
+            inbox.settle(tx, delivery, "declined")
+        return True
+
+    def _end(self, run: Run) -> bool:
+        with self._store.write(durable=False) as tx:
+            held = runs.held_by(tx, run.id, run.fence)
+            for call in calls.of_run(tx, run.id):
+                put_outcome(tx, self._tools, held, call)
+            now = self._clock.now()
+            if not moves.run(tx, held, RunStatus.COMPLETED, at=now, fence=run.fence):
+                raise moves.FencedError(run.id)
+        self._presence.done(run)
+        self._signals.post.give()
+        return False

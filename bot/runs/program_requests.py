@@ -1,0 +1,455 @@
+"""Puts a call before people for a program in the same process: no agent, and no form either.
+
+The request is the requester's: policy, approvers and the record treat it as if they had filled in
+the tool's form. The program hears how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from bot.agent import outputs
+from bot.approvals.modes.narrowing import strictest
+from bot.approvals.terms.effect import effect_at
+from bot.approvals.terms.progress import approving
+from bot.messages.overview.link import permalink
+from bot.messages.requests.root import root_message
+from bot.messages.sentences import notices
+from bot.messages.sentences.notices import POLICY
+from bot.messages.sentences.programs import not_done
+from bot.runs.program_calls import ClaimedCall, ProgramCalls
+from bot.runs.program_calls import KeyUsedError as KeyUsedError
+from bot.runs.program_calls import NotAskedError as NotAskedError
+from bot.runs.program_calls import StrangerError as StrangerError
+from bot.runs.program_calls import TooOftenError as TooOftenError
+from bot.signals import Signals
+from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.handed_over import HandedOver, described, insist_on_length, stored
+from storage import calls, endings, inbox, modes, moves, outbox, programs, questions, runs
+from storage.handovers import LEASE
+from storage.masking import masked
+from storage.models import Delivery, Run, new_id
+from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus, Verb
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from bot.approvals.forms.parts import FormParts
+    from bot.clock import Clock
+    from bot.tools import Registry, Tool
+    from storage.keys import ClientKey
+    from storage.models import Call, Run, Vote
+    from storage.transaction import Transaction
+
+
+GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
+SAID_BESIDE = ("why", "within", programs.ASKED_BY)  # of a delivery: what is no part of the call
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOutcome:
+    """How a call ended that a program had asked for."""
+
+    status: CallStatus
+    result: str  # what the tool returned, as text, or in words why it was not done
+    arguments: dict[str, Any]  # as they ran, or were last proposed: people may have edited them
+
+
+class ProgramRequest:
+    """A call that a program has put before people."""
+
+    def __init__(
+        self, store: Store, run_id: str, at_work: RequestContext, *, is_new: bool = False
+    ) -> None:
+        """`run_id`: the request; it can be looked at in any later life of the process.
+
+        `is_new`: it was asked just now, and not before with the same key.
+        """
+        self.run_id = run_id
+        self.is_new = is_new
+        self._store = store
+        self._at_work = at_work
+
+    def ended(self) -> RequestOutcome | None:
+        """Return how it ended; None while it waits or runs, or nobody knows what became of it."""
+        with self._store.read() as tx:
+            run, found = runs.get(tx, self.run_id), calls.of_run(tx, self.run_id)
+            call = found[0] if found else None
+            current = calls.revision(tx, call.id, call.revision) if call else None
+        if call is None or call.status not in CALL_FINAL:
+            if run is not None and run.status is RunStatus.CANCELLED:
+                over = CallStatus.CANCELLED
+                return RequestOutcome(over, words_of(not_done(over)), {})
+            return None
+        arguments = json.loads(current.arguments) if current else {}
+        why_not = not_done(call.status)
+        said = words_of(why_not, self.stands().note) if why_not else outputs.result_of(call.output)
+        return RequestOutcome(call.status, said, arguments)
+
+    def stands(self) -> ProgramRequestStatus:
+        """Return how it stands: what was asked, who decided, what came of it."""
+        with self._store.read() as tx:
+            return request_status(tx, self._at_work.tools, self._at_work.workspace, self.run_id)
+
+    def wait(self, seconds: float) -> RequestOutcome:
+        """Return how it ended, waiting so long at most; raises TimeoutError, and it goes on."""
+        until, pause = time.monotonic() + seconds, threading.Event()
+        while (found := self.ended()) is None:
+            if time.monotonic() >= until:
+                raise TimeoutError("nobody has decided yet")
+            pause.wait(GLANCE)
+        return found
+
+    def claim(self, claimant: str, lease: timedelta = LEASE) -> ClaimedCall | None:
+        """Claim the call to execute it, for whoever gives this text, made anew for each attempt.
+
+        None while it is still being checked: ask again. `lease`: until a sign of life is due.
+        Raises NotClaimedError.
+        """
+        return self._at_work.handovers.claim(self.run_id, claimant, lease)
+
+    def report(self, claimant: str, succeeded: bool | None, result: Any) -> None:
+        """Say how the claimed call ended, in text or JSON; raises NotClaimedError.
+
+        `succeeded`: None where it was handed on, and this program cannot say how it goes.
+        """
+        self._at_work.handovers.report(self.run_id, claimant, succeeded, result)
+
+    def cancel(self) -> bool:
+        """Take the request back; False where it has ended, or its call runs."""
+        with self._store.write() as tx:
+            run = runs.get(tx, self.run_id)
+            found = [each.status for each in calls.of_run(tx, self.run_id)]
+            is_over = bool(found) and CALL_FINAL.issuperset(found)  # the run ends in a moment
+            if run is None or is_over or CallStatus.RUNNING in found:
+                return False
+            at, actor = self._at_work.clock.now(), run.requester
+            if not endings.cancel(tx, run, at=at, actor=actor, words=outputs):
+                return False
+            text = notices.cancelled_line(run.requester, run.client)
+            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": text})
+        self._at_work.signals.post.give()
+        self._at_work.signals.work.give()
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """What requests of programs are looked at, claimed and ended with."""
+
+    clock: Clock
+    signals: Signals
+    tools: Registry
+    workspace: str  # its address in Slack; "" where it is not known
+    handovers: ProgramCalls
+
+
+class ProgramRequests:
+    """One per process; any thread may ask."""
+
+    def __init__(self, parts: FormParts, signals: Signals) -> None:
+        """`parts`: what forms are made with, for a request begins as theirs do."""
+        self._store = parts.sources.store
+        self._clock = parts.sources.clock
+        self._tools = parts.tools
+        self._authority = parts.authority
+        self._places = parts.places()
+        self._signals = signals
+        handovers = ProgramCalls(self._store, self._clock, signals, self._tools)
+        url = parts.identity.workspace
+        self._at_work = RequestContext(self._clock, signals, self._tools, url, handovers)
+
+    def ask(
+        self,
+        tool: str | HandedOver,
+        arguments: Mapping[str, Any],
+        *,
+        requester: str,
+        channel: str = "",
+        why: str = "",
+        key: str = "",
+        client: str | ClientKey = "",
+        deadline: timedelta | None = None,
+        while_open: bool = False,
+    ) -> ProgramRequest:
+        """Put a call before people, and return at once; nothing has been decided by then.
+
+        `tool`: the name of one of the bot's, or what the program does itself once it may: then it
+        claims the call, and reports. `requester`: the Slack user id of whoever answers for it, and
+        does not approve it. `channel`: the id of the channel where it is asked, "" for the
+        requester's direct messages; there it begins as well where a form would: where the two of
+        you are not both there, or another company reads along. `why` is for the approver. `key`:
+        what was asked with it before is returned, as long as it is kept, or goes on (`while_open`).
+        `client`: the key by which a program asks, which says how often it may, or its name alone.
+        `deadline`: in which it has to be decided, where policy gives longer.
+
+        Raises KeyError for a tool that is not there, ActionError for what nobody can be asked,
+        pydantic.ValidationError for arguments that it does not take, StrangerError for a requester
+        who is no colleague, KeyUsedError where something else was asked with the key, TooOftenError
+        where the client has asked as often as it may, and LookupFailedError where Slack cannot be
+        asked.
+        """
+        caller, by_key = (client, None) if isinstance(client, str) else (client.name, client)
+        action = "" if isinstance(tool, str) else stored(tool, self._tools, caller)
+        known = self._tools.get(tool) if isinstance(tool, str) else described(action)
+        if known is None:
+            raise KeyError(tool)
+        args = known.arguments.model_validate(dict(arguments))
+        insist_on_length(known, args)
+        asked: dict[str, Any] = {"tool": known.name, "arguments": args.model_dump(mode="json")}
+        asked |= {"why": why} | ({"action": action} if action else {})
+        asked |= {programs.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
+        asked |= {"within": deadline.total_seconds()} if deadline else {}
+        effect = masked(known.effect_sentence(args))
+        self._insist_on_colleague(requester)
+        name = self._name(caller, key, while_open=while_open)
+        delivery = self._delivery(name, requester, channel, asked)
+        place = self._places.of(channel, requester)
+        run_id, is_new = self._begin(delivery, effect, place, caller, by_key)
+        self._signals.post.give()
+        self._signals.work.give()
+        return ProgramRequest(self._store, run_id, self._at_work, is_new=is_new)
+
+    def _insist_on_colleague(self, requester: str) -> None:
+        """Raise StrangerError for who may not ask."""
+        if not requester or not self._authority.colleague(requester):
+            raise StrangerError(f"{requester!r} is not a full member of this workspace")
+
+    def _name(self, client: str, key: str, *, while_open: bool) -> str:
+        """Return what the delivery is called, so that it is the one of what goes on."""
+        name = programs.delivery_key(client, key or new_id())
+        if while_open and key:
+            with self._store.write() as tx:
+                programs.let_go(tx, name)
+        return name
+
+    def _delivery(
+        self, key: str, requester: str, channel: str, asked: Mapping[str, Any]
+    ) -> Delivery:
+        return Delivery(
+            key=key,
+            kind=DeliveryKind.PROGRAM,
+            team=self._authority.team,
+            user=requester,
+            channel=channel,
+            body=json.dumps(asked),
+            received_at=self._clock.now(),
+        )
+
+    def asked(self, run_id: str, client: str | ClientKey = "") -> ProgramRequest | None:
+        """Return a request that a program made before; None for others, and for other keys'."""
+        with self._store.read() as tx:
+            run = runs.get(tx, run_id)
+            if run is None:
+                return None
+            if isinstance(client, str):
+                is_theirs = (run.source, run.client) == (RunSource.PROGRAM, client)
+            else:
+                is_theirs = programs.belongs_to(tx, run, client)
+        return ProgramRequest(self._store, run_id, self._at_work) if is_theirs else None
+
+    def _begin(
+        self, asked: Delivery, effect: str, place: str, client: str, key: ClientKey | None
+    ) -> tuple[str, bool]:
+        """Store what is asked, its request, and the message that this begins with.
+
+        It keeps to the mode of the channel where it was to be asked, and is in `place`. Returns the
+        request's id, which is that of an earlier one where this was asked before, and whether it is
+        new.
+        """
+        now = asked.received_at
+        run = Run(
+            team=self._authority.team,
+            channel=place or asked.user,
+            thread_ts="",
+            requester=asked.user,
+            source=RunSource.PROGRAM,
+            client=client,
+            asked_in="" if place else asked.channel,
+            created_at=now,
+            updated_at=now,
+        )
+        with self._store.write() as tx:
+            is_new = inbox.store(tx, asked)
+            stored = inbox.find(tx, asked.key)
+            assert stored is not None
+            if not is_new:
+                return _same(tx, stored, asked, key), False
+            if key:  # counted here, so that of many at once no more are let through
+                _insist_on_rate(tx, key, now)
+            moves.started(tx, run, at=now)
+            inbox.hold(tx, stored, run.id)
+            mode = strictest(modes.of_run(tx, run))
+            text, blocks = root_message(run.requester, effect, "", mode, run.client)
+            outbox.root(tx, run, text, blocks)
+        return run.id, True
+
+
+def _insist_on_rate(tx: Transaction, client: ClientKey, now: datetime) -> None:
+    """Raise TooOftenError where this client has asked as often as it may within an hour."""
+    since = programs.asked_before(tx, client.name, client.per_hour, now - programs.HOUR)
+    if since is not None:
+        raise TooOftenError(since)
+
+
+def _same(tx: Transaction, stored: Delivery, asked: Delivery, key: ClientKey | None) -> str:
+    """Return the request of what was asked before; raises KeyUsedError where it was another, or
+    another's.
+
+    Why, and how long people have, may be said otherwise the second time: what was said first holds.
+    """
+    once, now = ((each.user, each.channel, _what(each)) for each in (stored, asked))
+    run = runs.get(tx, stored.run_id or "")
+    is_theirs = key is None or (run is not None and programs.belongs_to(tx, run, key))
+    if once != now or not stored.run_id or not is_theirs:
+        name = asked.key.partition(":")[2]
+        raise KeyUsedError(f"the key {name!r} was used for something else")
+    return stored.run_id
+
+
+def _what(asked: Delivery) -> dict[str, Any]:
+    """The call itself, as it was asked for."""
+    body: dict[str, Any] = json.loads(asked.body)
+    return {name: each for name, each in body.items() if name not in SAID_BESIDE}
+
+
+# How a request of a program stands, as data: what was asked, who decided, what came of it.
+
+PREPARING = "preparing"  # nobody has been asked yet
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRequestStatus:
+    """One request of a program, as it stands."""
+
+    id: str
+    status: str  # PREPARING, then the call's
+    requester: str
+    channel: str  # where it is asked; a person's id while that conversation is being opened
+    created_at: datetime
+    link: str = ""  # to its message in Slack; "" before it stands
+    tool: str = ""
+    title: str = ""
+    effect: str = ""
+    arguments: dict[str, Any] | None = None  # as they stand; secret ones masked
+    revision: int = 0
+    digest: str = ""
+    reason: str = ""
+    deadline: datetime | None = None
+    handed_over: bool = False  # the program executes it itself
+    decided_by: tuple[str, ...] = ()  # Slack user ids
+    edited_by: tuple[str, ...] = ()
+    result: Any = None  # what came of it, in JSON where it was
+    note: str = ""  # why it was refused, rejected, or went wrong
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether people, the policy or the clock have said what is to become of it."""
+        return self.status not in (PREPARING, CallStatus.PENDING)
+
+
+def request_status(
+    tx: Transaction, tools: Registry, workspace: str, run_id: str
+) -> ProgramRequestStatus:
+    """Return how the request stands; `workspace`: its address in Slack. KeyError for none."""
+    run, found = runs.get(tx, run_id), calls.of_run(tx, run_id)
+    if run is None:
+        raise KeyError(run_id)
+    link = permalink(workspace, run.channel, run.thread_ts)
+    return _of(tx, tools, run, found[0], link) if found else _as_asked(tx, tools, run, link)
+
+
+def _as_asked(tx: Transaction, tools: Registry, run: Run, link: str) -> ProgramRequestStatus:
+    """How a request stands before its call is proposed: what it is, it knows from its first row."""
+    delivery = programs.began_with(tx, run.id)
+    asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
+    name, action = asked.get("tool", ""), asked.get("action", "")
+    tool = tools.described(action) if action else tools.get(name)
+    effect, arguments = _in_words(tool, asked["arguments"]) if tool and asked else ("", None)
+    return ProgramRequestStatus(
+        run.id,
+        CallStatus.CANCELLED if run.status is RunStatus.CANCELLED else PREPARING,
+        run.requester,
+        run.channel,
+        run.created_at,
+        link,
+        tool=name,
+        title=tool.title if tool else name,
+        effect=effect,
+        arguments=arguments,
+        reason=asked.get("why", ""),
+        handed_over=bool(action),
+    )
+
+
+def _in_words(tool: Tool[Any], given: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """What a call with these arguments would do, and the arguments as they will be proposed.
+
+    The title, and none, where they no longer fit the tool.
+    """
+    try:
+        args = load_arguments(tool, json.dumps(given))
+        return masked(tool.effect_sentence(args)), tool.masked(json.loads(dump_arguments(args)))
+    except ValueError:
+        return tool.title, None
+
+
+def _of(tx: Transaction, tools: Registry, run: Run, call: Call, link: str) -> ProgramRequestStatus:
+    current = calls.revision(tx, call.id, call.revision)
+    tool, votes = tools.of(call), calls.votes(tx, call.id, call.revision)
+    given = json.loads(current.arguments) if current else None
+    against = [vote for vote in votes if vote.verb is Verb.REJECT]
+    rejected = call.status is CallStatus.REJECTED
+    words = "; ".join(vote.reason for vote in against if vote.reason) if rejected else ""
+    return ProgramRequestStatus(
+        run.id,
+        call.status,
+        run.requester,
+        run.channel,
+        run.created_at,
+        link,
+        tool=call.tool,
+        title=tool.title if tool else call.tool,
+        effect=effect_at(tools, call, current) if current else "",
+        arguments=tool.masked(given) if tool and given is not None else None,
+        revision=call.revision,
+        digest=call.digest,
+        reason=call.reason,
+        deadline=call.deadline if calls.waits(call) else None,
+        handed_over=bool(call.action),
+        decided_by=_deciders(tx, call, against if rejected else approving(votes)),
+        edited_by=tuple(sorted(calls.editors(tx, call.id))),
+        result=_result(tx, call),
+        note=masked(words or call.note),
+    )
+
+
+def words_of(what: str, note: str = "") -> str:
+    """Return a sentence of what became of a request, with what was noted of it."""
+    why = note.removeprefix(POLICY)
+    return f"{what}: {why.rstrip('.')}." if why else f"{what}."
+
+
+def _deciders(tx: Transaction, call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
+    if call.status is CallStatus.ANSWERED:
+        answer = questions.given(tx, call.id)
+        return (answer.person,) if answer else ()
+    return tuple(vote.person for vote in votes)
+
+
+def _result(tx: Transaction, call: Call) -> Any:
+    if call.status is CallStatus.ANSWERED:
+        answer = questions.given(tx, call.id)
+        return None if answer is None or answer.declined else json.loads(answer.given)
+    if call.status is not CallStatus.SUCCEEDED:
+        return None
+    text = outputs.result_of(call.output)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,373 @@
+"""From what the model proposed to calls with a verdict: parsed, validated, gated, given a place.
+
+Looks people up (live), so it runs outside any transaction; the worker stores what comes of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from bot.agent import outputs, sub_agents
+from bot.agent.turn import Proposed
+from bot.approvals.cards.mark import put_mark
+from bot.approvals.cards.placement import Place, find_place
+from bot.approvals.cards.routing import Asked, put_cards
+from bot.approvals.questions import asking
+from bot.approvals.questions.asking import PlacedQuestion, put_question
+from bot.approvals.terms import completeness, duplicates, grants
+from bot.approvals.terms.context import context_of, kept
+from bot.approvals.terms.duplicates import Repeat
+from bot.approvals.terms.eyes import for_thread
+from bot.approvals.terms.facts import Sources, facts_of
+from bot.approvals.terms.fingerprint import fingerprint
+from bot.approvals.terms.gating import AFTER_REJECTION, gate_within
+from bot.approvals.terms.limits import Allowance, Reached
+from bot.approvals.terms.progress import next_moment
+from bot.approvals.terms.refusals import RefusedError, parse
+from bot.policy.authority import Authority
+from bot.policy.gates import Allow, Ask, Deny, Gate, dump_gate
+from bot.runs.sub_agent_runs import Roles
+from bot.tools import Effect, Registry, Tool, ToolError
+from bot.tools.arguments import dump_arguments
+from bot.tools.names import Naming
+from bot.tools.people.question import AskPerson
+from bot.tools.preview import Previews
+from storage import calls, children, evidence, moves, precedents
+from storage.chain import key_id
+from storage.digest import OddValueError, parse_object
+from storage.grants import Grant
+from storage.models import Call, Plan, Revision, Run
+from storage.states import MODELLED, CallStatus
+from storage.transaction import Transaction
+
+# Calls with a verdict, ready to be stored and shown.
+
+
+@dataclass(slots=True)
+class PreparedCall:
+    """One call, ready to be stored."""
+
+    call: Call
+    proposed: str = ""  # its arguments in the model's words
+    revision: Revision | None = None
+    gate: Allow | Ask | Deny | None = None
+    place: Place | None = None
+    question: PlacedQuestion | None = None
+    birth: dict[str, Any] = field(default_factory=dict)  # for the audit
+    tell_requester: str = ""  # why it was refused, where a person should know
+
+
+def asks_people(prepared: Sequence[PreparedCall]) -> bool:
+    """Return whether people are asked about any of these calls, or by one."""
+    return any(each.place or each.question for each in prepared)
+
+
+def only_waits(prepared: Sequence[PreparedCall]) -> bool:
+    """Return whether people are asked, and nothing runs at once before they answer."""
+    approved = (each.call for each in prepared if each.call.status is CallStatus.APPROVED)
+    return asks_people(prepared) and all(call.does != Effect.READ for call in approved)
+
+
+def store_plan(
+    tx: Transaction, tools: Registry, plan: Plan, prepared: Sequence[PreparedCall], *, actor: str
+) -> None:
+    """Store a plan with its calls; `actor` has proposed them."""
+    calls.add_plan(tx, plan)
+    for each in prepared:
+        data = {**each.birth, **_evidence(tx, tools, each)}
+        moves.born(tx, each.call, at=plan.created_at, actor=actor, data=data)
+        if each.revision is not None:
+            calls.add_revision(tx, each.revision)
+
+
+def show_plan(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[PreparedCall]) -> None:
+    """Put a stored plan before those who decide or answer, and have its request marked."""
+    found = ((each.call, each.gate, each.place) for each in prepared)
+    asked = [Asked(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
+    for each in prepared:
+        if each.question is not None:
+            put_question(tx, run, each.call, each.question)
+    put_cards(tx, run, plan_id, asked)
+    if asks_people(prepared):
+        put_mark(tx, run, plan_id)
+
+
+def _evidence(tx: Transaction, tools: Registry, proposed: PreparedCall) -> dict[str, Any]:
+    """Return what the audit keeps of the arguments; fields of unknown tools may be secret."""
+    tool = tools.of(proposed.call)
+    known = [each for each in ([tool] if tool else tools) if each.has_secrets]
+    text = proposed.revision.arguments if proposed.revision else proposed.proposed
+    try:
+        given = parse_object(text)
+        secret = {path for each in known for path in each.secret_paths(given)}
+    except OddValueError:  # any of it may be secret
+        secret = {() for _ in known}
+    if proposed.revision is not None:
+        return evidence.revised(tx, proposed.revision, secret)
+    return evidence.refused(tx, proposed.call.id, text, secret)
+
+
+def refuse_all_but_reads(prepared: Sequence[PreparedCall], tools: Registry) -> None:
+    """Refuse what may not stand beside calls that wait: all but reads that run and end at once."""
+    for each in prepared:
+        call, tool = each.call, tools.of(each.call)
+        entrusts = tool is not None and tool.agent is not None
+        if call.status is CallStatus.REFUSED or (
+            call.status is CallStatus.APPROVED and call.does == Effect.READ and not entrusts
+        ):
+            continue
+        call.output = sub_agents.NOT_BESIDE if entrusts else outputs.BESIDE
+        call.status, call.note = CallStatus.REFUSED, "others wait"
+        call.asked_at = call.next_at = call.deadline = None
+        each.place = each.question = None
+        each.birth = {"refused": call.note}
+
+
+class Proposals:
+    """Gives proposed calls their verdicts; one for all workers, on any thread."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        authority: Authority,
+        tools: Registry,
+        limits: Allowance,
+        key: bytes,
+        previews: Previews,
+    ) -> None:
+        """`key` signs what would run; `authority` finds the approvers."""
+        self._sources = sources
+        self._authority = authority
+        self.roles = Roles(sources.store, tools, limits.settings.max_depth)
+        self._limits = limits
+        self._key = key
+        self._previews = previews
+
+    def prepare(
+        self,
+        run: Run,
+        plan_id: str,
+        proposed: Sequence[Proposed],
+        taken: frozenset[str],
+        action: str = "",
+    ) -> list[PreparedCall]:
+        """Give every proposed call a verdict.
+
+        `taken`: provider call ids already in the thread's transcript. `action`: what a program
+        describes that executes it itself.
+        """
+        result: list[PreparedCall] = []
+        seen, most, tools = set(taken), self._limits.settings.max_calls, self.roles.of(run).tools
+        used = self._used(run)
+        for position, each in enumerate(proposed):
+            provider_id = each.provider_id if each.provider_id not in seen else ""
+            call = Call(
+                run_id=run.id,
+                plan_id=plan_id,
+                position=position,
+                provider_id=provider_id,
+                tool=each.name[:200],
+                action=action,
+                status=CallStatus.REFUSED,
+                created_at=self._sources.clock.now(),
+            )
+            # an empty or repeated id would confuse the transcript
+            call.provider_id = provider_id or f"call_{call.id}"
+            seen.add(call.provider_id)
+            prepared = PreparedCall(call, each.arguments)
+            try:
+                if used + position >= most:
+                    why = f"one request may propose {most} calls at most"
+                    raise RefusedError(outputs.too_many_calls(most), why)
+                self._settle(run, each, prepared, result, tools)
+            except RefusedError as refusal:
+                call.status, call.output = CallStatus.REFUSED, refusal.output
+                call.note = prepared.birth["refused"] = refusal.note
+                prepared.tell_requester = refusal.note if refusal.tell else ""
+            result.append(prepared)
+        return result
+
+    def _used(self, run: Run) -> int:
+        """Return how many calls the request has proposed, with all its sub-agents."""
+        if not run.parent_call:
+            return run.calls
+        with self._sources.store.read() as tx:
+            return children.root(tx, run).calls
+
+    def _settle(
+        self,
+        run: Run,
+        proposed: Proposed,
+        prepared: PreparedCall,
+        earlier: Sequence[PreparedCall],
+        tools: Registry,
+    ) -> None:
+        """Validate one call, gate it, and sign what it came to. Raises RefusedError.
+
+        `tools`: those that whoever proposes it may use.
+        """
+        call = prepared.call
+        tool = _meant(tools, call)
+        names = Naming(self._sources.directory, run.requester)
+        args, call.reason = parse(tool, proposed.arguments, names)
+        call.names = json.dumps(names.found)
+        call.does, call.schema_digest = tool.does, tool.schema_digest()
+        arguments = dump_arguments(args)
+        facts = facts_of(self._sources, run, tool, args)
+        beside = [(each.call, each.revision.arguments) for each in earlier if each.revision]
+        siblings = [(each.tool, given) for each, given in beside]
+        with self._sources.store.read() as tx:
+            repeat = self._repeat(tx, run, tool, arguments, prepared, beside)
+            gate = gate_within(tx, self._sources, run, tool, facts, siblings=siblings)
+            given, reached = self._asking(tx, run, tool, gate, arguments, earlier)
+        remembered = self._remembered(run, gate, given, reached)
+        prepared.gate = gate
+        match gate:
+            case Deny(reason=reason):
+                raise RefusedError(outputs.forbidden(reason), f"policy: {reason}", tell=True)
+            case Allow() if isinstance(args, AskPerson):
+                prepared.question = asking.ask(
+                    self._sources, self._authority, self._limits, run, call, args, _waiting(earlier)
+                )
+            case Ask() if isinstance(args, AskPerson):
+                raise RefusedError(outputs.NEEDS_APPROVAL, "policy wants an approval for it")
+            case Allow(rule=rule):
+                call.status = CallStatus.APPROVED
+                prepared.birth["approved_by"] = f"policy: {rule}"
+            case Ask() if remembered is not None:
+                call.status, call.grant_id = CallStatus.APPROVED, remembered.id
+                by = f"grant {remembered.id} of {remembered.given_by}"
+                prepared.birth["approved_by"] = by
+            case Ask():
+                self._ask(run, prepared, tool, args, gate, earlier)
+                notes = [repeat.note] if repeat else []
+                notes += [AFTER_REJECTION] if gate.would_allow else []
+                call.note = "; ".join(notes)
+        self._sign(run, tool, arguments, prepared, gate)
+
+    def _repeat(
+        self,
+        tx: Transaction,
+        run: Run,
+        tool: Tool[Any],
+        arguments: str,
+        prepared: PreparedCall,
+        beside: Sequence[tuple[Call, str]],
+    ) -> Repeat | None:
+        """Return what the call repeats; raises RefusedError where it is not to be done again."""
+        is_first = not run.calls and not run.parent_call
+        same = [] if is_first else precedents.same_before(tx, run.root_id, tool.name, arguments)
+        if any(each.status is CallStatus.REJECTED for each in same):
+            raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
+        repeat = duplicates.find(tx, tool, same, arguments, beside)
+        if repeat and repeat.stands:
+            prepared.birth["same_as"] = repeat.stands.id
+            raise RefusedError(outputs.not_run_again(repeat.stands.output), duplicates.SAME)
+        return repeat or duplicates.lately(tx, run, tool, arguments, self._sources.clock.now())
+
+    def _asking(
+        self,
+        tx: Transaction,
+        run: Run,
+        tool: Tool[Any],
+        gate: Gate,
+        arguments: str,
+        earlier: Sequence[PreparedCall],
+    ) -> tuple[list[Grant], Reached | None]:
+        """Return what approvals may be remembered of it, and the limit of asking, if reached."""
+        if not isinstance(gate, Ask):
+            return [], None
+        given = grants.candidates(tx, self._sources, run, tool, gate, arguments)
+        return given, self._limits.on_asking(tx, run, _waiting(earlier))
+
+    def _remembered(
+        self, run: Run, gate: Gate, given: list[Grant], reached: Reached | None
+    ) -> Grant | None:
+        """Return the remembered approval it may run on; None where people are to be asked.
+
+        Looks people up. Raises RefusedError where they may not be asked, for a limit is reached.
+        """
+        if not isinstance(gate, Ask):
+            return None
+        if remembered := grants.find(self._authority, run, gate, given):
+            return remembered
+        if reached:
+            raise RefusedError(reached.output, reached.note, tell=True)
+        return None
+
+    def _ask(
+        self,
+        run: Run,
+        prepared: PreparedCall,
+        tool: Tool[Any],
+        args: BaseModel,
+        gate: Ask,
+        earlier: Sequence[PreparedCall],
+    ) -> None:
+        """Have people decide, where they see it, until the deadline. Raises RefusedError."""
+        call = prepared.call
+        place = find_place(self._authority, run, gate)
+        context = context_of(run, call, self._sources.clock.now())
+        try:
+            seen = for_thread(self._sources, run, self._previews.of(tool, args, context))
+        except ToolError as error:
+            waits = any(each.call.status is CallStatus.PENDING for each in earlier)
+            why = outputs.would_fail(str(error), earlier=waits)
+            raise RefusedError(why, f"it would fail: {error}") from error
+        self._insist_on_showing(prepared, tool, args, seen.text)
+        prepared.place = place
+        call.status, call.asked_at = CallStatus.PENDING, call.created_at
+        call.next_at = next_moment(gate, call.created_at)
+        call.deadline = gate.after(call.created_at, gate.deadline)
+        for name, value in kept(seen).items():
+            setattr(call, name, value)
+
+    def _insist_on_showing(
+        self, prepared: PreparedCall, tool: Tool[Any], args: BaseModel, preview: str
+    ) -> None:
+        """Raise RefusedError where those who decide could not be shown all of what would run."""
+        call = prepared.call
+        names: dict[str, str] = json.loads(call.names)
+        why = completeness.lacking(
+            tool, dump_arguments(args), names, preview=preview, reason=call.reason
+        )
+        if why:
+            raise RefusedError(outputs.not_shown(why), why.rstrip("."), tell=True)
+
+    def _sign(
+        self, run: Run, tool: Tool[Any], arguments: str, prepared: PreparedCall, gate: Allow | Ask
+    ) -> None:
+        """Fix what would run, under which gate, by its digest."""
+        call = prepared.call
+        call.gate = dump_gate(gate)
+        call.digest = fingerprint(
+            self._key, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects
+        )
+        call.key_id = key_id(self._key)
+        prepared.revision = Revision(
+            call_id=call.id,
+            number=1,
+            arguments=arguments,
+            digest=call.digest,
+            author=calls.AGENT if run.source in MODELLED else calls.FORM,
+            created_at=call.created_at,
+        )
+
+
+def _meant(tools: Registry, call: Call) -> Tool[Any]:
+    """Return the tool of that call among these; raises RefusedError."""
+    tool = tools.of(call)
+    if tool is None:
+        why = outputs.no_such_tool(call.tool, (each.name for each in tools))
+        raise RefusedError(why, "there is no such tool")
+    return tool
+
+
+def _waiting(earlier: Sequence[PreparedCall]) -> int:
+    """Return how many of these calls people are asked about."""
+    return sum(each.call.status is CallStatus.PENDING for each in earlier)

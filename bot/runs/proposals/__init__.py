@@ -1,1 +1,0 @@
-"""From what was proposed to calls with a verdict, stored and shown."""

@@ -1,0 +1,151 @@
+"""A record that is older than its last life, as after a backup was put back, is taken up.
+
+What was done since is not known. So nothing that was under way goes on unasked: what waits for
+people is asked anew under new buttons, what may have run is unknown, what nobody would be asked
+about is cancelled, and what was remembered or had just arrived no longer counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bot.agent import outputs
+from bot.approvals.terms.fingerprint import as_asked_again
+from bot.approvals.terms.renewal import as_it_was
+from bot.clock import Clock
+from bot.messages import record
+from bot.policy.gates import Ask, load_gate
+from bot.runs import reapproval
+from bot.runs.endings import UNKNOWN_WAIT
+from bot.tools import Registry
+from storage import (
+    audit,
+    calls,
+    children,
+    copies,
+    decisions,
+    endings,
+    errands,
+    grants,
+    inbox,
+    moves,
+    outbox,
+    runs,
+)
+from storage.models import Call, Run
+from storage.states import CallStatus, RunStatus
+from storage.store import Store
+from storage.transaction import Transaction
+
+log = logging.getLogger("countersign.restored")
+C, R = CallStatus, RunStatus
+WHY = "the record was put back from an older copy, and this may have been done since"
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """Used once, at the start, before anything else."""
+
+    store: Store
+    clock: Clock
+    tools: Registry
+    key: bytes
+    ended: Callable[[Run], None]  # shows that a request is over; it never fails
+
+    def take_up(self) -> None:
+        """Settle what was open, in one transaction, where the record is an older one."""
+        why, now = self.store.astray, self.clock.now()
+        if not why:
+            return
+        log.error("the record is older than its last life: %s; what was open is asked again", why)
+        with self.store.write() as tx:
+            # on a server another process may have been faster
+            first = copies.forget(tx) or not self.store.shared
+            over = self._over(tx, why, now) if first else []
+        self.store.accept()
+        for run in over:
+            if not run.parent_call:
+                self.ended(run)
+
+    def _over(self, tx: Transaction, why: str, now: datetime) -> list[Run]:
+        """Settle what was open; returns the runs that are over by that."""
+        audit.record(tx, "record.restored", at=now, actor="system", data={"why": why})
+        for delivery in inbox.unsettled(tx):
+            inbox.settle(tx, delivery, "the record was put back from an older copy")
+            if delivery.user:
+                outbox.private(
+                    tx,
+                    f"restored:{delivery.key}",
+                    channel=delivery.channel or delivery.user,
+                    thread_ts=delivery.thread_ts,
+                    person=delivery.user,
+                    text=record.not_taken_up(),
+                )
+        grants.revoke_all(tx, now)
+        # sub-agents before those who wait for them
+        found = sorted(runs.unfinished(tx), key=lambda run: -children.depth(tx, run))
+        return [run for run in found if not self._goes_on(tx, run, now)]
+
+    def _goes_on(self, tx: Transaction, run: Run, now: datetime) -> bool:
+        """Settle what was under way in a run; False where it is over by that."""
+        plans = calls.open_plans(tx, run.id)
+        for plan in plans:
+            for call in calls.of_plan(tx, plan.id):
+                self._ask(tx, run, call, now)
+        waits = calls.run_waits(tx, run.id)
+        if run.status is R.FAILED:  # only a person takes it up again
+            return True
+        outbox.close_streams(tx, run.id)
+        if run.status is not R.READY:  # a worker shows what is asked again
+            moves.run(tx, run, R.READY, at=now, actor="system", data={"why": WHY})
+        if not waits:
+            ready = runs.get(tx, run.id)
+            assert ready is not None
+            endings.cancel(tx, ready, at=now, actor="system", words=outputs)
+        if run.parent_call:
+            if not waits:
+                end, said = C.CANCELLED, outputs.stopped(WHY, children.did(tx, run))
+                errands.hand_in(tx, run, end, at=now, actor="system", output=said, note=WHY)
+            return waits
+        text = record.put_back(waits)
+        outbox.notice(tx, run, f"restored:{run.id}:{audit.head(tx).seq}", {"text": text})
+        return waits
+
+    def _ask(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
+        """Have people asked about a call that is open; without a gate they cannot be."""
+        gate, tool = load_gate(call.gate), self.tools.of(call)
+        match call.status:
+            case C.PENDING | C.APPROVED if isinstance(gate, Ask) and tool is not None:
+                again = as_it_was(call, gate, WHY)
+                reapproval.ask_again(tx, run, call, again, tool, self.key, now)
+            case C.PENDING | C.APPROVED:
+                output = outputs.invalidated(WHY)
+                moves.call(tx, call, C.INVALIDATED, at=now, actor="system", output=output, note=WHY)
+            case C.RUNNING | C.UNKNOWN:
+                self._doubt(tx, run, call, now)
+
+    def _doubt(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
+        """Nobody knows what became of it: ask, with buttons that no older card has."""
+        gate = load_gate(call.gate)
+        wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
+        if call.status is C.RUNNING:
+            moves.call(
+                tx,
+                call,
+                C.UNKNOWN,
+                at=now,
+                actor="system",
+                output=outputs.UNKNOWN,
+                note=WHY,
+                deadline=now + wait,
+            )
+        unknown = calls.get(tx, call.id)
+        digest = as_asked_again(tx, self.key, run, call, self.tools)
+        if not digest or unknown is None or unknown.deadline is None:
+            return
+        decisions.ask_again(
+            tx, unknown, at=now, actor="system", why=WHY, deadline=now + wait, digest=digest
+        )

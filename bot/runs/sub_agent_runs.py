@@ -1,0 +1,116 @@
+"""Who takes the model turns of a run: the requester's agent, or a sub-agent with its own tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bot.agent import outputs, prompt, sub_agents
+from bot.agent.turn import PlannerError
+from bot.messages.answers import NOTHING_BELOW, Below
+from bot.tools import Registry, Tool
+from bot.tools.agents import tools_of
+from storage import calls, children, endings, errands
+from storage.models import Run
+from storage.states import CallStatus, RunSource
+from storage.store import Store
+from storage.transaction import Transaction
+
+# The words of a sub-agent's turn: no person reads them, and its last go to who asked it.
+
+
+class SilentAnswer:
+    """An Answer that nobody hears while it comes."""
+
+    def write(self, text: str) -> None:
+        """Say nothing; what was taken away meanwhile is found out when the turn is stored."""
+
+    def restart(self) -> None:
+        """Have nothing to take back."""
+
+    def finish(
+        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+    ) -> None:
+        """Post nothing."""
+
+    def abandon(self) -> None:
+        """Have nothing to close."""
+
+
+GONE = "The sub-agent that was asked is no longer there."
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What the model is told it is in a run, and the tools that it may propose calls of."""
+
+    instructions: str
+    tools: Registry
+
+    def offered(self) -> list[dict[str, Any]]:
+        """Return the tools as the model is given them."""
+        return [function_schema(tool) for tool in self.tools]
+
+
+class Roles:
+    """One for all workers; any thread."""
+
+    def __init__(self, store: Store, tools: Registry, max_depth: int) -> None:
+        """`max_depth`: how many sub-agents may stand one below the other."""
+        self._store = store
+        self._tools = tools
+        self._max_depth = max_depth
+        alone = {each.name: each for each in tools if each.agent is None}
+        self._first = Role(prompt.INSTRUCTIONS, tools if max_depth else Registry(alone))
+
+    def of(self, run: Run) -> Role:
+        """Return the role of a run; raises PlannerError where its sub-agent is no longer there."""
+        if run.source is not RunSource.RUN:
+            return self._first
+        with self._store.read() as tx:
+            call, depth = calls.get(tx, run.parent_call), children.depth(tx, run)
+        tool = self._tools.of(call) if call else None
+        if tool is None or tool.agent is None:
+            raise PlannerError(GONE)
+        allowed = tools_of(tool.agent, self._tools, sub_agents=depth < self._max_depth)
+        return Role(sub_agents.instructions(tool.title, tool.agent.prompt), allowed)
+
+
+def function_schema(tool: Tool[Any]) -> dict[str, Any]:
+    """Return a tool as a model is given it."""
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.schema(),
+        "strict": False,
+    }
+
+
+# A sub-agent's run has ended: its call gets the answer, or why there is none.
+
+SUMMARY = 200  # characters of an answer that people are told
+MOST = 20_000  # characters of an answer, where its tool is no longer there to say
+
+
+def hand_in(tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime) -> str:
+    """Give a sub-agent's answer to the run that asked; returns its call's id, "" if over."""
+    call, done = calls.get(tx, child.parent_call), children.did(tx, child)
+    tool = tools.of(call) if call else None
+    output = sub_agents.answered(text, done, tool.max_output if tool else MOST)
+    line = " ".join(text.split()) or sub_agents.NOTHING_SAID
+    note = line if len(line) <= SUMMARY else f"{line[: SUMMARY - 1]}…"
+    end = CallStatus.SUCCEEDED
+    return errands.hand_in(tx, child, end, at=at, actor="worker", output=output, note=note)
+
+
+def give_up(tx: Transaction, _tools: Registry, child: Run, why: str, *, at: datetime) -> str:
+    """Tell the run that asked that its sub-agent could not go on, and end what that had open.
+
+    Returns its call's id, "" where it is over.
+    """
+    endings.abandon(tx, child, at=at, words=outputs)
+    output = sub_agents.gave_up(why, children.did(tx, child))
+    end = CallStatus.FAILED
+    return errands.hand_in(tx, child, end, at=at, actor="worker", output=output, note=why)

@@ -1,0 +1,139 @@
+"""Puts the files of a transcript in their places when the model is asked.
+
+A file that its server does not take is given no more, and the turn is taken without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bot.agent import file_items
+from bot.agent.file_items import EncodedFile
+from bot.agent.turn import (
+    Compacted,
+    ModelTurns,
+    Proposal,
+    Reply,
+    RequestRefusedError,
+    Sink,
+    TooLongError,
+)
+from bot.clock import Clock
+from storage import attached
+from storage.attached import AttachedFile, Withheld
+from storage.store import Store
+
+log = logging.getLogger("countersign.files")
+_INSTEAD = {
+    Withheld.NO: "",
+    Withheld.DELETED: file_items.DELETED,
+    Withheld.REFUSED: file_items.REFUSED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerWithFiles:
+    """Takes turns as the model behind it does, to which it gives the files."""
+
+    planner: ModelTurns
+    store: Store
+    clock: Clock
+
+    def turn(
+        self,
+        transcript: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        instructions: str,
+        sink: Sink,
+    ) -> Reply | Proposal:
+        """One model turn. Raises PlannerError, of it TooLongError for what does not fit, which says
+        how it can be had without new files; whatever `sink` raises passes through.
+        """
+        files = self._found(transcript)
+        fresh = [each for each in files.values() if not each.withheld and each.read_at is None]
+        try:
+            result = self.planner.turn(_filled(transcript, files), tools, instructions, sink)
+        except RequestRefusedError as error:
+            # if none is fresh, the model is another one
+            doubted = fresh or [each for each in files.values() if not each.withheld]
+            if not doubted:
+                raise
+            log.warning("the model is asked without %d files: %s", len(doubted), error)
+            without = _filled(transcript, files, {each.id for each in doubted})
+            return self._without(doubted, without, tools, instructions, sink)
+        except TooLongError as error:
+            if not fresh:
+                raise
+            # or the thread is what is too long: whoever asks may know how to shorten it
+            without = _filled(transcript, files, {each.id for each in fresh})
+            again = partial(self._without, fresh, without, tools, instructions, sink)
+            raise TooLongError(str(error), error.window, again) from error
+        self._read(fresh)
+        return result
+
+    def _without(
+        self,
+        doubted: Sequence[AttachedFile],
+        transcript: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        instructions: str,
+        sink: Sink,
+    ) -> Reply | Proposal:
+        """The turn without these files; if it goes well they are given no more."""
+        sink.restart()
+        result = self.planner.turn(transcript, tools, instructions, sink)
+        self._refused(doubted)
+        return result
+
+    @property
+    def seal(self) -> str:
+        """Where what `compacted` gives can be read again; "" where there is no such thing."""
+        return self.planner.seal
+
+    def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> Compacted | None:
+        """Have the model's server say these items in fewer; None where it cannot or does not."""
+        return self.planner.compacted(_filled(items, self._found(items)), instructions)
+
+    def close(self) -> None:
+        """Close what it holds; a turn under way fails."""
+        self.planner.close()
+
+    def _found(self, transcript: Iterable[dict[str, Any]]) -> dict[str, AttachedFile]:
+        ids = file_items.references(transcript)
+        if not ids:
+            return {}
+        with self.store.read() as tx:
+            return {each.id: each for each in attached.found(tx, ids)}
+
+    def _read(self, files: Sequence[AttachedFile]) -> None:
+        """Store that the model's server takes them."""
+        if files:
+            with self.store.write(durable=False) as tx:
+                for each in files:
+                    attached.was_read(tx, each, self.clock.now())
+
+    def _refused(self, files: Sequence[AttachedFile]) -> None:
+        """Store that it does not: what begins the next request is what was sent now."""
+        with self.store.write(durable=False) as tx:
+            for each in files:
+                attached.withhold(tx, each, Withheld.REFUSED, at=self.clock.now(), actor="worker")
+
+
+def _filled(
+    transcript: Iterable[dict[str, Any]],
+    files: dict[str, AttachedFile],
+    without: frozenset[str] | set[str] = frozenset(),
+) -> list[dict[str, Any]]:
+    shown = {
+        name: EncodedFile(
+            each.media,
+            each.data,
+            _INSTEAD[Withheld.REFUSED if name in without else each.withheld],
+        )
+        for name, each in files.items()
+    }
+    return file_items.fill_in_files(transcript, shown)
