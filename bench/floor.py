@@ -17,7 +17,7 @@ from sqlalchemy import MetaData
 from sqlmodel import Field, Session, SQLModel, create_engine
 
 from bench.figures import Figure, Setup, of_rounds
-from storage import connections
+from storage import sqlite_connections
 
 TEXT = "x" * 200
 
@@ -39,11 +39,11 @@ class Floor:
 
     def __init__(self, folder: Path) -> None:
         self._raw = sqlite3.connect(folder / "raw.db", isolation_level=None)
-        for pragma in connections.PRAGMAS:
+        for pragma in sqlite_connections.PRAGMAS:
             self._raw.execute(pragma)
         self._raw.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT NOT NULL)")
         self._engine = create_engine(f"sqlite:///{folder / 'sqlmodel.db'}")
-        connections.prepare_all(self._engine)
+        sqlite_connections.prepare_all(self._engine)
         Note.metadata.create_all(self._engine)
 
     def raw(self) -> float:

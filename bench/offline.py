@@ -189,7 +189,7 @@ class Bench:
         assert delivery is not None
         with self.store.write() as tx:
             delivery.received_at = self.clock.now()
-            inbox.store(tx, delivery)
+            inbox.store_delivery(tx, delivery)
 
     def take_in(self) -> None:
         """Deal with what arrived, as a tick of the loop does."""

@@ -48,7 +48,7 @@ def fill(folder: Path, count: int) -> None:
     message.thread_ts, message.received_at, message.run_id = run.thread_ts, run.created_at, run.id
     message.body = json.dumps({"event": {"type": "message", "text": "x" * 1000}})
     with bench.store.write() as tx:
-        inbox.store(tx, message)
+        inbox.store_delivery(tx, message)
     bench.close()
     db = sqlite3.connect(folder / "countersign.db")
     db.execute("PRAGMA synchronous=OFF")

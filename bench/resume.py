@@ -30,8 +30,8 @@ from bench.yardstick import Yardstick
 from bot.agent import outputs
 from bot.policy.authority import Yes
 from storage import calls, decisions, outbox, runs
+from storage.decisions import Applied
 from storage.models import Call
-from storage.outcomes import Applied
 from storage.states import Balance, RunStatus, Verb
 
 HISTORY = (10, 100, 1000)  # items in the thread before the request

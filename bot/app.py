@@ -73,7 +73,7 @@ from bot.upkeep.upkeep import Upkeep
 from bot.watch.exporters import MissingExtraError, make_exporters
 from bot.watch.logs import mask_logs
 from bot.watch.spans import Incident, Tracer
-from storage import audit
+from storage import trail
 
 if TYPE_CHECKING:
     from bot.replicas.replicas import Replicas
@@ -138,7 +138,7 @@ class App:
             "policy": core.policy.digest,
         }
         with core.store.write() as tx:
-            audit.record(tx, "bot.started", at=core.clock.now(), actor="system", data=data)
+            trail.record(tx, "bot.started", at=core.clock.now(), actor="system", data=data)
 
     def inspect(self) -> None:
         """From now on say in the log and the metrics what is wrong with the setup."""

@@ -18,7 +18,7 @@ from bot.agent import outputs
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from storage import audit_log, calls, moves, runs
-from storage.audit_log import Appended
+from storage.audit_log import AuditLine
 from storage.chain import key_id, key_ids
 from storage.digest import KeyFileError, key_path
 from storage.states import CallStatus
@@ -33,7 +33,7 @@ def open_store(
     settings: Settings,
     now: datetime,
     policy: Callable[[], str],
-    told: Callable[[Sequence[Appended]], None] = audit_log.tell,
+    told: Callable[[Sequence[AuditLine]], None] = audit_log.tell,
     *,
     exclusive: bool = True,
 ) -> Store:

@@ -16,7 +16,7 @@ from bot.tools.agents import check_agents
 from bot.tools.handed_over import described
 from bot.tools.people.question import ASK_PERSON
 from bot.tools.slack.lookup import Names
-from bot.tools.slack.tools import slack_tools
+from bot.tools.slack.slack_tools import slack_tools
 
 
 class ToolsError(ValueError):
@@ -139,8 +139,8 @@ def shop(kit: Kit) -> list[Tool[Any]]:
     if path is None:
         return []
     # only now: it takes a hundredth of a start
+    from bot.tools.shop.order_tools import order_tools
     from bot.tools.shop.shop import Shop
-    from bot.tools.shop.tools import order_tools
 
     return order_tools(Shop(path))
 
@@ -150,7 +150,7 @@ def databases(kit: Kit) -> list[Tool[Any]]:
     if not kit.settings.databases:
         return []
     # only now: its parser and driver take memory and a moment
-    from bot.tools.database.child.tools import database_tools
+    from bot.tools.database.child_tools import database_tools
 
     return database_tools(kit.settings.databases, kit.settings.database_path)
 

@@ -20,7 +20,7 @@ _TOLD = (  # what of a row's data is told
 WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes
 
 
-class Appended(NamedTuple):
+class AuditLine(NamedTuple):
     """A row that was appended to the audit, as far as who watches may need it."""
 
     seq: int
@@ -36,7 +36,7 @@ class Appended(NamedTuple):
 IN_WORDS = frozenset({"bot.started"})  # rows that have a line of their own in the log
 
 
-def tell(appended: Iterable[Appended]) -> None:
+def tell(appended: Iterable[AuditLine]) -> None:
     """Write a line for each row; its fields are beside it, for a log in JSON."""
     if not log.isEnabledFor(logging.INFO):
         return
@@ -49,7 +49,7 @@ def tell(appended: Iterable[Appended]) -> None:
         log.info("%s", _line(row, told), extra={"event": row.event, "fact": fact})
 
 
-def _told(row: Appended) -> dict[str, Any]:
+def _told(row: AuditLine) -> dict[str, Any]:
     """What of a row's data is told."""
     return {
         name: row.data[name]
@@ -58,7 +58,7 @@ def _told(row: Appended) -> dict[str, Any]:
     }
 
 
-def _line(row: Appended, data: Mapping[str, Any]) -> str:
+def _line(row: AuditLine, data: Mapping[str, Any]) -> str:
     about = "".join(
         f" {kind} {_quoted(value)}"
         for kind, value in (("run", row.run_id), ("call", row.call_id))

@@ -1,14 +1,15 @@
-"""A copy of the whole record in one SQLite file, from either kind of database, while the bot works.
-
-The file is a record of its own that says what it is (`storage.copies`).
-"""
+"""A record goes into another database with all that waits in it: all of it, or nothing."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,14 +17,92 @@ from pathlib import Path
 from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 
-from storage import audit, copies, files
-from storage.chain import Chain
+from storage import record_copies, shapes, sqlite, trail
+from storage.chain import Chain, Head
 from storage.columns import altered
-from storage.copies import Copied
-from storage.digest import key_text
-from storage.examination import Examined, examine
-from storage.pouring import LostRowsError, pour
-from storage.store import Store
+from storage.digest import key_text, parse_key
+from storage.examination import Examination, examine
+from storage.read_only import ReadOnly
+from storage.record_copies import Copied, LostRowsError, copy_rows, counts, tables
+from storage.sqlite_connections import WAIT, is_foreign
+from storage.store import Store, unfit, version
+from storage.transaction import Transaction
+
+# A backup is looked at, and put in the place of a record.
+
+# A copy of the whole record in one SQLite file, from either kind of database, while the bot
+# works.
+
+# Files that are whole or not there: made in a folder of their own, and put in place at once.
+
+
+def _mark(path: Path) -> str:
+    return f".{path.name}.part-"
+
+
+@contextmanager
+def workshop(path: Path) -> Iterator[Path]:
+    """A folder beside `path` that only its owner enters, for the time of the `with`."""
+    folder = Path(tempfile.mkdtemp(prefix=_mark(path), dir=path.parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear_workshop(path: Path) -> None:
+    """Take away what processes left behind that were killed at it; nobody may be at it now."""
+    for folder in path.parent.glob(f"{_mark(path)}*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def one_file(database: Path) -> str:
+    """Put all of an SQLite database into one file, on the disk; what is wrong with it, or ""."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as raw:
+        raw.execute("PRAGMA journal_mode=DELETE")
+        (found,) = raw.execute("PRAGMA integrity_check(1)").fetchone()
+        broken = raw.execute("PRAGMA foreign_key_check").fetchone()
+    on_disk(database)
+    if found != "ok":
+        return str(found)
+    return f"a row of {broken[0]} refers to one that is not there" if broken else ""
+
+
+def on_disk(path: Path) -> None:
+    """Return once this file, or the names in this folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def publish(new: Path, path: Path) -> None:
+    """Give the file `new` the name `path`; FileExistsError where something has it already."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links, as of a stick
+        if path.exists():
+            raise FileExistsError(path) from None
+        new.rename(path)
+    on_disk(path.parent)
+
+
+def keep_aside(path: Path, aside: Path) -> None:
+    """Give the file at `path` the name `aside` as well; FileExistsError where something has it.
+
+    What is put at `path` afterwards takes its place at once: there is no moment without a file.
+    """
+    try:
+        os.link(path, aside)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        shutil.copy2(path, aside)
+        on_disk(aside)
+
 
 NAME = "record.db"  # in its workshop
 
@@ -38,7 +117,7 @@ class Backup:
 
     path: Path
     counts: Mapping[str, int]  # rows, by table
-    found: Examined
+    found: Examination
     size: int  # bytes
 
 
@@ -63,9 +142,9 @@ def make(
     kept = key_text(key) if with_key else ""
     row = Copied(at=at, why=f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC", version=version)
     try:
-        with files.workshop(path) as folder:
+        with workshop(path) as folder:
             made = _written(source, folder, key, altered(row, signing_key=kept))
-            files.publish(folder / NAME, path)
+            publish(folder / NAME, path)
     except LostRowsError as error:
         raise BackupError(f"the record cannot be read ({error}); keep older backups") from error
     except FileExistsError:
@@ -77,13 +156,13 @@ def make(
 
 def _written(
     source: Store, folder: Path, key: bytes, row: Copied
-) -> tuple[Mapping[str, int], Examined]:
+) -> tuple[Mapping[str, int], Examination]:
     """Write the record into the folder, read it again, and return what was found."""
     made, chain = store_in(folder, key), Chain(key)
     with closing(made.open(exclusive=False)):
         with made.write() as into, source.read() as tx:  # a server waits for no disk of ours
-            counts = pour(tx, into)
-            head = audit.head(tx)
+            counts = copy_rows(tx, into)
+            head = trail.head(tx)
         with made.write() as into:
             found = examine(into, chain, head)
             row = altered(
@@ -93,8 +172,8 @@ def _written(
                 counts=json.dumps(counts, sort_keys=True),
                 problems=json.dumps(found.problems),
             )
-            copies.note(into, copies.sealed(row, chain))
-    if wrong := files.one_file(folder / NAME):
+            record_copies.note_copy(into, record_copies.sealed_copy(row, chain))
+    if wrong := one_file(folder / NAME):
         raise LostRowsError(wrong)
     return counts, found
 
@@ -106,3 +185,267 @@ def why(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
+
+
+LOGS = ("-wal", "-shm")  # what SQLite lays beside a database
+UNDATED = "it is a copy of a database"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedBackup:
+    """A copy of a backup that is looked at: sound as a file, ours, and no newer than we are."""
+
+    file: Path  # the backup as it was named
+    folder: Path  # where the copy is
+    sealed_by: str  # the id of the key that its audit goes on under; "" for an empty one
+    signing_key: bytes  # empty where it is not in the backup
+
+    @property
+    def database(self) -> Path:
+        """The copy."""
+        return self.folder / NAME
+
+    def ready(self, key: bytes, now: datetime, *, lost: bool = False) -> Backup:
+        """Make the copy fit to be started on, under this key; all of it is read.
+
+        `lost`: its own key is, so nobody can tell whether something was changed. Raises BackupError
+        where something was since it was written, and SchemaError where its schema cannot be brought
+        up to date.
+        """
+        store, chain = store_in(self.folder, key), Chain(key)
+        with closing(store.open(exclusive=False)):
+            with store.read() as tx:
+                there, row = counts(tx), record_copies.noted_copy(tx)
+                found = Examination(trail.head(tx)) if lost else self._examined(tx, chain, row)
+            known = row.known if row else []
+            if odd := [each for each in found.problems if each not in known]:
+                raise BackupError("\n  ".join([f"{self.file} is not sound:", *odd]))
+            with store.write() as into:
+                record_copies.note_copy(
+                    into, altered(row or Copied(at=now, why=UNDATED), signing_key="")
+                )
+        self._damaged_unless(one_file(self.database))
+        _switch_to_log(self.database)
+        return Backup(self.file, there, found, self.database.stat().st_size)
+
+    def _examined(self, tx: Transaction, chain: Chain, row: Copied | None) -> Examination:
+        """What is wrong with it: its rows among themselves, and with what it says it has."""
+        if row is None or not row.seal:
+            found = examine(tx, chain, trail.head(tx))
+            found.remarks.append(f"{UNDATED}, so rows that are missing at its end cannot be told")
+            return found
+        found = examine(tx, chain, row.head)
+        if not row.is_sealed_by(chain):
+            found.wrong("what it says of itself was changed")
+        elif missing := row.missing(counts(tx)):
+            found.wrong(missing)
+        return found
+
+    def _damaged_unless(self, sound: str) -> None:
+        if sound:
+            raise BackupError(f"{self.file} is damaged: {sound}")
+
+
+@contextmanager
+def taken(file: Path, beside: Path) -> Iterator[OpenedBackup]:
+    """Take a copy of the backup in `file` into a folder `beside` that path, until the `with` ends.
+
+    Raises BackupError for what is no backup of ours, damaged or newer, and OSError.
+    """
+    if not file.is_file():
+        raise BackupError(f"there is no file {file}")
+    with workshop(beside) as folder:
+        copy = folder / NAME
+        sqlite.create(copy)
+        shutil.copyfile(file, copy)
+        log = file.with_name(f"{file.name}{LOGS[0]}")
+        if log.is_file():  # the copy was made by hand
+            shutil.copyfile(log, folder / f"{NAME}{LOGS[0]}")
+        try:
+            sealed_by, key = _copied_from(copy, file)
+        except sqlite3.Error as error:
+            raise BackupError(f"{file} is damaged, or no backup: {error}") from error
+        yield OpenedBackup(file, folder, sealed_by, key)
+
+
+def _copied_from(copy: Path, file: Path) -> tuple[str, bytes]:
+    """The id of the key that it is sealed with, and the key where it is in it."""
+    if is_foreign(copy):
+        raise BackupError(f"{file} is the database of another application")
+    with closing(ReadOnly(f"sqlite:///{copy}")) as looked_at:
+        schema = version(looked_at)
+        wrong = unfit(looked_at, schema, reading=True)
+    if wrong:
+        raise BackupError(wrong.replace(str(copy), str(file)))
+    if schema is None:
+        raise BackupError(f"{file} holds no record")
+    if wrong := one_file(copy):
+        raise BackupError(f"{file} is damaged: {wrong}")
+    with closing(sqlite3.connect(copy, isolation_level=None)) as raw:
+        shapes.guarded(raw, schema)
+        last = raw.execute("SELECT key_id FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+        row = raw.execute("SELECT key_id, signing_key FROM copied LIMIT 1").fetchone()
+    key_id, key = row or (*(last or ("",)), "")
+    return key_id, parse_key(key) if key else b""
+
+
+def put(taken: OpenedBackup, path: Path, now: datetime) -> Path | None:
+    """Put the copy, made `ready`, in the place of the database at `path`, which nobody else uses.
+
+    Returns where that one is kept now; None where there was none. Whenever this is cut short, there
+    is the one or the other. Raises BackupError while somebody reads the old one.
+    """
+    aside = path.with_name(f"{path.name}.before-restore-{now:%Y%m%dT%H%M%S.%fZ}")
+    if there := path.exists():
+        _quieten(path)
+        keep_aside(path, aside)
+    for end in LOGS:  # of a damaged one, or of one that is not there: nothing else may read them
+        with suppress(FileNotFoundError):
+            Path(f"{path}{end}").rename(f"{aside}{end}")
+    taken.database.replace(path)
+    on_disk(path.parent)
+    return aside if there else None
+
+
+def _switch_to_log(path: Path) -> None:
+    """Have it written by way of a log already, so that the next start need not switch it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("PRAGMA synchronous=FULL")
+        raw.execute("PRAGMA journal_mode=WAL")
+
+
+def _quieten(path: Path) -> None:
+    """Have all of a database in one file; one that is damaged is kept with what lies beside it."""
+    try:
+        with closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as raw:
+            raw.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise BackupError(f"{path} is being read by another program; end that first") from None
+    except sqlite3.DatabaseError:
+        return
+
+
+MOVED = "record.moved"
+PATIENCE = 5.0  # seconds for sessions to end that have just been given up
+_OTHERS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'countersign'"
+    " AND datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMove:
+    """What is in the other database now."""
+
+    counts: Mapping[str, int]  # rows, by table
+    found: Examination
+    before: bool = False  # it was there already
+    aside: str = ""  # the schema in which what was there before is kept
+
+
+def move(source: Store, target: Store, at: datetime) -> RecordMove:
+    """Copy all of `source`, which this process alone holds, into the empty `target`.
+
+    From before the first row is there, `source` says of itself that it was left for a copy: who
+    starts on it all the same has what was open asked again. Raises BackupError.
+    """
+    alone(target)
+    before = _leave(source, target.database.name, at)
+    try:
+        with source.read() as tx:
+            known = examine(tx, source.chain, trail.head(tx)).problems
+            with target.write() as into:
+                return _moved(tx, into, known, at, before)
+    except BaseException:
+        with source.write() as tx:
+            record_copies.forget_copy(tx)
+            if before is not None:
+                record_copies.note_copy(tx, before)
+        raise
+
+
+def replace(source: Store, target: Store, known: list[str] | None, at: datetime) -> RecordMove:
+    """Put all of `source`, whose problems are `known`, in the place of what is in `target`.
+
+    `known` None: nobody can tell them. What was there is kept in a schema of its own. Raises
+    BackupError.
+    """
+    alone(target)
+    with source.read() as tx, target.write() as into:
+        aside = _keep(into, at) if any(counts(into).values()) else ""
+        everything = ", ".join(_named(into, each.name) for each in tables())
+        for statement in (
+            *target.database.not_append_only(),
+            f"TRUNCATE {everything}",
+            *target.database.append_only(),
+        ):
+            into.exec_driver_sql(statement)
+        there = copy_rows(tx, into)
+        head = trail.head(tx)
+        found = Examination(head) if known is None else _as_it_was(into, head, known)
+        if row := record_copies.noted_copy(tx):
+            record_copies.note_copy(into, altered(row, seq=None))
+    return RecordMove(there, found, aside=aside)
+
+
+def alone(target: Store) -> None:
+    """Raise BackupError while another process of ours works with that database."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        with target.read() as tx:
+            others = int(tx.exec_driver_sql(_OTHERS).scalar())
+        if not others:
+            return
+        if time.monotonic() > until:
+            who = "another process works" if others == 1 else f"{others} other processes work"
+            raise BackupError(f"{who} with {target.database.name}; stop that first")
+        time.sleep(0.1)
+
+
+def _leave(source: Store, name: str, at: datetime) -> Copied | None:
+    """Have the record say that it was left; returns what it said of itself before."""
+    why = f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
+    with source.write() as tx:
+        before = record_copies.noted_copy(tx)
+        record_copies.note_copy(tx, Copied(at=at, why=why))
+    return before
+
+
+def _moved(
+    tx: Transaction, into: Transaction, known: list[str], at: datetime, before: Copied | None
+) -> RecordMove:
+    """Copy in these two transactions, and read on the other side what has arrived."""
+    head, there = trail.head(tx), counts(into)
+    if any(there.values()):
+        if head.seq and trail.head_at(into, head.seq) == head:
+            return RecordMove(there, Examination(head), before=True)
+        raise BackupError("the other database holds a record already, and nothing is written over")
+    poured = copy_rows(tx, into)
+    found = _as_it_was(into, head, known)
+    if before is not None:  # what is asked again at a start here is asked again there
+        record_copies.note_copy(into, altered(before, seq=None))
+    trail.record(into, MOVED, at=at, actor="system", data={"rows": sum(poured.values())})
+    return RecordMove(poured, found)
+
+
+def _as_it_was(into: Transaction, head: Head, known: list[str]) -> Examination:
+    """What is found there; BackupError for a problem that is not `known` of where it came from."""
+    found = examine(into, into.chain, head)
+    if odd := [each for each in found.problems if each not in known]:
+        raise BackupError("\n  ".join(["it did not arrive as it was:", *odd]))
+    return found
+
+
+def _keep(into: Transaction, at: datetime) -> str:
+    """Keep a copy of each table in a schema of their own; returns its name."""
+    schema = f"countersign_before_restore_{at:%Y%m%dt%H%M%Sz}"
+    into.exec_driver_sql(f"CREATE SCHEMA {schema}")
+    for table in tables():
+        name = _named(into, table.name)
+        into.exec_driver_sql(f"CREATE TABLE {schema}.{name} AS TABLE {name}")
+    return schema
+
+
+def _named(tx: Transaction, name: str) -> str:
+    return str(tx.dialect.identifier_preparer.quote(name))

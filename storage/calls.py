@@ -78,7 +78,7 @@ WRITERS = frozenset({AGENT, FORM})
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownRevision:
     """A call with the revision that is shown now."""
 
     call: Call
@@ -92,7 +92,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Approved(Shown):
+class ApprovedCall(ShownRevision):
     """A call with what its approval stands on; votes and edits end when the call is approved."""
 
     votes: tuple[Vote, ...]
@@ -164,21 +164,21 @@ def revision(tx: Transaction, call_id: str, number: int) -> Revision | None:
     return first(tx, Revision, _REVISION, id_=call_id, number_=number)
 
 
-def shown(tx: Transaction, call_id: str) -> Shown | None:
+def shown(tx: Transaction, call_id: str) -> ShownRevision | None:
     """The call with its current revision; None when either is missing."""
     call = get(tx, call_id)
     current = call and revision(tx, call_id, call.revision)
-    return Shown(call, current) if call and current else None
+    return ShownRevision(call, current) if call and current else None
 
 
-def approved(tx: Transaction, call: Call) -> Approved | None:
+def approved(tx: Transaction, call: Call) -> ApprovedCall | None:
     """The call, as it was read, with all that its approval stands on; None without a revision."""
     revisions = rows(tx, Revision, _REVISIONS, id_=call.id)
     current = next((each for each in revisions if each.number == call.revision), None)
     if current is None:
         return None
     edited_by = frozenset(each.author for each in revisions) - WRITERS
-    return Approved(call, current, tuple(votes(tx, call.id, call.revision)), edited_by)
+    return ApprovedCall(call, current, tuple(votes(tx, call.id, call.revision)), edited_by)
 
 
 def editors(tx: Transaction, call_id: str) -> frozenset[str]:

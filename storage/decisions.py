@@ -7,30 +7,128 @@ outcome that says what happened instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import audit, calls, evidence, moves, outbox, runs
+from storage import calls, evidence, moves, outbox, runs, spending, trail
 from storage.columns import altered
 from storage.masking import Path
 from storage.models import Call, Plan, Revision, Vote
-from storage.outcomes import (
-    Applied,
-    Open,
-    Outcome,
-    Outputs,
-    Stale,
-    Standing,
-    Voted,
-    Weigh,
-    look,
-)
-from storage.states import Balance, CallStatus, Surface, Verb
+from storage.states import Balance, CallStatus, Resolution, Surface, Verb
 from storage.transaction import Transaction
+
+# What a decision meets: it counts, somebody was first, or it is stale, late or void.
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """It can be decided: the call waits, and this is its newest revision."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """It counts."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Somebody, or the clock, was first; `call` as it stands now."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The button belongs to an older revision."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class TooLate:
+    """It was stored at or after the deadline."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """There is no such call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """This person has voted on this revision before, or somebody else for them."""
+
+    call: Call
+    verb: Verb
+    by: str  # who has
+
+
+Closed = Decided | Stale | TooLate | Gone
+Outcome = Applied | Voted | Closed
+
+
+class Outputs(Protocol):
+    """What the model is told of calls that end here; `bot.agent.outputs` has the words."""
+
+    def rejected(self, votes: Sequence[tuple[str, str]]) -> str: ...
+    def expired(self) -> str: ...
+    def cancelled(self) -> str: ...
+    def withdrawn(self) -> str: ...
+    def left_behind(self) -> str: ...
+    def superseded(self) -> str: ...
+    def sent_back(self, person: str, feedback: str) -> str: ...
+    def lost(self) -> str: ...
+    def resolved(self, person: str, done: bool) -> str: ...
+    def stopped(self, why: str, done: Sequence[tuple[str, str, str]]) -> str: ...
+    def abandoned(self) -> str: ...
+
+
+class VoteTally(Protocol):
+    """How far votes have come, in the words of whoever knows the gate."""
+
+    @property
+    def outcome(self) -> Balance:
+        """What they come to."""
+        ...
+
+    @property
+    def stage(self) -> int:
+        """The stage that is open, or the first of them, from 0."""
+        ...
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """The stages in one of which an approval counts now."""
+        ...
+
+
+TallyVotes = Callable[[list[Vote]], VoteTally]
+
+
+def look(tx: Transaction, call_id: str, revision: int, at: datetime) -> Open | Closed:
+    """Return what a decision on this revision, stored at `at`, would meet."""
+    call = calls.get(tx, call_id)
+    if call is None:
+        return Gone()
+    if call.status is not CallStatus.PENDING:
+        return Decided(call)
+    if call.revision != revision:
+        return Stale(call)
+    if call.deadline is not None and at >= call.deadline:
+        return TooLate(call)
+    return Open(call)
+
 
 __all__ = ["look"]
 C = CallStatus
@@ -44,7 +142,7 @@ def vote(
     person: str,
     *,
     at: datetime,
-    weigh: Weigh,
+    weigh: TallyVotes,
     words: Outputs,
     stage: int = 0,
     also: Sequence[int] = (),
@@ -99,7 +197,7 @@ def _said(before: Sequence[Vote], verb: Verb, person: str, giver: str) -> Vote |
 def _moved_by_votes(
     tx: Transaction,
     call: Call,
-    standing: Standing,
+    standing: VoteTally,
     votes: list[Vote],
     at: datetime,
     words: Outputs,
@@ -120,7 +218,7 @@ def _moved_by_votes(
     details |= {"also": last.also} if last.also else {}
     if standing.outcome == Balance.OPEN:
         event, about = f"call.vote.{last.verb}", {"run_id": call.run_id, "call_id": call.id}
-        audit.record(tx, event, at=at, actor=last.person, data=details, **about)
+        trail.record(tx, event, at=at, actor=last.person, data=details, **about)
         if standing.stage > call.told_stage:  # the people of the next stage have to be told
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
         moves.touch(tx, call.plan_id, call.id)
@@ -180,7 +278,7 @@ def edit(
         **told,
     )
     details = {"tool": call.tool, **evidence.revised(tx, row, secret)}
-    audit.record(
+    trail.record(
         tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details
     )
     moves.touch(tx, call.plan_id, call.id)
@@ -220,7 +318,7 @@ def ask_again(
     columns: dict[str, Any] = {"deadline": deadline, "note": why}
     if calls.waits(call):
         about = {"run_id": call.run_id, "call_id": call.id}
-        audit.record(tx, "call.asked_again", at=at, actor=actor, data=said, **about)
+        trail.record(tx, "call.asked_again", at=at, actor=actor, data=said, **about)
         moves.touch(tx, call.plan_id, call.id)
         shown |= columns
     elif not moves.call(tx, call, C.PENDING, at=at, actor=actor, data=said, **columns):
@@ -257,3 +355,86 @@ def on_card(tx: Transaction, plan_id: str, revision: int, card: int) -> list[Cal
         return []
     waiting = plan_calls(tx, plan, outbox.calls_of(tx, plan_id, card))
     return waiting if calls.card_revision(waiting) == revision else []
+
+
+# What people say of a call of which nobody knows how it ended, in the caller's transaction.
+
+
+def resolve(
+    tx: Transaction,
+    call_id: str,
+    revision: int,
+    person: str,
+    resolution: Resolution,
+    *,
+    at: datetime,
+    words: Outputs,
+    digest: str = "",
+    counts_as: str = "",
+    giver: str = "",
+) -> Outcome:
+    """Write down how an UNKNOWN call ended, as a person says, or have it run again.
+
+    What only its requester calls not done, or has run again, counts as an attempt all the same.
+    To have it run again is a vote of its own, on a new revision of the same arguments; `digest`
+    is that revision's. `counts_as`: why this person may; `giver`: by whose right, if not theirs.
+    """
+    targets = {
+        Resolution.DONE: C.SUCCEEDED,
+        Resolution.NOT_DONE: C.FAILED,
+        Resolution.AGAIN: C.APPROVED,
+    }
+    again = resolution == Resolution.AGAIN
+    call = calls.get(tx, call_id)
+    if call is None:
+        return Gone()
+    if call.status is not C.UNKNOWN or call.deadline is None:
+        return Decided(call)
+    if call.revision != revision:
+        return Stale(call)
+    if at >= call.deadline:
+        return TooLate(call)
+    if resolution != Resolution.DONE and runs.is_of(tx, call.run_id, person):
+        spending.keep(tx, call, at)
+    data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
+    if again:
+        vote = _vote(call, person, giver, digest, at)
+        data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
+        ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
+    else:
+        output = words.resolved(person, resolution == Resolution.DONE)
+        ended = {"output": output, "finished_at": at}
+    target = targets[resolution]
+    moves.call(tx, call, target, at=at, actor=person, data=data, deadline=None, **ended)
+    if again:
+        _renew(tx, call, vote)
+    runs.free(tx, call.run_id, at=at, actor=person)
+    return Applied(calls.get(tx, call_id) or call)
+
+
+def _vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vote:
+    """To run it again: a vote on the revision to come."""
+    return Vote(
+        call_id=call.id,
+        revision=call.revision + 1,
+        person=person,
+        verb=Verb.APPROVE,
+        for_person=giver,
+        digest=digest,
+        created_at=at,
+    )
+
+
+def _renew(tx: Transaction, call: Call, vote: Vote) -> None:
+    """Make the revision that the vote is for, of the arguments there are, and store the vote."""
+    current = calls.revision(tx, call.id, call.revision)
+    revision = Revision(
+        call_id=call.id,
+        number=vote.revision,
+        arguments=current.arguments if current else "{}",
+        digest=vote.digest,
+        author=calls.AGENT,
+        created_at=vote.created_at,
+    )
+    calls.revise(tx, call, revision)
+    calls.add_vote(tx, vote)

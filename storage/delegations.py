@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy import Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
-from storage import audit, columns
+from storage import columns, trail
 from storage.columns import Row, values
 from storage.models import new_id
 from storage.transaction import Transaction, first, insert_into, rows
@@ -72,7 +72,7 @@ def give(tx: Transaction, row: Delegation) -> None:
         revoke(tx, old.id, row.giver, row.given_at)
     tx.execute(insert_into(Delegation), values(row))
     data = {"delegation": row.id, "delegate": row.delegate, "until": row.until.isoformat()}
-    audit.record(tx, "delegation.given", at=row.given_at, actor=row.giver, data=data)
+    trail.record(tx, "delegation.given", at=row.given_at, actor=row.giver, data=data)
 
 
 def givers(tx: Transaction, team: str, delegate: str, at: datetime) -> list[str]:
@@ -123,5 +123,5 @@ def revoke(tx: Transaction, delegation_id: str, person: str, at: datetime) -> bo
     if tx.execute(ended).rowcount != 1:
         return False
     data = {"delegation": delegation_id}
-    audit.record(tx, "delegation.revoked", at=at, actor=person, data=data)
+    trail.record(tx, "delegation.revoked", at=at, actor=person, data=data)
     return True

@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import audit, calls, children, inbox, moves, outbox, runs
+from storage import calls, inbox, moves, outbox, runs, sub_agents, trail
+from storage.decisions import Outputs
 from storage.models import Call, Run
-from storage.outcomes import Outputs
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
 
@@ -37,7 +37,7 @@ def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs, output:
         )
         if tx.execute(update(Call).where(*where).values(deadline=None)).rowcount != 1:
             return False
-        audit.record(tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id)
+        trail.record(tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id)
         moves.touch(tx, call.plan_id, call.id)
     else:
         said = output or words.expired()
@@ -142,18 +142,18 @@ def abandon(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
 
 def _stop(
     tx: Transaction, run: Run, call: Call, *, at: datetime, actor: str, words: Outputs
-) -> list[children.Did]:
+) -> list[sub_agents.SubAgentCall]:
     """End the run of a call that a sub-agent works on; returns what that has done."""
-    child = children.of_call(tx, run.root_id, call.id)
+    child = sub_agents.of_call(tx, run.root_id, call.id)
     if child is None:
         return []
     cancel(tx, child, at=at, actor=actor, words=words)
-    return children.did(tx, child)
+    return sub_agents.did(tx, child)
 
 
 def hang_up(tx: Transaction, run: Run, call: Call, *, at: datetime, words: Outputs) -> None:
     """End what a server has asked amid this call of the run: nobody waits for an answer."""
-    for asking in children.asking(tx, run.root_id, call.id):
+    for asking in sub_agents.asking(tx, run.root_id, call.id):
         take_back(tx, asking, at=at, words=words)
 
 

@@ -11,17 +11,17 @@ from typing import Any
 from sqlalchemy import select
 from sqlmodel import col
 
-from storage import audit, evidence
+from storage import evidence, trail
 from storage.chain import Chain, Head
-from storage.forgetting import FORGOTTEN
 from storage.models import PURGED, Audit, Call, Revision, Run, Vote
+from storage.personal_data import FORGOTTEN
 from storage.transaction import Transaction, rows
 
 MOST = 20  # problems that are told; one is enough
 
 
 @dataclass(slots=True)
-class Examined:
+class Examination:
     """What was found: how far the chain goes, what is wrong, and what is only worth knowing."""
 
     head: Head = field(default_factory=Head)
@@ -49,9 +49,9 @@ class _Said:
 
 def examine(
     tx: Transaction, chain: Chain, noted: Head | None, *, has_note: bool = True
-) -> Examined:
+) -> Examination:
     """Look at all of the record; `noted`: what the head file says, where the record `has_note`."""
-    found, said = Examined(), _Said()
+    found, said = Examination(), _Said()
     _walk(tx, chain, found, said)
     if has_note:
         _end(tx, noted, found)
@@ -62,16 +62,16 @@ def examine(
     return found
 
 
-def _walk(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> None:
+def _walk(tx: Transaction, chain: Chain, found: Examination, said: _Said) -> None:
     """Follow the chain; stop at the first row that breaks it."""
     strangers: Counter[str] = Counter()
-    for row in audit.every(tx):
+    for row in trail.every(tx):
         sealer = chain.of(row.key_id)
         if sealer is None:
             strangers[row.key_id] += 1
             good = (row.seq, row.previous) == (found.head.seq + 1, found.head.hash)
         else:
-            good = audit.follows(sealer, found.head, row)
+            good = trail.follows(sealer, found.head, row)
         if not good:
             where = f"row {row.seq} of the audit"
             found.wrong(f"{where} was changed, or is not the one that followed the row before it")
@@ -88,10 +88,10 @@ def _walk(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> None:
 def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
     """Remember what the row says of other tables."""
     about = row.call_id or row.run_id
-    said.purged |= dict.fromkeys(audit.purged(row, data), row.at)
+    said.purged |= dict.fromkeys(trail.purged(row, data), row.at)
     if row.event == FORGOTTEN:
         said.forgotten[data["person"]] = row.at
-    if audit.SEAL in data and not row.payload:
+    if trail.SEAL in data and not row.payload:
         said.emptied[row.seq or 0] = row.run_id
     if "from" in data and "to" in data:
         said.status[about] = data["to"]
@@ -105,7 +105,7 @@ def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
         said.votes[row.call_id, data["revision"], row.actor, data["vote"]] += 1
 
 
-def _end(tx: Transaction, noted: Head | None, found: Examined) -> None:
+def _end(tx: Transaction, noted: Head | None, found: Examination) -> None:
     """Compare the end of the chain with what the head file says."""
     if found.problems:
         return
@@ -115,7 +115,7 @@ def _end(tx: Transaction, noted: Head | None, found: Examined) -> None:
     elif noted.seq > found.head.seq:
         missing = noted.seq - found.head.seq
         found.wrong(f"the audit had come to row {noted.seq}: {missing} rows are missing at its end")
-    elif audit.head_at(tx, noted.seq) != noted:
+    elif trail.head_at(tx, noted.seq) != noted:
         found.wrong(f"row {noted.seq} of the audit is another one than the head file says")
     elif noted != found.head:
         behind = found.head.seq - noted.seq
@@ -124,7 +124,7 @@ def _end(tx: Transaction, noted: Head | None, found: Examined) -> None:
         )
 
 
-def _rows(tx: Transaction, found: Examined, said: _Said) -> None:
+def _rows(tx: Transaction, found: Examination, said: _Said) -> None:
     """Compare calls, runs and votes with what the chain says of them."""
     for name, model in (("call", Call), ("run", Run)):
         for key, status in tx.execute(select(col(model.id), col(model.status))):
@@ -142,7 +142,7 @@ def _rows(tx: Transaction, found: Examined, said: _Said) -> None:
         found.wrong(f"{vote[2]}'s vote on call {vote[0]} is not there")
 
 
-def _arguments(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> None:
+def _arguments(tx: Transaction, chain: Chain, found: Examination, said: _Said) -> None:
     """Compare the stored arguments with the seals that the chain has of them."""
     runs_of = {row[0]: row[1] for row in tx.execute(select(col(Call.id), col(Call.run_id)))}
     for each in rows(tx, Revision, select(Revision)):
@@ -154,7 +154,7 @@ def _arguments(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> N
             found.wrong(f"the arguments of {where} are not those that the audit has sealed")
 
 
-def _purged(tx: Transaction, found: Examined, said: _Said) -> None:
+def _purged(tx: Transaction, found: Examination, said: _Said) -> None:
     """Tell what was purged; what is empty though the audit knows of no purge is a problem."""
     for seq, run in said.emptied.items():
         if run not in said.purged:

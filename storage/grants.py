@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from sqlalchemy import Index, bindparam, or_, select, update
 from sqlmodel import Field, col
 
-from storage import audit, columns
+from storage import columns, trail
 from storage.columns import Row, values
 from storage.models import Call, Run, new_id
 from storage.transaction import Transaction, first, insert_into, rows
@@ -70,7 +70,7 @@ def give(tx: Transaction, grant: Grant, *, run_id: str) -> None:
         "until": grant.until.isoformat(),
         "uses": grant.uses,
     }
-    audit.record(
+    trail.record(
         tx,
         "grant.given",
         at=grant.given_at,
@@ -126,7 +126,7 @@ def take(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
         "digest": call.digest,
     }
     about = {"run_id": call.run_id, "call_id": call.id}
-    audit.record(tx, "grant.used", at=at, actor="worker", data=data, **about)
+    trail.record(tx, "grant.used", at=at, actor="worker", data=data, **about)
     return True
 
 
@@ -138,7 +138,7 @@ def revoke(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
         != 1
     ):
         return False
-    audit.record(tx, "grant.revoked", at=at, actor=person, data={"grant": grant_id})
+    trail.record(tx, "grant.revoked", at=at, actor=person, data={"grant": grant_id})
     return True
 
 

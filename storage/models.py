@@ -1,6 +1,7 @@
 """The tables. Times are UTC, stored as whole microseconds; JSON is stored as text, verbatim.
 
-Status columns are written only by `storage.moves`. `audit`, `revision`, `vote`, `answer`, `attempt`
+Status columns are written by `storage.moves`
+only. `audit`, `revision`, `vote`, `answer`, `attempt`
 `mode` and `item` are append-only.
 """
 

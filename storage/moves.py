@@ -12,10 +12,10 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, case, select, update
+from sqlalchemy import Update, bindparam, case, or_, select, update
 from sqlmodel import col
 
-from storage import audit
+from storage import trail
 from storage.calls import HELD_UP
 from storage.columns import values
 from storage.models import Call, Delivery, Message, Plan, Run
@@ -37,7 +37,53 @@ from storage.states import (
     RunStatus,
     check,
 )
-from storage.transaction import Transaction, first, insert_into, insert_once
+from storage.transaction import Transaction, first, insert_into, insert_once, readable, rows
+
+# How long a claim of a run holds, and the runs whose claim has lapsed.
+
+_ORPHANS = select(Run).where(
+    col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
+)
+_CUT_SHORT = select(Run).where(
+    col(Run.status) == RunStatus.CANCELLED,
+    col(Run.id).in_(select(col(Call.run_id)).where(col(Call.status) == CallStatus.RUNNING)),
+)
+_LAPSED = _CUT_SHORT.where(
+    or_(col(Run.lease_until).is_(None), col(Run.lease_until) <= bindparam("now_"))
+)
+_KEEP = (
+    update(Run)
+    .where(
+        col(Run.id) == bindparam("id_"),
+        col(Run.status).in_((RunStatus.RUNNING, RunStatus.CANCELLED)),
+        col(Run.lease_until).is_not(None),
+    )
+    .values(lease_until=bindparam("lease_until"))
+)
+
+
+def renew_lease(tx: Transaction, run_id: str, fence: int, lease_until: datetime) -> bool:
+    """Lengthen a lease; False when the fence is no longer ours."""
+    where = (col(Run.id) == run_id, col(Run.fence) == fence, col(Run.status) == RunStatus.RUNNING)
+    return tx.execute(update(Run).where(*where).values(lease_until=lease_until)).rowcount == 1
+
+
+def keep_lease(tx: Transaction, run_id: str, until: datetime) -> None:
+    """Lengthen the lease of a run that is worked on here, also of one cancelled meanwhile."""
+    tx.execute(_KEEP, {"id_": run_id, "lease_until": until})
+
+
+def orphaned_runs(tx: Transaction, now: datetime) -> list[Run]:
+    """Runs whose worker let its lease lapse."""
+    return readable(tx, Run, col(Run.id), _ORPHANS, now_=now)
+
+
+def cut_short(tx: Transaction, now: datetime | None = None) -> list[Run]:
+    """Cancelled runs that have a call RUNNING; with `now`, of whose worker nothing is heard."""
+    if now is None:
+        return rows(tx, Run, _CUT_SHORT)
+    return rows(tx, Run, _LAPSED, now_=now)
+
 
 _TOUCH = (
     update(Plan).where(col(Plan.id) == bindparam("id_")).values(revision=col(Plan.revision) + 1)
@@ -170,9 +216,9 @@ def call(
     told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
     told |= data or {}
     about = {"run_id": row.run_id, "call_id": row.id}
-    audit.record(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
+    trail.record(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
     if row.status is CallStatus.PENDING:
-        audit.ends(tx, row.asked_at)
+        trail.ends(tx, row.asked_at)
     voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
     if row.status is CallStatus.PENDING and not voted:
         touch(tx, row.plan_id, "")
@@ -187,7 +233,7 @@ def restarted(tx: Transaction, row: Call, *, at: datetime) -> None:
     """Write down that a call which is RUNNING is started once more, as its tool allows."""
     data = {"again": True, "tool": row.tool, "revision": row.revision, "digest": row.digest}
     about = {"run_id": row.run_id, "call_id": row.id}
-    audit.record(tx, "call.running", at=at, actor="worker", data=data, **about)
+    trail.record(tx, "call.running", at=at, actor="worker", data=data, **about)
 
 
 def born(
@@ -198,7 +244,7 @@ def born(
         raise IllegalMoveError(f"a call is not born {row.status}")
     tx.execute(insert_into(Call), values(row))
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
-    audit.record(
+    trail.record(
         tx,
         f"call.born.{row.status}",
         at=at,
@@ -232,8 +278,8 @@ def run(
     if tx.execute(_swap(Run, tuple(held), tuple(columns)), {**held, **columns}).rowcount != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
-    audit.record(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
-    audit.ends(tx, row.created_at)
+    trail.record(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
+    trail.ends(tx, row.created_at)
     tx.ready += [row.id] if target is RunStatus.READY and row.thread_ts else []
     return True
 
@@ -249,7 +295,7 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
     if row.parent_call:
         place |= {"call": row.parent_call}
     actor = (row.client or "agent") if row.parent_call else row.requester  # or the server that asks
-    audit.record(tx, "run.born", at=at, actor=actor, run_id=row.id, data=place)
+    trail.record(tx, "run.born", at=at, actor=actor, run_id=row.id, data=place)
     tx.ready += [row.id] if row.thread_ts else []
 
 
@@ -269,7 +315,7 @@ def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) 
     row = first(tx, Run, _CLAIM, **given)
     if row is not None:
         data = {"from": RunStatus.READY, "to": RunStatus.RUNNING}
-        audit.record(tx, "run.running", at=at, actor="worker", run_id=run_id, data=data)
+        trail.record(tx, "run.running", at=at, actor="worker", run_id=run_id, data=data)
     return row
 
 
@@ -279,7 +325,7 @@ def freed(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     if tx.execute(_FREE, {"id_": run_id, "updated_at": at}).rowcount != 1:
         return False
     data = {"from": RunStatus.WAITING, "to": RunStatus.READY}
-    audit.record(tx, "run.ready", at=at, actor=actor, run_id=run_id, data=data)
+    trail.record(tx, "run.ready", at=at, actor=actor, run_id=run_id, data=data)
     tx.ready.append(run_id)
     return True
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Update, bindparam, func, select, update
 from sqlmodel import col
 
-from storage import audit, moves
+from storage import moves, trail
 from storage.models import Message, Run
 from storage.states import MESSAGE_OPEN, IllegalMoveError, MessageKind, MessageStatus
 from storage.transaction import Transaction, first, readable, rows
@@ -199,7 +199,7 @@ def showed(
         return
     change(tx, row, showing=showing)
     where = {"channel": row.channel, "ts": ts, "calls": revisions}
-    audit.record(tx, "card.shown", at=at, actor="system", run_id=row.run_id, data=where)
+    trail.record(tx, "card.shown", at=at, actor="system", run_id=row.run_id, data=where)
 
 
 def channels_due(tx: Transaction, now: datetime, aside: Collection[int | None] = ()) -> set[str]:

@@ -29,8 +29,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased
 from sqlmodel import col
 
-from storage import audit, calls
-from storage.attached import AttachedFile
+from storage import calls, trail
+from storage.attached_files import AttachedFile
 from storage.columns import UtcTime
 from storage.delegations import Delegation
 from storage.models import (
@@ -156,8 +156,8 @@ def purge(
     if found:
         ids = [run.id for run in found]
         empty(tx, ids, at=at)
-        data = {"older_than": before.isoformat(), audit.PURGED_RUNS: ids}
-        audit.record(tx, audit.PURGE, at=at, actor=actor, data=data)
+        data = {"older_than": before.isoformat(), trail.PURGED_RUNS: ids}
+        trail.record(tx, trail.PURGE, at=at, actor=actor, data=data)
     return found
 
 

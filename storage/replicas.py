@@ -12,14 +12,38 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy import Select, bindparam, delete, func, select
 from sqlmodel import Field, col
 
 from storage import columns
 from storage.columns import Row
-from storage.models import Delivery
+from storage.models import Audit, Delivery
 from storage.states import DeliveryKind
 from storage.transaction import Transaction, insert_of, readable
+
+# The newest moment that the record holds: time goes on from there, whatever a clock says.
+
+LOOKED_AT = 1000  # rows of a kind, newest first: a clock that was set back left some out of order
+
+
+def _newest_of(seq: Any, at: Any) -> Select[Any]:
+    """The newest time among the last rows of one table."""
+    last = select(at.label("at")).order_by(seq.desc()).limit(LOOKED_AT).subquery()
+    return select(func.max(last.c.at))
+
+
+_AUDITED = _newest_of(col(Audit.seq), col(Audit.at))
+_DELIVERED = _newest_of(col(Delivery.seq), col(Delivery.received_at))
+
+
+def newest_moment(tx: Transaction) -> datetime | None:
+    """When something was last stored; None where nothing was.
+
+    Whatever is done is in the audit, and whatever arrived is in the inbox.
+    """
+    found = [tx.scalar(_AUDITED), tx.scalar(_DELIVERED)]
+    return max((each for each in found if each is not None), default=None)
+
 
 PauseEnds = Mapping[tuple[str, str], datetime]  # by method and channel
 
@@ -103,7 +127,7 @@ def _pause(dialect: str) -> Any:
     )
 
 
-def beat(tx: Transaction, replica: str, until: datetime) -> None:
+def heartbeat(tx: Transaction, replica: str, until: datetime) -> None:
     """This replica is alive until then."""
     tx.execute(_beat(tx.dialect.name), {"id": replica, "until": until})
 
@@ -137,7 +161,7 @@ def senders(tx: Transaction, gone: Collection[str]) -> dict[str, str]:
     return {channel: replica for channel, replica in tx.execute(_LANES) if replica in living}
 
 
-def take_lane(tx: Transaction, channel: str, replica: str, gone: Collection[str]) -> bool:
+def take_channel_queue(tx: Transaction, channel: str, replica: str, gone: Collection[str]) -> bool:
     """This replica sends to the channel from now on; False while another does that is not `gone`,
     which the caller has watched.
     """
@@ -147,7 +171,7 @@ def take_lane(tx: Transaction, channel: str, replica: str, gone: Collection[str]
     return tx.execute(_take(tx.dialect.name), given).rowcount == 1
 
 
-def give_up_lane(tx: Transaction, channel: str, replica: str) -> None:
+def give_up_channel_queue(tx: Transaction, channel: str, replica: str) -> None:
     """This replica sends to the channel no more."""
     tx.execute(_GIVEN_UP, {"channel_": channel, "replica_": replica})
 

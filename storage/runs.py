@@ -7,18 +7,150 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Update,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.orm import aliased
 from sqlmodel import col
 
-from storage import asked, calls, compactions, moves
+from storage import calls, moves, transcripts
+from storage.calls import UNFINISHED
 from storage.columns import values
-from storage.models import PURGED, Call, Delivery, Item, Run
-from storage.states import MODELLED, RUN_OPEN, RunStatus
+from storage.models import PURGED, Call, Delivery, Item, Plan, Run
+from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
 from storage.transaction import Transaction, first, insert_into, readable
+
+# Runs that a worker may take, with what tells whose turn it is. Reads only.
+
+Requester = tuple[str, str, str]  # a workspace, a person, and the program that asks in their name
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """One run that a worker may take."""
+
+    run_id: str
+    requester: Requester
+    decided: bool  # what comes next in it is a call that people approved, and not the model
+    begun: bool = False  # it has been worked on before
+
+
+def _has_open(which: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Whether a plan of the run that the model has not been told of has such a call."""
+    ready_runs = select(col(Call.id)).join(Plan, col(Plan.id) == col(Call.plan_id))
+    return ready_runs.where(
+        col(Plan.run_id) == col(Run.id), col(Plan.answered).is_(False), which
+    ).exists()
+
+
+_ROOT: Any = aliased(Run)
+# a sub-agent works for whoever asked its request; what a server asks amid a call is the server's
+_CLIENT = case((col(Run.source) == RunSource.RUN, col(_ROOT.client)), else_=col(Run.client))
+# what is asked amid a call has a worker wait for it, who runs what was approved
+_DECIDED = or_(
+    col(Run.source) == RunSource.SERVER,
+    and_(_has_open(calls.GOES_AHEAD), ~_has_open(calls.HOLDS_UP)),
+)
+_READY_RUNS = (
+    select(
+        col(Run.id),
+        col(Run.team),
+        col(Run.requester),
+        _CLIENT,
+        case((_DECIDED, literal(1)), else_=literal(0)),
+        col(Run.fence),
+    )
+    .join(_ROOT, col(_ROOT.id) == col(Run.root_id), isouter=True)
+    .where(col(Run.status) == RunStatus.READY, col(Run.thread_ts) != "")
+    .order_by(col(Run.updated_at))
+)
+_LONG_READY = _READY_RUNS.where(col(Run.updated_at) <= bindparam("before_"))
+_ONE_READY = _READY_RUNS.where(col(Run.id) == bindparam("id_"))
+
+
+def ready_runs(tx: Transaction, before: datetime | None = None) -> list[ReadyRun]:
+    """The runs a worker may take, oldest first; with `before`, those that were so then."""
+    if before is None:
+        return _ready_of(tx, _READY_RUNS, {})
+    return _ready_of(tx, _LONG_READY, {"before_": before})
+
+
+def ready_run(tx: Transaction, run_id: str) -> list[ReadyRun]:
+    """That run, where a worker may take it."""
+    return _ready_of(tx, _ONE_READY, {"id_": run_id})
+
+
+def _ready_of(tx: Transaction, statement: Any, given: dict[str, Any]) -> list[ReadyRun]:
+    return [
+        ReadyRun(str(run_id), (team, person, client or ""), bool(decided), bool(fence))
+        for run_id, team, person, client, decided, fence in tx.execute(statement, given)
+    ]
+
+
+# How much somebody has asked of late: what limits are kept by.
+
+
+def asked_lately(also: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The requester's runs that have moved since then, or are so `also`.
+
+    Each side says whose, so that each has an index; else SQLite would look through all they asked.
+    """
+    own = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
+    return or_(and_(*own, col(Run.updated_at) > bindparam("since_")), and_(*own, also))
+
+
+# what a key has asked is held by the key's own limit, and is no part of its person's
+_BY_KEY = (col(Run.source) == RunSource.PROGRAM) & (col(Run.client) != "")
+# A filter: for a condition SQLite would look through every pending call of everybody
+_PENDING_OF = (
+    select(func.count().filter(col(Call.status) == CallStatus.PENDING))
+    .select_from(Run)
+    .join(Call, col(Run.id) == col(Call.run_id))
+    .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
+    .where(col(Run.status).in_(UNFINISHED), ~_BY_KEY)
+)
+# Runs that have not moved since then hold nothing that was asked since.
+_ASKED_SINCE = (
+    select(col(Call.asked_at))
+    .select_from(Run)
+    .join(Call, col(Run.id) == col(Call.run_id))
+    .where(asked_lately(col(Run.status).in_(UNFINISHED)))
+    .where(col(Call.asked_at) > bindparam("since_"), ~_BY_KEY)
+    .order_by(col(Call.asked_at).desc())
+    .limit(1)
+    .offset(bindparam("earlier_"))
+)
+
+
+def pending_of(tx: Transaction, team: str, requester: str) -> int:
+    """How many calls of this requester wait for people, but those that keys have asked."""
+    return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
+
+
+def last_asked(
+    tx: Transaction, team: str, requester: str, number: int, since: datetime
+) -> datetime | None:
+    """When people were asked about the last but `number` of this requester's calls, but those that
+    keys have asked; None if not after `since`.
+    """
+    values_ = {"team_": team, "requester_": requester, "since_": since, "earlier_": number}
+    found: datetime | None = tx.scalar(_ASKED_SINCE, values_)
+    return found
+
 
 _GET = select(Run).where(col(Run.id) == bindparam("id_"))
 _READY = (
@@ -59,9 +191,9 @@ _BEGUN_IN = (
 )
 _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
     col(Run.parent_call) == "",  # what a sub-agent uses is counted with its request
-    asked.lately(col(Run.status) == RunStatus.RUNNING),
+    asked_lately(col(Run.status) == RunStatus.RUNNING),
 )
-_SAID = ~col(Item.body).startswith(compactions.BEGINS)  # no stand-in for what was said
+_SAID = ~col(Item.body).startswith(transcripts.BEGINS)  # no stand-in for what was said
 _TRANSCRIPT = (
     select(col(Item.body))
     .join(Run, col(Run.id) == col(Item.run_id))
@@ -132,7 +264,7 @@ def is_of(tx: Transaction, run_id: str, person: str) -> bool:
 
 
 def ready(tx: Transaction) -> list[str]:
-    """Ids of runs a worker may take, oldest first; `storage.ready` says whose they are."""
+    """Ids of runs a worker may take, oldest first; `storage.runs` says whose they are."""
     return list(tx.scalars(_READY))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
@@ -15,12 +17,16 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
-from storage import free_space
-from storage.append_only import APPEND_ONLY, EMPTIED
+from storage.backend import APPEND_ONLY, EMPTIED
 from storage.chain import Chain
-from storage.connections import (
+from storage.digest import key_path, load_key
+from storage.head_file import HeadFile, head_path
+from storage.migrations import SchemaError
+from storage.sqlite_connections import (
     DIALECT,
     FileConnection,
+    LostFileError,
+    OpenFile,
     connected,
     foreign,
     holds_foreign,
@@ -29,12 +35,77 @@ from storage.connections import (
     prepare,
     prepare_all,
 )
-from storage.digest import key_path, load_key
-from storage.head_file import HeadFile, head_path
-from storage.migrations import SchemaError
-from storage.open_file import LostFileError, OpenFile
 from storage.statement import driver_error
 from storage.transaction import Trace, Transaction
+
+# What lies free in an SQLite file: given back to the disk bit by bit, or all at once.
+
+STEP = 400  # pages that are given back in one transaction
+SOON = 200  # milliseconds in which readers may end
+INCREMENTAL = 2  # what SQLite answers of a file that can
+
+
+def keep_track(raw: sqlite3.Connection) -> None:
+    """Have an empty file, or one that is written anew next, keep track of what lies free in it."""
+    raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
+
+
+def give_back(raw: sqlite3.Connection, spare: float) -> bool:
+    """Give STEP free pages at most back in the transaction that there is, but for that part of the
+    whole file; whether more are left.
+    """
+    if _pragma(raw, "auto_vacuum") != INCREMENTAL:
+        return False
+    too_many = _pragma(raw, "freelist_count") - int(spare * _pragma(raw, "page_count"))
+    if too_many > 0:
+        for _ in range(min(too_many, STEP)):  # the driver steps a statement without columns once
+            raw.execute("PRAGMA incremental_vacuum(1)")
+    return too_many > STEP
+
+
+def write_back(raw: sqlite3.Connection) -> None:
+    """Have all of the log in the file and empty the log, unless somebody reads for longer."""
+    waits = _pragma(raw, "busy_timeout")
+    raw.execute(f"PRAGMA busy_timeout={SOON}")
+    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    raw.execute(f"PRAGMA busy_timeout={waits}")
+
+
+def rewrite(raw: sqlite3.Connection, path: Path) -> str:
+    """Write the file at `path` anew without what lies free, the log emptied; why not, or "".
+
+    Where there is no room for a second one, what can be given back bit by bit is.
+    """
+    size = _pragma(raw, "page_size") * (_pragma(raw, "page_count") - _pragma(raw, "freelist_count"))
+    needed = 2 * size  # SQLite writes all of it aside first, and then into the log
+    free = shutil.disk_usage(path.parent).free
+    if free < needed:
+        why = f"that takes {needed:,} bytes on the disk, and {free:,} are free"
+    else:
+        try:
+            keep_track(raw)
+            raw.execute("VACUUM")
+            why = ""
+        except sqlite3.OperationalError as error:
+            why = str(error)
+    if why:
+        _bit_by_bit(raw)
+    write_back(raw)
+    return why
+
+
+def _bit_by_bit(raw: sqlite3.Connection) -> None:
+    more = True
+    while more:
+        raw.execute("BEGIN IMMEDIATE")
+        more = give_back(raw, 0.0)
+        raw.execute("COMMIT")
+
+
+def _pragma(raw: sqlite3.Connection, name: str) -> int:
+    with closing(raw.execute(f"PRAGMA {name}")) as found:
+        return int(found.fetchone()[0])
+
 
 KEPT = 8  # connections between transactions: a burst takes more, each of which has caches
 
@@ -161,7 +232,7 @@ class SqliteFile:
         if not self._file.stat().st_size:
             connection = opened(self._url)
             try:
-                free_space.keep_track(connection)  # before the first page is written
+                keep_track(connection)  # before the first page is written
                 prepare(connection)
             except BaseException:
                 connection.close()
@@ -244,18 +315,18 @@ class SqliteFile:
 
     def give_back(self, tx: Transaction, spare: float) -> bool:
         """Some hundred pages."""
-        return free_space.give_back(tx.raw, spare)
+        return give_back(tx.raw, spare)
 
     def write_back(self) -> None:
         """A checkpoint."""
         with closing(self._connect(self._url)) as raw:
-            free_space.write_back(raw)
+            write_back(raw)
 
     def rewrite(self) -> str:
         """VACUUM, where there is room for it."""
         self._close_idle()  # a connection knows from its beginning whether a file keeps track
         with closing(self._connect(self._url)) as raw:
-            return free_space.rewrite(raw, self._file)
+            return rewrite(raw, self._file)
 
     def disconnect(self) -> None:
         """Close those that are idle, the last of which writes the log back."""

@@ -17,13 +17,13 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from storage import audit_log, shapes
-from storage.address import backend_of
-from storage.audit_log import Appended
+from storage.audit_log import AuditLine
+from storage.availability import passes
+from storage.backend import backend_of
 from storage.chain import Chain, Head, Under
 from storage.head_file import HeadFile
 from storage.migrations import SCRIPTS, newest, stranger
 from storage.migrations import SchemaError as SchemaError
-from storage.patience import passes
 from storage.transaction import Trace, Transaction
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Store:
         *,
         key: bytes | None = None,
         under: Under = dict,
-        told: Callable[[Sequence[Appended]], None] = audit_log.tell,
+        told: Callable[[Sequence[AuditLine]], None] = audit_log.tell,
     ) -> None:
         """Name the database; ValueError unless `url` is an SQLAlchemy URL of one that will do.
 
@@ -236,7 +236,7 @@ class Store:
 
 
 def _copied(tx: Transaction) -> str:
-    """What the record says of itself (`storage.copies`) where it is a copy; "" where it is none."""
+    """What the record says of itself where it is a copy; "" where it is none."""
     found = tx.exec_driver_sql("SELECT why FROM copied ORDER BY seq LIMIT 1").scalar()
     return str(found or "")
 
@@ -255,7 +255,7 @@ def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:
         current = _fits(store, scripts)  # somebody else may have been there first
         if current != target and not (current is None and _made(store, target, scripts)):
             # only now: importing Alembic takes a third of a second
-            from storage.upgrade import upgrade
+            from storage.schema_upgrade import upgrade
 
             upgrade(store.database, current, scripts, target)
             _fits(store, scripts)

@@ -19,7 +19,7 @@ from sqlmodel import SQLModel
 from storage.statement import Row, compiled, driver_error
 
 if TYPE_CHECKING:
-    from storage.audit_log import Appended
+    from storage.audit_log import AuditLine
     from storage.chain import Chain, Head
 
 log = logging.getLogger("countersign.store")
@@ -117,7 +117,7 @@ class Transaction:
         self._trace = trace
         self.chain = chain
         self.head: Head | None = None  # how far the audit has come, once that was asked
-        self.appended: list[Appended] = []  # what of the audit the log is to tell
+        self.appended: list[AuditLine] = []  # what of the audit the log is to tell
         self.ready: list[str] = []  # the runs that a worker may take once it is committed
         self.dialect = dialect
         self.writes = writes

@@ -6,19 +6,83 @@ import json
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, or_, select
 from sqlmodel import col
 
-from storage import compactions
-from storage.compactions import Compaction
-from storage.models import PURGED, Item, Run
+from storage.models import PURGED, Call, Item, Run
+from storage.states import CallStatus
 from storage.transaction import Transaction
+
+# What stands for the older part of a long thread when the model is asked; every item stays.
+
+KIND = "compacted"
+BEGINS = f'{{"type": "{KIND}"'  # the stored body of each
+READ = "read"  # what a call does that changes nothing
+_ON_RECORD = (
+    select(col(Call.provider_id))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(
+        *(
+            col(getattr(Run, name)) == bindparam(f"{name}_")
+            for name in ("team", "channel", "thread_ts", "parent_call")
+        ),
+        or_(
+            col(Call.asked_at).is_not(None),
+            col(Call.grant_id) != "",
+            (col(Call.does) != READ) & (col(Call.status) != CallStatus.REFUSED),
+        ),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What stands for the older part of a thread.
+
+    until: `seq` of the newest item of that part
+    kept: `seq` of those of it that go to the model as they are
+    items: what stands for all others, before those
+    seal: whose server alone can read `items`; "" where any model can
+    whole: False where the others are not summed up but left out
+    """
+
+    until: int
+    kept: frozenset[int]
+    items: tuple[dict[str, Any], ...]
+    seal: str = ""
+    whole: bool = True
+
+    def body(self) -> dict[str, Any]:
+        """Return it as an entry among the thread's items."""
+        return {
+            "type": KIND,
+            "until": self.until,
+            "kept": sorted(self.kept),
+            "items": list(self.items),
+            "seal": self.seal,
+            "whole": self.whole,
+        }
+
+
+def read_compaction(body: Mapping[str, Any]) -> Compaction:
+    """Return what `Compaction.body` had made an entry of."""
+    kept, items = frozenset(body["kept"]), tuple(body["items"])
+    return Compaction(body["until"], kept, items, body["seal"], body["whole"])
+
+
+def on_record(tx: Transaction, run: Run) -> frozenset[str]:
+    """The model's ids of the calls in the run's thread that people were asked about, and of those
+    that may have changed something.
+    """
+    given = {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
+    return frozenset(tx.scalars(_ON_RECORD, {**given, "parent_call_": run.parent_call}))
+
 
 Place = tuple[str, str, str, str]  # team, channel, thread, and a sub-agent's call
 # what is kept in memory of the threads read last: so much JSON, in characters, and so many items,
@@ -122,20 +186,20 @@ def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
             case "function_call_output":
                 answered.add(each["call_id"])
                 waits = len(proposed) > len(answered)
-            case compactions.KIND:
+            case kind if kind == KIND:
                 made.append(each)
             case _ if waits and each.get("role") == "user":
                 late = True
     last, size = seqs[-1], sum(sizes)
     if made:
-        kept = [each.get("type") != compactions.KIND for each in items]
+        kept = [each.get("type") != KIND for each in items]
         items = list(compress(items, kept))
         seqs, sizes = tuple(compress(seqs, kept)), tuple(compress(sizes, kept))
     return Transcript(
         (*had.items, *items),
         (*had.seqs, *seqs),
         (*had.sizes, *sizes),
-        (*had.compactions, *map(compactions.read, made)),
+        (*had.compactions, *map(read_compaction, made)),
         frozenset(proposed),
         frozenset(answered),
         late,

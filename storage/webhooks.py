@@ -25,8 +25,8 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Field, col
 
 from storage import columns
+from storage.client_keys import ClientKey
 from storage.columns import Row, values
-from storage.keys import ClientKey
 from storage.models import Call, Run, new_id
 from storage.states import CALL_FINAL, CallStatus, RunStatus
 from storage.transaction import Transaction, insert_once, rows
@@ -58,7 +58,7 @@ class Webhook(Row, table=True):
     error: str = ""  # of the last attempt
 
 
-class Happened(NamedTuple):
+class WebhookEvent(NamedTuple):
     """Something that is to be told, and is not yet written down as that."""
 
     run_id: str
@@ -167,7 +167,7 @@ def expected(tx: Transaction) -> int:
     return tx.scalar(_WAITING) or 0
 
 
-def happened(tx: Transaction) -> list[Happened]:
+def happened(tx: Transaction) -> list[WebhookEvent]:
     """What is to be told and was not written down yet; decisions first."""
     kinds = (
         (_DECIDED, WebhookKind.DECIDED, ""),
@@ -175,13 +175,13 @@ def happened(tx: Transaction) -> list[Happened]:
         (_ENDED, WebhookKind.ENDED, AFTER_ALL),
     )
     return [
-        Happened(run_id, key_id, kind, about or revision)
+        WebhookEvent(run_id, key_id, kind, about or revision)
         for statement, kind, about in kinds
         for run_id, key_id, revision in tx.execute(statement)
     ]
 
 
-def put(tx: Transaction, found: Happened, *, at: datetime) -> None:
+def put(tx: Transaction, found: WebhookEvent, *, at: datetime) -> None:
     """Write down that it is to be told from now on; once, whoever else does."""
     if found.about == AFTER_ALL:
         mine = (col(Webhook.run_id) == found.run_id, col(Webhook.waits).is_(True))

@@ -25,7 +25,7 @@ from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Ask, Deny
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
-from bot.tools.database.child.tools import database_tools
+from bot.tools.database.child_tools import database_tools
 from bot.tools.database.config import Database, parse_databases
 from countersign.durations import seconds
 from tests.pages import PAGES, ROOT, blocks, blocks_in, named, section, table

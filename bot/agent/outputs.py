@@ -209,7 +209,7 @@ REPLACE = {
 }
 
 
-# What storage writes with a decision: `storage.outcomes.Outputs`.
+# What storage writes with a decision: `storage.decisions.Outputs`.
 
 
 def rejected(votes: Sequence[tuple[str, str]]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.messages import answers
 from bot.messages.incoming import message_text
-from storage import attached, audit, calls, children, endings, inbox, outbox, runs
+from storage import attached_files, calls, endings, inbox, outbox, runs, sub_agents, trail
 from storage.models import Delivery, Run
 from storage.states import DeliveryStatus
 from storage.transaction import Transaction
@@ -38,7 +38,7 @@ def changed(
     after = event.get("message") or {}
     before = event.get("previous_message") or {}
     ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
-    key = attached.message_key(delivery.team, delivery.channel, ts)
+    key = attached_files.message_key(delivery.team, delivery.channel, ts)
     # a deleted message that has replies stays as an empty one
     gone = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
     _let_go_of_files(tx, key, before, {} if gone else after, at)
@@ -64,7 +64,7 @@ def changed(
     text = message_text(after, bot_user)
     if text == old:
         return Heeded("the words are the same")
-    audit.record(tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts})
+    trail.record(tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts})
     runs.reword(tx, run, ts, None if text == read else text)
     _tell(tx, run, delivery, answers.request_edited(asked.user, text))
     return Heeded("request edited")
@@ -99,7 +99,7 @@ def _never_to_be_read(
         received_at=delivery.received_at,
     )
     note = "deleted before it was delivered"
-    if inbox.store(tx, never) and (stored := inbox.find(tx, key)):
+    if inbox.store_delivery(tx, never) and (stored := inbox.find(tx, key)):
         inbox.forget(tx, stored, note)
     return note
 
@@ -109,9 +109,11 @@ def _let_go_of_files(
 ) -> None:
     """Give those files to the model no more that a message had and has not any longer."""
     there, had = _files_of(after), _files_of(before)
-    for file in attached.of_message(tx, key):
+    for file in attached_files.of_message(tx, key):
         if file.slack_id not in there and (file.slack_id in had or not after):
-            attached.withhold(tx, file, attached.Withheld.DELETED, at=at, actor="system")
+            attached_files.withhold(
+                tx, file, attached_files.Withheld.DELETED, at=at, actor="system"
+            )
 
 
 def _files_of(message: Mapping[str, Any]) -> set[str]:
@@ -133,7 +135,7 @@ def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, An
 
 def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> Heeded:
     data = {"message": ts, "why": "its message was deleted"}
-    audit.record(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
+    trail.record(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
     endings.cancel(tx, run, at=at, actor="system", words=outputs)
     outbox.notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted()})
     return Heeded("request withdrawn", run)
@@ -147,13 +149,13 @@ def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime
     if asked.status is DeliveryStatus.HELD:
         inbox.forget(tx, asked, "deleted before it was read")
     data = {"message": ts, "read": asked.status is DeliveryStatus.DONE}
-    audit.record(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
+    trail.record(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
     return Heeded("a later message of the request was deleted")
 
 
 def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:
     """Say it on the cards, in the request's thread, and under each card that stands elsewhere."""
-    agents = children.open_in(tx, run.root_id)
+    agents = sub_agents.open_in(tx, run.root_id)
     plans = [plan for each in agents for plan in calls.open_plans(tx, each.id)]
     for plan in plans:
         outbox.redraw(tx, plan.id)

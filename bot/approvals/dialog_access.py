@@ -19,9 +19,9 @@ from bot.messages.sentences import refusals
 from bot.policy.authority import No, Yes
 from bot.tools import Table
 from bot.tools.tables import csv_text
-from storage import audit, decisions, inbox, outbox, runs
+from storage import decisions, inbox, outbox, runs, trail
+from storage.decisions import Open
 from storage.models import Call, Delivery, Message, Run
-from storage.outcomes import Open
 from storage.states import MessageKind, Verb
 from storage.store import Store
 from storage.transaction import Transaction
@@ -107,7 +107,7 @@ class DialogAccess:
     ) -> None:
         at, run = self._clock.now(), call.run_id
         data = {**details, "tool": call.tool, "revision": call.revision}
-        audit.record(tx, event, at=at, actor=person, run_id=run, call_id=call.id, data=data)
+        trail.record(tx, event, at=at, actor=person, run_id=run, call_id=call.id, data=data)
 
 
 class AllRows:

@@ -39,11 +39,11 @@ from bot.tools.arguments import as_editable, dump_arguments, load_arguments, rea
 from bot.tools.names import Naming
 from bot.tools.preview import Previews
 from storage import calls, decisions, inbox, outbox, runs
-from storage.calls import Shown
+from storage.calls import ShownRevision
 from storage.chain import key_of
 from storage.columns import values
+from storage.decisions import Applied, Open
 from storage.models import Call, Delivery, Run
-from storage.outcomes import Applied, Open
 from storage.states import Verb
 from storage.transaction import Transaction
 
@@ -53,7 +53,7 @@ class Edit:
     """A submitted edit, checked and ready to be stored."""
 
     run: Run
-    shown: Shown  # the call as it was when it was checked
+    shown: ShownRevision  # the call as it was when it was checked
     arguments: str  # canonical JSON
     gate: Ask
     preview: Preview
@@ -77,7 +77,7 @@ class Unchanged:
     """A submission that changes nothing."""
 
     run: Run
-    shown: Shown
+    shown: ShownRevision
     approve: bool
 
 
@@ -186,7 +186,7 @@ class Edits:
         return Forbidden(refusals.too_few_after_edit(gate.people)) if short > 0 else None
 
     def _preview(
-        self, run: Run, shown: Shown, tool: Tool[Any], args: BaseModel, patience: float
+        self, run: Run, shown: ShownRevision, tool: Tool[Any], args: BaseModel, patience: float
     ) -> Preview:
         """Return what the tool says of the edited call.
 
@@ -203,7 +203,9 @@ class Edits:
         )
         return for_thread(self._sources, run, seen)
 
-    def _gate(self, run: Run, shown: Shown, tool: Tool[Any], args: BaseModel) -> Ask | Forbidden:
+    def _gate(
+        self, run: Run, shown: ShownRevision, tool: Tool[Any], args: BaseModel
+    ) -> Ask | Forbidden:
         """Return the policy's word on the edited call.
 
         Where policy says something else of the new arguments than of the old, both gates have to be
@@ -299,13 +301,13 @@ class Edits:
 
 
 def _hidden(
-    tool: Tool[Any], shown: Shown, arguments: str, names: dict[str, str], seen: Preview
+    tool: Tool[Any], shown: ShownRevision, arguments: str, names: dict[str, str], seen: Preview
 ) -> str:
     """Return why those who decide could not be shown all of an edit; "" where they can."""
     before, reason = shown.revision.arguments, shown.call.reason
     return lacking(tool, arguments, names, preview=seen.text, reason=reason, before=before)
 
 
-def _readable(tool: Tool[Any], shown: Shown) -> dict[str, Any]:
+def _readable(tool: Tool[Any], shown: ShownRevision) -> dict[str, Any]:
     """Return the arguments as the dialog showed them."""
     return readable_arguments(tool, shown.revision.arguments)

@@ -17,8 +17,8 @@ from bot.messages.actions.targets import CallTarget, CardTarget, RunTarget
 from bot.messages.sentences import notices
 from bot.tools import Registry
 from storage import calls, endings, inbox, outbox, runs, schedule
+from storage.availability import passes
 from storage.models import Call, Delivery
-from storage.patience import passes
 from storage.states import CallStatus, DeliveryKind
 from storage.store import Store
 from storage.transaction import Transaction

@@ -21,8 +21,8 @@ from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, load_gate
 from storage import calls, delegations, runs
 from storage.calls import Involvement
+from storage.decisions import Decided, Open, Outcome, TooLate, Voted
 from storage.models import Call, Run
-from storage.outcomes import Decided, Open, Outcome, TooLate, Voted
 from storage.states import CallStatus, Verb
 from storage.store import Store
 

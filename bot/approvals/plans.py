@@ -11,8 +11,8 @@ from bot.messages.sentences import notices, refusals, requests
 from bot.policy.authority import No
 from bot.tools import Registry
 from storage import calls, decisions, endings, inbox, outbox, runs
+from storage.decisions import Open
 from storage.models import Delivery
-from storage.outcomes import Open
 from storage.states import Verb
 from storage.store import Store
 

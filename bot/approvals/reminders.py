@@ -35,7 +35,7 @@ from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Approvers, Ask, load_gate
 from bot.policy.votes.tally import Tally
 from bot.tools import Registry
-from storage import audit, calls, outbox, runs, schedule
+from storage import calls, outbox, runs, schedule, trail
 from storage.models import Call, Message, Run, Vote
 from storage.states import MessageKind, Verb
 from storage.store import Store
@@ -127,7 +127,7 @@ class Reminders:
                     self._tell_thread(tx, run, call, key, votes)
             data = {"what": ", ".join(each.what for each in news)}
             about = {"run_id": run.id, "call_id": call.id}
-            audit.record(tx, "call.told", at=now, actor="clock", data=data, **about)
+            trail.record(tx, "call.told", at=now, actor="clock", data=data, **about)
             note_away(tx, call, away)
             outbox.redraw(tx, call.plan_id)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bot.messages.actions.names import Action, Dialog
 from bot.messages.actions.targets import CallTarget, CardTarget, Rating, RunTarget, Target
 from bot.policy.authority import No
-from storage import audit, calls, inbox, outbox, runs
+from storage import calls, inbox, outbox, runs, trail
 from storage.models import Call, Delivery, Run
 from storage.states import Resolution, Surface, Verb
 from storage.store import Store
@@ -68,7 +68,7 @@ def record_refusal(
         what = {"tool": about.tool, "revision": about.revision}
     if delivery.surface is not Surface.SLACK:
         what["surface"] = delivery.surface
-    audit.record(
+    trail.record(
         tx,
         "decision.refused",
         at=delivery.received_at,

@@ -17,9 +17,9 @@ from bot.messages.sentences import notices, refusals
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
-from storage import audit, calls, children, endings, inbox, moves, outbox, resolutions, runs
+from storage import calls, decisions, endings, inbox, moves, outbox, runs, sub_agents, trail
+from storage.decisions import Applied, Decided
 from storage.models import Delivery, Run
-from storage.outcomes import Applied, Decided
 from storage.states import CallStatus, Resolution, RunStatus, Verb
 from storage.store import Store
 
@@ -33,7 +33,7 @@ def end_those_of(store: Store, team: str, person: str, at: datetime) -> list[Run
         mine = (run for run in runs.unfinished(tx) if (run.team, run.requester) == (team, person))
         first = [run for run in mine if not run.parent_call and runs.is_open(run)]
         for run in first:
-            found = children.open_in(tx, run.id)
+            found = sub_agents.open_in(tx, run.id)
             plans = [plan.id for each in found for plan in calls.open_plans(tx, each.id)]
             note = notices.WHO_ASKED_HAS_LEFT
             endings.cancel(tx, run, at=at, actor="system", words=outputs, note=note)
@@ -89,7 +89,7 @@ class Requests:
                 record_refusal(tx, delivery, call, resolution, verdict)
                 tell(tx, delivery, self._permissions.refusal(verdict, call, Verb.APPROVE))
             else:
-                outcome = resolutions.resolve(
+                outcome = decisions.resolve(
                     tx,
                     target.call,
                     target.revision,
@@ -115,7 +115,9 @@ class Requests:
         over = False
         with self._store.write() as tx:
             found = runs.get(tx, run_id)
-            run = children.root(tx, found) if found else None  # a sub-agent's ends with its request
+            run = (
+                sub_agents.root(tx, found) if found else None
+            )  # a sub-agent's ends with its request
             if run is None:
                 tell(tx, delivery, refusals.stale_card())
             elif run.requester != delivery.user:
@@ -163,7 +165,7 @@ class Requests:
         with self._store.write() as tx:
             if runs.get(tx, rating.run):
                 at = delivery.received_at
-                audit.record(
+                trail.record(
                     tx,
                     "feedback",
                     at=at,

@@ -19,8 +19,8 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry
 from storage import calls, decisions, inbox, outbox, runs
+from storage.decisions import Applied, Closed, Gone, Open, Outcome
 from storage.models import Call, Delivery, Run
-from storage.outcomes import Applied, Closed, Gone, Open, Outcome
 from storage.states import CallStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction

@@ -19,8 +19,8 @@ from bot.policy.authority import Authority, is_colleague
 from bot.policy.directory import LookupFailedError, Person
 from bot.policy.gates import Approvers, load_gate
 from bot.policy.rules import needs_of
-from storage import history
-from storage.reading import ReadOnly
+from storage import call_history
+from storage.read_only import ReadOnly
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def usual_of(store: Store, now: datetime) -> Usual:
     found: Usual = {}
     try:
         with store.read() as tx:
-            for gate, requester, count in history.asked(tx, now - timedelta(days=DAYS)):
+            for gate, requester, count in call_history.asked(tx, now - timedelta(days=DAYS)):
                 found.setdefault(load_gate(gate).rule, Counter())[requester] += count
     except (SQLAlchemyError, ValueError):
         return {}

@@ -11,7 +11,7 @@ from bot.config.settings import SettingsError
 from bot.config.startup import StartupError
 from bot.surfaces.found import SurfacesError
 from bot.toolbox import ToolsError
-from storage.reading import told_by
+from storage.read_only import told_by
 from storage.sqlite import AlreadyRunningError
 from storage.store import SchemaError
 

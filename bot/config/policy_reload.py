@@ -18,7 +18,7 @@ from bot.config.startup import policy_text
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import Policy, PolicyError, parse
 from bot.watch.spans import Incident, Tracer
-from storage import audit
+from storage import trail
 from storage.store import Store
 
 log = logging.getLogger("countersign.reload")
@@ -91,7 +91,7 @@ class PolicyReload:
             return
         data = {"digest": policy.digest, "was": self._was, "rules": len(policy.rules)}
         with self._store.write() as tx:
-            audit.record(tx, "policy.reloaded", at=self._clock.now(), actor="system", data=data)
+            trail.record(tx, "policy.reloaded", at=self._clock.now(), actor="system", data=data)
         self._current.policy, self._was = policy, policy.digest
         self._taken()
         log.info(

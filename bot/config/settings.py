@@ -19,7 +19,7 @@ from bot.config.model_settings import SECONDS_MIN, Model
 from bot.servers.file import ServerFile, ServersError, read_servers
 from bot.tools.database.config import Database, DatabasesError, read_databases
 from bot.watch.logs import LogFormat
-from storage.address import is_shared, local_path, server_address
+from storage.backend import is_shared, local_path, server_address
 from storage.chain import SigningKey
 from storage.digest import parse_key
 

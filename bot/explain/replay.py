@@ -28,7 +28,7 @@ from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.names import Naming
-from storage import calls, history, runs
+from storage import call_history, calls, runs
 from storage.models import Call, Run
 from storage.states import Balance, CallStatus
 from storage.transaction import Transaction
@@ -81,14 +81,14 @@ class Replay:
         self._authority = authority
         self._tools = tools
         self._words = words
-        self._histories: dict[tuple[str, str | None, str], list[history.Once]] = {}
+        self._histories: dict[tuple[str, str | None, str], list[call_history.ProposedCall]] = {}
 
     def lines(self, since: datetime) -> Iterator[str]:
         """The report."""
         found: list[Otherwise] = []
         not_told: Counter[str] = Counter()
         with self._sources.store.read() as tx:
-            recorded = history.since(tx, since)
+            recorded = call_history.since(tx, since)
         for call in recorded:
             try:
                 found += self._otherwise(call)
@@ -139,13 +139,13 @@ class Replay:
         self, tx: Transaction, call: Call, tool: Tool[Any]
     ) -> tuple[Allow | Ask | Deny, BaseModel]:
         """The gate on record and the arguments it was about; raises NotToldError."""
-        text = history.arguments(tx, call)
+        text = call_history.arguments(tx, call)
         try:
             if text is not None:
                 return load_gate(call.gate), load_arguments(tool, text)
             if call.status is not CallStatus.REFUSED or not call.note.startswith(_POLICY):
                 raise NotToldError("refused before a policy was asked")
-            words = history.proposed(tx, call)
+            words = call_history.proposed(tx, call)
             if words is None:
                 raise NotToldError("its arguments are not on record")
             return Deny(rule="", reason=call.note.removeprefix(_POLICY)), parse(
@@ -160,17 +160,19 @@ class Replay:
         facts, sums = facts_of(then, run, tool, args), {}
         for each in needed(then.policy, tool).spent:
             whose = None if each.anyone else run.requester
-            counted = history.counted_before(self._history(run.team, whose, each.tool), call)
+            counted = call_history.counted_before(self._history(run.team, whose, each.tool), call)
             start = call.created_at - timedelta(seconds=each.window)
             within = [one for one in counted if one.at is None or one.at > start]
             sums[each] = total(each, within, facts.arguments)
         return replace(facts, spent=sums)
 
-    def _history(self, team: str, requester: str | None, tool: str) -> list[history.Once]:
+    def _history(
+        self, team: str, requester: str | None, tool: str
+    ) -> list[call_history.ProposedCall]:
         key = (team, requester, tool)
         if key not in self._histories:
             with self._sources.store.read() as tx:
-                self._histories[key] = history.of_one(tx, *key)
+                self._histories[key] = call_history.of_one(tx, *key)
         return self._histories[key]
 
     def _enough(self, was: Allow | Ask | Deny, now: Ask, run: Run, call: Call) -> str:

@@ -1,7 +1,7 @@
 """How people decided over a time: how many, how fast, by tool and by approver, day by day.
 
-`report` computes it from rows of `storage.reports`, and reads nothing itself; `Report` is what a
-place draws as it likes, `bot.explain.report_lines` writes it as plain lines.
+`report` computes it from rows of `storage.reports`, and reads nothing itself; `Report` is
+what a place draws as it likes, `bot.explain.report_lines` writes it as plain lines.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.messages.text import plain, visible
-from bot.tools.unseen import is_hidden, is_plain
+from bot.tools.invisible_characters import is_hidden, is_plain
 
 # the subtypes of what a person writes; the others say what became of a message, or of a channel
 WRITTEN = (None, "file_share", "thread_broadcast")

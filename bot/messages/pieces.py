@@ -17,7 +17,7 @@ from bot.messages.labels import WITHIN
 from bot.messages.parts import Json, line, preformatted, quote, weight, words
 from bot.messages.text import apart, in_order, plain, slack_length, visible
 from bot.messages.views import CallView, Value
-from bot.tools.stated import Stated
+from bot.tools.effect_source import EffectSource
 
 HEADER_LIMIT = 150  # Slack's, for a header
 PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review
@@ -34,7 +34,11 @@ NAMED = 3  # arguments named among what is not shown in full; more are counted
 FINAL = "This cannot be undone."
 UNSAID = "Its author did not say whether this can be undone."
 UNTRUSTED = "It is not known whether this can be undone: its server is not trusted to say."
-_BY = {Stated.BY_AUTHOR: FINAL, Stated.BY_NOBODY: UNSAID, Stated.BY_STRANGER: UNTRUSTED}
+_BY = {
+    EffectSource.BY_AUTHOR: FINAL,
+    EffectSource.BY_NOBODY: UNSAID,
+    EffectSource.BY_STRANGER: UNTRUSTED,
+}
 UNSURE = "It is not known whether these can be undone"
 SURE_LIMIT = 240  # characters of what that is about, where it is asked a second time
 SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
@@ -102,7 +106,7 @@ class Sure:
     yes: str
 
 
-def finality(does: str, stated: Stated) -> str:
+def finality(does: str, stated: EffectSource) -> str:
     """Say what is known of whether a call can be undone; "" where it can."""
     return _BY[stated] if does == "destructive" else ""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from bot.tools.unseen import EMOJI, is_hidden, is_plain
+from bot.tools.invisible_characters import EMOJI, is_hidden, is_plain
 
 PERSON = re.compile(r"[UW][A-Z0-9]+")
 GROUP = re.compile(r"S[A-Z0-9]+")

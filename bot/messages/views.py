@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.messages.actions.targets import CallTarget, CardTarget
-from bot.tools.stated import Stated
+from bot.tools.effect_source import EffectSource
 from storage.states import CallStatus
 
 UNSET = "—"  # a text of just this is put in quotes
@@ -81,7 +81,7 @@ class CallView:
     chain: tuple[str, ...] = ()  # who asked whom for what on the way to it, a line each
     program: str = ""  # plain words about the program that asks and does it itself; "" for none
     handed_on: bool = False  # that program has it, has not said how it went, and nobody is asked
-    stated: Stated = Stated.BY_AUTHOR  # who says what it does
+    stated: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom

@@ -113,7 +113,7 @@ def request(
 
 def _database() -> str:
     url = os.environ.get("DATABASE_URL", "sqlite:///countersign.db")
-    if url.startswith("postgres"):  # as `storage.address.local_path` has it
+    if url.startswith("postgres"):  # as `storage.backend.local_path` has it
         address = f"postgresql://{url.partition('://')[2]}"
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."
         return f"{folder}/countersign-{hashlib.sha256(address.encode()).hexdigest()[:8]}"

@@ -35,7 +35,7 @@ from bot.programs.wire import (
 from bot.runs.program_requests import GLANCE, NotAskedError
 from bot.surfaces.port import Host
 from bot.surfaces.private_socket import GarbledError, PrivateSocket, line_of
-from storage import forgetting
+from storage import personal_data
 
 log = logging.getLogger("countersign.programs")
 SIDE_BY_SIDE = 32  # programs that are answered, or wait, at once
@@ -93,7 +93,7 @@ class ProgramsDoor:
         host = self._host
         actor = host.settings.operator or "system"
         over, now = self._ending.is_set, host.clock.now()
-        done = forgetting.forget(host.store, person, at=now, actor=actor, is_over=over)
+        done = personal_data.forget(host.store, person, at=now, actor=actor, is_over=over)
         if self._ending.is_set():
             return Told(problem="the bot stops, and has not done all of it; do it again")
         return Told(arguments=asdict(done))

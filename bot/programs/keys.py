@@ -14,8 +14,8 @@ from bot.policy.directory import LookupFailedError
 from bot.programs.key_text import new_key_text, webhook_secret
 from bot.programs.wire import KeyWanted, Told
 from bot.tools.names import Named, Naming
-from storage import keys
-from storage.keys import ClientKey
+from storage import client_keys
+from storage.client_keys import ClientKey
 
 if TYPE_CHECKING:
     from bot.surfaces.port import Host
@@ -49,7 +49,7 @@ class Keys:
     def renew(self, name: str) -> Told:
         """Make a further key for the program of that name, for the same; the others still hold."""
         with self._host.store.read() as tx:
-            old = keys.named(tx, self._host.identity.team, name)
+            old = client_keys.named(tx, self._host.identity.team, name)
         if old is None:
             return Told(problem=f"no key of the name {name!r} is good")
         service, per_hour = old.is_service, old.per_hour
@@ -71,7 +71,7 @@ class Keys:
             made_at=host.clock.now(),
         )
         with host.store.write() as tx:
-            is_made = keys.make(tx, row, self._by, beside=beside)
+            is_made = client_keys.make(tx, row, self._by, beside=beside)
         if not is_made:
             why = f"there is a key of that name; `countersign key revoke {wanted.new_key}` ends it"
             return Told(problem=why)
@@ -84,7 +84,7 @@ class Keys:
         """
         host = self._host
         with host.store.write() as tx:
-            if keys.revoke(tx, host.identity.team, name, self._by, at=host.clock.now()):
+            if client_keys.revoke(tx, host.identity.team, name, self._by, at=host.clock.now()):
                 return Told()
         return Told(problem=f"no key of the name {name!r} is good")
 

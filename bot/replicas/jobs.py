@@ -22,7 +22,7 @@ from procrastinate.types import JSONValue
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from storage.postgres.session import SCHEMA
+from storage.postgres_session import SCHEMA
 from storage.statement import driver_error
 from storage.store import Store
 from storage.transaction import Transaction

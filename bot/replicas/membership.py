@@ -17,7 +17,7 @@ from bot.runs.worker_pool import Advance, NoOtherProcesses, WorkerPool
 from bot.signals import Signals
 from bot.slack.outbox.channels import Channels, EveryChannel
 from bot.slack.pauses import Pauses
-from storage import moments
+from storage import replicas
 from storage.models import Delivery
 from storage.store import Store
 
@@ -79,7 +79,7 @@ def advance_clock(store: Store, clock: RecordClock) -> None:
     if isinstance(clock, SharedClock):
         clock.measure(store)
     with store.read() as tx:
-        newest = moments.newest(tx)
+        newest = replicas.newest_moment(tx)
     if newest is not None:
         clock.not_before(newest)
 

@@ -21,10 +21,10 @@ from bot.replicas.living import Living
 from bot.replicas.shared_clock import SharedClock
 from bot.runs.worker_pool import WorkerPool
 from bot.signals import Signals
-from storage import audit, leases, ready, replicas, runs
+from storage import moves, replicas, runs, trail
+from storage.availability import passes, reason
 from storage.models import Delivery, new_id
-from storage.patience import passes, reason
-from storage.postgres.session import ON_THE_LINE
+from storage.postgres_session import ON_THE_LINE
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -100,7 +100,7 @@ class Replicas:
     def _hear(self, run_id: str) -> None:
         """Have a run worked on of which a job says that it is READY."""
         with self._store.read() as tx:
-            found = ready.one(tx, run_id)
+            found = runs.ready_run(tx, run_id)
         self.workers.hand_out(found)
 
     def rest(self) -> None:
@@ -166,7 +166,7 @@ class Replicas:
         now = self._clock.now()
         self._living.look(lambda: replicas.beats(tx))
         self._paused(replicas.pauses(tx, now))
-        head, newest = audit.head(tx).seq, replicas.newest(tx)
+        head, newest = trail.head(tx).seq, replicas.newest(tx)
         last, self._last = self._last, (head, newest)
         if last is not None and last[1] != newest:
             self._heard(replicas.events_after(tx, last[1]))
@@ -249,9 +249,9 @@ class Heartbeat:
             self._clock.measure(self._store)
             now = self._clock.now()
             with self._store.write() as tx:
-                replicas.beat(tx, self._replica, now + timedelta(seconds=LEASE))
+                replicas.heartbeat(tx, self._replica, now + timedelta(seconds=LEASE))
                 for run_id in self._active():
-                    leases.keep(tx, run_id, now + self._lease)
+                    moves.keep_lease(tx, run_id, now + self._lease)
                 self._learn(tx)
         except Exception as error:
             log.warning("no sign of life: %s", reason(error), exc_info=not passes(error))
@@ -324,7 +324,7 @@ class ReplicaChannels:
             for channel in idle:
                 del self._mine[channel]
         for channel in idle:
-            replicas.give_up_lane(tx, channel, self._replica)
+            replicas.give_up_channel_queue(tx, channel, self._replica)
 
     def _take(self, channels: set[str]) -> set[str]:
         with self._store.read() as tx:
@@ -335,7 +335,9 @@ class ReplicaChannels:
         if not free:
             return set()
         with self._store.write() as tx:
-            return {each for each in free if replicas.take_lane(tx, each, self._replica, gone)}
+            return {
+                each for each in free if replicas.take_channel_queue(tx, each, self._replica, gone)
+            }
 
 
 # What one replica tells the others at once: a word on a channel of PostgreSQL's NOTIFY.

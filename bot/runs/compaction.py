@@ -27,13 +27,12 @@ from bot.clock import Clock
 from bot.messages.sentences import notices
 from bot.runs.sub_agent_runs import SilentAnswer
 from bot.signals import Signals
-from storage import compactions, outbox, runs
-from storage.compactions import Compaction
+from storage import outbox, runs, transcripts
+from storage.availability import until_stored
 from storage.models import Run
-from storage.patience import until_stored
 from storage.store import Store
 from storage.transaction import Transaction
-from storage.transcripts import Transcript, Transcripts
+from storage.transcripts import Compaction, Transcript, Transcripts
 
 log = logging.getLogger("countersign.threads")
 FULL = 0.8  # of what the model can read: then a thread is compacted
@@ -153,7 +152,7 @@ class LongThreads:
         room = int(GOAL * window * rate) - asked.size()
         least = int(share * window * rate)
         with self._store.read() as tx:
-            on_record = compactions.on_record(tx, run)
+            on_record = transcripts.on_record(tx, run)
         seal, tokens = self._planner.seal, 0
 
         def part(seal: str) -> Cut | None:

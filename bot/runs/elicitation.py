@@ -18,10 +18,10 @@ from bot.approvals.terms.context import context_of
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.tools import ToolContext
-from bot.tools.line import AmidAnswer, AnswerEnd, CallLine, Interjection
+from bot.tools.elicitation import AnswerEnd, ElicitationAnswer, ElicitationPort, ElicitationRequest
 from bot.tools.people.question import ASK_PERSON
 from bot.tools.step import StepTeller
-from storage import calls, endings, inbox, moves, programs, questions, runs
+from storage import calls, endings, inbox, moves, person_answers, program_requests, runs
 from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
 from storage.store import Store
@@ -53,20 +53,24 @@ class Elicitations:
             endings.hang_up(tx, run, call, at=self._clock.now(), words=outputs)
 
     def ask(
-        self, run: Run, call: Call, asked: Interjection, is_over: Callable[[], bool]
-    ) -> AmidAnswer:
+        self, run: Run, call: Call, asked: ElicitationRequest, is_over: Callable[[], bool]
+    ) -> ElicitationAnswer:
         """Ask, and wait for what comes of it."""
         if not (self._may_ask and self._free.acquire(blocking=False)):
             why = "no worker would be left for anything else while it waits"
             log.warning("run %s call %s: a question is not asked: %s", run.id, call.id, why)
-            return AmidAnswer(AnswerEnd.REFUSED, why=why)
+            return ElicitationAnswer(AnswerEnd.REFUSED, why=why)
         try:
             child = self._put(run, call, asked)
-            return self._heard(run, call, child, is_over) if child else AmidAnswer(AnswerEnd.NOBODY)
+            return (
+                self._heard(run, call, child, is_over)
+                if child
+                else ElicitationAnswer(AnswerEnd.NOBODY)
+            )
         finally:
             self._free.release()
 
-    def _put(self, run: Run, call: Call, asked: Interjection) -> Run | None:
+    def _put(self, run: Run, call: Call, asked: ElicitationRequest) -> Run | None:
         """Store the question as a request of its own; None where the call is over by now."""
         now = self._clock.now()
         client = client_of(asked.server)
@@ -89,7 +93,7 @@ class Elicitations:
             "within": asked.seconds,
         }
         delivery = Delivery(
-            key=programs.delivery_key(client, child.id),
+            key=program_requests.delivery_key(client, child.id),
             kind=DeliveryKind.PROGRAM,
             team=run.team,
             user=run.requester,
@@ -101,14 +105,16 @@ class Elicitations:
             if not _goes_on(tx, run, call):
                 return None
             moves.started(tx, child, at=now)
-            inbox.store(tx, delivery)
+            inbox.store_delivery(tx, delivery)
             stored = inbox.find(tx, delivery.key)
             assert stored is not None
             inbox.hold(tx, stored, child.id)
         self._signals.work.give()
         return child
 
-    def _heard(self, run: Run, call: Call, child: Run, is_over: Callable[[], bool]) -> AmidAnswer:
+    def _heard(
+        self, run: Run, call: Call, child: Run, is_over: Callable[[], bool]
+    ) -> ElicitationAnswer:
         stopping = self._signals.stopping
         while True:
             with self._store.read() as tx:
@@ -117,7 +123,7 @@ class Elicitations:
                 goes_on = _goes_on(tx, run, call)
             if not goes_on or is_over() or stopping.wait(GLANCE):
                 self._take_back(child)
-                return AmidAnswer(AnswerEnd.NOBODY)
+                return ElicitationAnswer(AnswerEnd.NOBODY)
 
     def _take_back(self, child: Run) -> None:
         """End one question; what a later life of its call has asked meanwhile stays."""
@@ -128,7 +134,7 @@ class Elicitations:
         self._signals.post.give()
 
 
-class _OpenElicitation(CallLine):
+class _OpenElicitation(ElicitationPort):
     """The line of one call that runs."""
 
     def __init__(self, lines: Elicitations, run: Run, call: Call, step: StepTeller) -> None:
@@ -139,7 +145,7 @@ class _OpenElicitation(CallLine):
     def tell(self, words: str) -> None:
         self._step.says(words)
 
-    def ask(self, question: Interjection, is_over: Callable[[], bool]) -> AmidAnswer:
+    def ask(self, question: ElicitationRequest, is_over: Callable[[], bool]) -> ElicitationAnswer:
         return self._lines.ask(*self._of, question, is_over)
 
 
@@ -150,22 +156,24 @@ def _goes_on(tx: Transaction, run: Run, call: Call) -> bool:
     return is_held and now is not None and now.status is CallStatus.RUNNING
 
 
-def _ended(tx: Transaction, child: Run) -> AmidAnswer | None:
+def _ended(tx: Transaction, child: Run) -> ElicitationAnswer | None:
     """What came of the question; None while it waits."""
     found = calls.of_run(tx, child.id)
     if not found:
         row = runs.get(tx, child.id)
         is_open = row is not None and row.status in (RunStatus.READY, RunStatus.RUNNING)
-        return None if is_open else AmidAnswer(AnswerEnd.REFUSED, why="it could not be asked")
+        return (
+            None if is_open else ElicitationAnswer(AnswerEnd.REFUSED, why="it could not be asked")
+        )
     call = found[0]
     match call.status:
         case CallStatus.ANSWERED:
-            answer = questions.given(tx, call.id)
+            answer = person_answers.given(tx, call.id)
             if answer is None or answer.declined:
-                return AmidAnswer(AnswerEnd.DECLINED)
-            return AmidAnswer(AnswerEnd.ANSWERED, json.loads(answer.given))
+                return ElicitationAnswer(AnswerEnd.DECLINED)
+            return ElicitationAnswer(AnswerEnd.ANSWERED, json.loads(answer.given))
         case CallStatus.REFUSED | CallStatus.INVALIDATED:
-            return AmidAnswer(AnswerEnd.REFUSED, why=call.note)
+            return ElicitationAnswer(AnswerEnd.REFUSED, why=call.note)
         case status if status in CALL_FINAL:
-            return AmidAnswer(AnswerEnd.NOBODY)
+            return ElicitationAnswer(AnswerEnd.NOBODY)
     return None

@@ -17,10 +17,11 @@ from bot.policy.gates import Ask, load_gate
 from bot.runs.results import put_table, say_outcome
 from bot.signals import Signals
 from bot.tools import Effect, Registry
-from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut
-from storage import audit, calls, endings, errands, moves, runs, spending
+from bot.tools.runner import LostToolAnswer, ToolFailure, ToolRefusal, ToolSuccess, ToolTimeout
+from storage import calls, endings, moves, runs, spending, trail
+from storage import sub_agents as children
+from storage.availability import until_stored
 from storage.models import Call, Run
-from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
@@ -46,7 +47,7 @@ class Endings:
         self._signals = signals
         self._renew = renew
 
-    def finish(self, run: Run, shown: calls.Approved, outcome: Any) -> Held:
+    def finish(self, run: Run, shown: calls.ApprovedCall, outcome: Any) -> Held:
         """Write down how a call of this run ended, as soon as the database takes it.
 
         Returns the run as it stands then.
@@ -58,7 +59,7 @@ class Endings:
         call.status = C.RUNNING
         what = f"run {run.id} call {call.id}: its result ({ended})"
         held = until_stored(lambda: self._stored(run, shown, outcome), self._signals.stopping, what)
-        if isinstance(outcome, TimedOut):
+        if isinstance(outcome, ToolTimeout):
             self._watch(run, call, outcome.future)
         self._signals.post.give()
         if self._is_sub_agent(call):
@@ -67,7 +68,7 @@ class Endings:
             raise moves.FencedError(run.id)
         return held
 
-    def _stored(self, run: Run, shown: calls.Approved, outcome: Any) -> Held | None:
+    def _stored(self, run: Run, shown: calls.ApprovedCall, outcome: Any) -> Held | None:
         """Store the outcome; None where the run was no longer this worker's."""
         with self._store.write() as tx:
             current = runs.get(tx, run.id)
@@ -88,7 +89,7 @@ class Endings:
         if shown := calls.approved(tx, call):
             self._say(tx, run, shown)
 
-    def reported(self, tx: Transaction, run: Run, shown: calls.Approved, outcome: Any) -> None:
+    def reported(self, tx: Transaction, run: Run, shown: calls.ApprovedCall, outcome: Any) -> None:
         """Write down what the program that executed the call itself says of how it ended."""
         self._write(tx, run, shown, outcome, going_on=run.status is not RunStatus.CANCELLED)
         self._go_on(tx, run)
@@ -100,7 +101,7 @@ class Endings:
         else:
             endings.close_cancelled(tx, run, at=self._clock.now())
 
-    def handed_on(self, tx: Transaction, run: Run, shown: calls.Approved, why: str) -> None:
+    def handed_on(self, tx: Transaction, run: Run, shown: calls.ApprovedCall, why: str) -> None:
         """Write down that the program that claimed the call has handed it on, and cannot say how it
         goes; nobody is asked.
         """
@@ -135,7 +136,7 @@ class Endings:
             deadline=until,
         )
 
-    def _say(self, tx: Transaction, run: Run, shown: calls.Approved) -> list[Call]:
+    def _say(self, tx: Transaction, run: Run, shown: calls.ApprovedCall) -> list[Call]:
         """Tell the thread what came of the call; return the calls of its plan as they stand."""
         plan = calls.of_plan(tx, shown.call.plan_id)
         ended = next(each for each in plan if each.id == shown.call.id)
@@ -166,7 +167,7 @@ class Endings:
                 )
 
     def _write(
-        self, tx: Transaction, run: Run, shown: calls.Approved, outcome: Any, *, going_on: bool
+        self, tx: Transaction, run: Run, shown: calls.ApprovedCall, outcome: Any, *, going_on: bool
     ) -> list[Call]:
         """Write down what the call came to; return the calls of its plan as they stand then."""
         call, now = shown.call, self._clock.now()
@@ -179,33 +180,33 @@ class Endings:
             )
 
         match outcome:
-            case Ran(output=text) if self._is_sub_agent(call):
+            case ToolSuccess(output=text) if self._is_sub_agent(call):
                 if going_on:
-                    errands.entrust(tx, run, call, sub_agents.task(run.requester, text), at=now)
+                    children.delegate(tx, run, call, sub_agents.task(run.requester, text), at=now)
                 else:
                     end(C.FAILED, outputs.failed(f"{sub_agents.OVER}."), sub_agents.OVER)
-            case Ran(output=text, summary=summary):
+            case ToolSuccess(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded(ran, text), summary)
             case Renewal() as renewal:
                 if not going_on or not self._renew(tx, run, call, renewal):
                     end(C.FAILED, outputs.not_renewed(renewal.why, ran), renewal.why)
-            case Refused(message, certain=False) | Raised(message, certain=False):
+            case ToolRefusal(message, certain=False) | ToolFailure(message, certain=False):
                 spending.keep(tx, call, now)
                 end(C.FAILED, outputs.broke_off(message, ran), message)
-            case Refused(message) | Raised(message):
+            case ToolRefusal(message) | ToolFailure(message):
                 end(C.FAILED, outputs.failed(message, ran), message)
-            case Lost(message=message) if reads:
+            case LostToolAnswer(message=message) if reads:
                 end(C.FAILED, outputs.failed(message), message)
-            case TimedOut() if reads:
+            case ToolTimeout() if reads:
                 end(C.FAILED, outputs.failed(f"{outputs.TOO_SLOW}."), outputs.TOO_SLOW)
-            case Lost(message=message):
+            case LostToolAnswer(message=message):
                 self._not_known(tx, call, message)
-            case TimedOut():
+            case ToolTimeout():
                 self._not_known(tx, call, f"{outputs.TOO_SLOW}, and may still be going on")
             case _:
                 raise TypeError(f"unknown outcome {outcome!r}")
         plan = self._say(tx, run, shown)
-        if isinstance(outcome, Ran) and outcome.table is not None and going_on:
+        if isinstance(outcome, ToolSuccess) and outcome.table is not None and going_on:
             put_table(tx, run, call, outcome.table)
         return plan
 
@@ -224,7 +225,7 @@ class Endings:
 
     def _late(self, tx: Transaction, run: Run, call: Call, outcome: str) -> None:
         """Keep a result that came too late to count as evidence."""
-        audit.record(
+        trail.record(
             tx,
             "call.late",
             at=self._clock.now(),
@@ -235,7 +236,7 @@ class Endings:
         )
 
 
-def _how(shown: calls.Approved) -> str:
+def _how(shown: calls.ApprovedCall) -> str:
     """Return how the call came to run: who approved it, and with which values if it was edited."""
     call = shown.call
     counted = {vote.counts_for for vote in approving(shown.votes)}

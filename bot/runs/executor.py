@@ -44,13 +44,13 @@ from bot.signals import Signals
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.preview import Previews
-from bot.tools.runner import Changed, run_tool
+from bot.tools.runner import ToolStateChange, run_tool
 from bot.tools.step import StepTeller, step_end
 from bot.watch.spans import Work
-from storage import calls, handovers, leases, moves, runs
+from storage import calls, moves, program_requests, runs
+from storage.availability import until_stored
 from storage.chain import key_of
 from storage.models import Call, Run
-from storage.patience import until_stored
 from storage.states import Balance, CallStatus, RunStatus, Verb
 from storage.transaction import Transaction
 
@@ -131,7 +131,7 @@ class CallExecutor:
             passage.end = step_end(tool, outcome)
         ended: object = outcome
         try:
-            if isinstance(outcome, Changed):
+            if isinstance(outcome, ToolStateChange):
                 why, asked = outcome.message, (run, tool, args, call)
                 ended = until_stored(
                     lambda: reapproval.renew_or_refuse(self._sources, self._previews, *asked, why),
@@ -152,7 +152,7 @@ class CallExecutor:
         """Renew the lease; the card says that it runs, once, and whoever listens hears it."""
         until = self._clock.now() + timedelta(seconds=self._lease)
         with self._store.write() as tx:
-            leases.renew(tx, run.id, run.fence, until)
+            moves.renew_lease(tx, run.id, run.fence, until)
             if not step.is_long:
                 moves.redraw(tx, call.plan_id)
         self._signals.post.give()
@@ -163,7 +163,7 @@ class CallExecutor:
         tool, now = self._tools.known(call), self._clock.now()
         return reapproval.ask_again(tx, run, call, renewal, tool, self._key, now)
 
-    def _check(self, run: Run, shown: calls.Approved) -> tuple[Tool[Any], BaseModel]:
+    def _check(self, run: Run, shown: calls.ApprovedCall) -> tuple[Tool[Any], BaseModel]:
         call = shown.call
         tool = self._tools.of(call)
         if tool is None:
@@ -192,7 +192,7 @@ class CallExecutor:
             raise MismatchError("its arguments would run differently from how they were shown")
         return tool, args
 
-    def _start(self, run: Run, shown: calls.Approved, tool: Tool[Any], args: BaseModel) -> bool:
+    def _start(self, run: Run, shown: calls.ApprovedCall, tool: Tool[Any], args: BaseModel) -> bool:
         """Ask policy once more, then write RUNNING, in one transaction; False when it must not
         start.
 
@@ -206,7 +206,7 @@ class CallExecutor:
         return begun is True
 
     def _begin(
-        self, run: Run, shown: calls.Approved, tool: Tool[Any], facts: Facts, seen: Gate
+        self, run: Run, shown: calls.ApprovedCall, tool: Tool[Any], facts: Facts, seen: Gate
     ) -> bool | Ask:
         """Return whether it has been started; another gate than was `seen`, where that asks now."""
         call, now = shown.call, self._clock.now()
@@ -230,7 +230,7 @@ class CallExecutor:
                     return False
             more: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
             if tool.action:
-                more |= {"draws": True, "held_until": now + handovers.LEASE}
+                more |= {"draws": True, "held_until": now + program_requests.LEASE}
             return moves.call(tx, call, C.RUNNING, at=now, actor="worker", **more)
 
     def _is_asked_anew(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
@@ -254,7 +254,7 @@ class CallExecutor:
         """Return whether the remembered approval it runs on, if any, holds, and use it once."""
         return not call.grant_id or grants.use(tx, self._sources.policy, call, gate, now)
 
-    def _suffices(self, run: Run, approved: calls.Approved, gate: Ask) -> bool:
+    def _suffices(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
         """Return whether what it was approved by is enough under this gate. May look people up."""
         if not approved.call.grant_id:
             return self._enough(run, approved, gate)
@@ -262,7 +262,7 @@ class CallExecutor:
             giver = grants.giver(tx, approved.call)
         return grants.may_decide(self._authority, run, gate, giver)
 
-    def _enough(self, run: Run, approved: calls.Approved, gate: Ask) -> bool:
+    def _enough(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:
         """Return whether the votes there are meet the gate that now applies.
 
         Looks people up when it is another one.

@@ -27,10 +27,10 @@ from bot.runs.intake import Intake
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
 from bot.signals import PendingAnswers, Signals
 from bot.watch.spans import Incident, Work, traced
-from storage import endings, handovers, inbox, leases, moves, outbox, ready, schedule
+from storage import endings, inbox, moves, outbox, program_requests, runs, schedule
+from storage.availability import passes, pause_after, reason
 from storage.inbox import CLICKS
 from storage.models import Delivery
-from storage.patience import passes, pause_after, reason
 from storage.states import RunStatus
 from storage.store import Store
 
@@ -246,8 +246,8 @@ class Loop:
         """Renew the leases of what is worked on here; what nobody renews is READY again."""
         now = self._clock.now()
         with self._store.read() as tx:
-            lapsed = leases.orphans(tx, now)
-            cut = leases.cut_short(tx, now) if self._store.shared else []
+            lapsed = moves.orphaned_runs(tx, now)
+            cut = moves.cut_short(tx, now) if self._store.shared else []
         if not (lapsed or cut) or not self._others.may_be_dead():
             return
         ours = self._workers.active()
@@ -255,7 +255,7 @@ class Loop:
         with self._store.write() as tx:
             for run in lapsed:
                 if run.id in ours:
-                    leases.renew(tx, run.id, run.fence, until)
+                    moves.renew_lease(tx, run.id, run.fence, until)
                 else:
                     why = {"why": "its lease lapsed"}
                     moves.run(tx, run, RunStatus.READY, at=now, actor="system", data=why)
@@ -269,18 +269,18 @@ class Loop:
             return
         now = self._clock.now()
         with self._store.write() as tx:
-            for run in leases.orphans(tx, datetime.max.replace(tzinfo=now.tzinfo)):
+            for run in moves.orphaned_runs(tx, datetime.max.replace(tzinfo=now.tzinfo)):
                 moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"})
-            for run in leases.cut_short(tx):  # nobody is left to write down how its last call ended
+            for run in moves.cut_short(tx):  # nobody is left to write down how its last call ended
                 endings.leave_behind(tx, run, at=now, words=outputs)
 
     def _hand_out(self) -> None:
         left = self._others.patience
         before = None if left is None else self._clock.now() - left
         with self._store.read() as tx:
-            found = ready.found(tx, before)
+            found = runs.ready_runs(tx, before)
             for run_id in self._workers.due():
-                found += ready.one(tx, run_id)
+                found += runs.ready_run(tx, run_id)
         fresh = self._workers.hand_out(found)
         if left is not None:
             self._tell_late(fresh, left)
@@ -297,7 +297,7 @@ class Loop:
             moments = (
                 schedule.next_deadline(tx),
                 schedule.next_telling(tx),
-                handovers.next_lapse(tx),
+                program_requests.next_claim_lapse(tx),
             )
         nearest = min((each for each in moments if each is not None), default=None)
         if nearest is not None:

@@ -16,8 +16,8 @@ from bot.approvals.terms.progress import has_aged
 from bot.approvals.terms.renewal import Renewal
 from bot.runs.endings import Endings
 from bot.runs.results import put_outcome
-from bot.tools.runner import Raised, Ran
-from storage import calls, handovers, runs
+from bot.tools.runner import ToolFailure, ToolSuccess
+from storage import calls, program_requests, runs
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
 
@@ -85,7 +85,7 @@ class ProgramCalls:
         self._endings = Endings(store, clock, signals, tools, _not_renewed)
 
     def claim(
-        self, run_id: str, claimant: str, lease: timedelta = handovers.LEASE
+        self, run_id: str, claimant: str, lease: timedelta = program_requests.LEASE
     ) -> ClaimedCall | None:
         """Claim the request's call for whoever gives this text; it is theirs alone from then on.
 
@@ -97,11 +97,15 @@ class ProgramCalls:
         with self._store.write() as tx:
             run, call = _found(tx, run_id)
             is_free = call.status is C.APPROVED and not call.claimant
-            if is_free and not handovers.claim(tx, call, who, at=now, actor=_actor(run)):
+            if is_free and not program_requests.claim_call(
+                tx, call, who, at=now, actor=_actor(run)
+            ):
                 raise NotClaimedError("it has just changed: look at it again")
             if not is_free and call.claimant != who:
                 raise NotClaimedError(_why_not(call))
-            is_held = call.status is C.RUNNING and handovers.renew(tx, call, lease, at=now)
+            is_held = call.status is C.RUNNING and program_requests.renew_claim(
+                tx, call, lease, at=now
+            )
             current = calls.revision(tx, call.id, call.revision)
         if is_held and current is not None:
             arguments = json.loads(current.arguments)
@@ -134,7 +138,10 @@ class ProgramCalls:
             if succeeded is None:
                 self._endings.handed_on(tx, run, shown, line)
             else:
-                done, failed = Ran(text[:MOST_RESULT], line), Raised(line, certain=False)
+                done, failed = (
+                    ToolSuccess(text[:MOST_RESULT], line),
+                    ToolFailure(line, certain=False),
+                )
                 self._endings.reported(tx, run, shown, done if succeeded else failed)
                 if run.status is RunStatus.COMPLETED and (ended := calls.get(tx, call.id)):
                     put_outcome(tx, self._tools, run, ended)
@@ -148,7 +155,7 @@ class ProgramCalls:
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            lapsed = handovers.lapsed(tx, now)
+            lapsed = program_requests.lapsed_claims(tx, now)
         for each in lapsed:
             with self._store.write() as tx:
                 call = calls.get(tx, each.id)

@@ -31,10 +31,20 @@ from bot.runs.program_calls import TooOftenError as TooOftenError
 from bot.signals import Signals
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.handed_over import HandedOver, described, insist_on_length, stored
-from storage import calls, endings, inbox, modes, moves, outbox, programs, questions, runs
-from storage.handovers import LEASE
+from storage import (
+    calls,
+    channel_modes,
+    endings,
+    inbox,
+    moves,
+    outbox,
+    person_answers,
+    program_requests,
+    runs,
+)
 from storage.masking import masked
 from storage.models import Delivery, Run, new_id
+from storage.program_requests import LEASE
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus, Verb
 from storage.store import Store
 
@@ -42,13 +52,17 @@ if TYPE_CHECKING:
     from bot.approvals.forms.parts import FormParts
     from bot.clock import Clock
     from bot.tools import Registry, Tool
-    from storage.keys import ClientKey
+    from storage.client_keys import ClientKey
     from storage.models import Call, Run, Vote
     from storage.transaction import Transaction
 
 
 GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
-SAID_BESIDE = ("why", "within", programs.ASKED_BY)  # of a delivery: what is no part of the call
+SAID_BESIDE = (
+    "why",
+    "within",
+    program_requests.ASKED_BY,
+)  # of a delivery: what is no part of the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +217,7 @@ class ProgramRequests:
         insist_on_length(known, args)
         asked: dict[str, Any] = {"tool": known.name, "arguments": args.model_dump(mode="json")}
         asked |= {"why": why} | ({"action": action} if action else {})
-        asked |= {programs.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
+        asked |= {program_requests.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
         asked |= {"within": deadline.total_seconds()} if deadline else {}
         effect = masked(known.effect_sentence(args))
         self._insist_on_colleague(requester)
@@ -222,10 +236,10 @@ class ProgramRequests:
 
     def _name(self, client: str, key: str, *, while_open: bool) -> str:
         """Return what the delivery is called, so that it is the one of what goes on."""
-        name = programs.delivery_key(client, key or new_id())
+        name = program_requests.delivery_key(client, key or new_id())
         if while_open and key:
             with self._store.write() as tx:
-                programs.let_go(tx, name)
+                program_requests.let_go(tx, name)
         return name
 
     def _delivery(
@@ -250,7 +264,7 @@ class ProgramRequests:
             if isinstance(client, str):
                 is_theirs = (run.source, run.client) == (RunSource.PROGRAM, client)
             else:
-                is_theirs = programs.belongs_to(tx, run, client)
+                is_theirs = program_requests.belongs_to(tx, run, client)
         return ProgramRequest(self._store, run_id, self._at_work) if is_theirs else None
 
     def _begin(
@@ -275,7 +289,7 @@ class ProgramRequests:
             updated_at=now,
         )
         with self._store.write() as tx:
-            is_new = inbox.store(tx, asked)
+            is_new = inbox.store_delivery(tx, asked)
             stored = inbox.find(tx, asked.key)
             assert stored is not None
             if not is_new:
@@ -284,7 +298,7 @@ class ProgramRequests:
                 _insist_on_rate(tx, key, now)
             moves.started(tx, run, at=now)
             inbox.hold(tx, stored, run.id)
-            mode = strictest(modes.of_run(tx, run))
+            mode = strictest(channel_modes.of_run(tx, run))
             text, blocks = root_message(run.requester, effect, "", mode, run.client)
             outbox.root(tx, run, text, blocks)
         return run.id, True
@@ -292,7 +306,9 @@ class ProgramRequests:
 
 def _insist_on_rate(tx: Transaction, client: ClientKey, now: datetime) -> None:
     """Raise TooOftenError where this client has asked as often as it may within an hour."""
-    since = programs.asked_before(tx, client.name, client.per_hour, now - programs.HOUR)
+    since = program_requests.asked_before(
+        tx, client.name, client.per_hour, now - program_requests.HOUR
+    )
     if since is not None:
         raise TooOftenError(since)
 
@@ -305,7 +321,7 @@ def _same(tx: Transaction, stored: Delivery, asked: Delivery, key: ClientKey | N
     """
     once, now = ((each.user, each.channel, _what(each)) for each in (stored, asked))
     run = runs.get(tx, stored.run_id or "")
-    is_theirs = key is None or (run is not None and programs.belongs_to(tx, run, key))
+    is_theirs = key is None or (run is not None and program_requests.belongs_to(tx, run, key))
     if once != now or not stored.run_id or not is_theirs:
         name = asked.key.partition(":")[2]
         raise KeyUsedError(f"the key {name!r} was used for something else")
@@ -366,7 +382,7 @@ def request_status(
 
 def _as_asked(tx: Transaction, tools: Registry, run: Run, link: str) -> ProgramRequestStatus:
     """How a request stands before its call is proposed: what it is, it knows from its first row."""
-    delivery = programs.began_with(tx, run.id)
+    delivery = program_requests.began_with(tx, run.id)
     asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
     name, action = asked.get("tool", ""), asked.get("action", "")
     tool = tools.described(action) if action else tools.get(name)
@@ -437,14 +453,14 @@ def words_of(what: str, note: str = "") -> str:
 
 def _deciders(tx: Transaction, call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     if call.status is CallStatus.ANSWERED:
-        answer = questions.given(tx, call.id)
+        answer = person_answers.given(tx, call.id)
         return (answer.person,) if answer else ()
     return tuple(vote.person for vote in votes)
 
 
 def _result(tx: Transaction, call: Call) -> Any:
     if call.status is CallStatus.ANSWERED:
-        answer = questions.given(tx, call.id)
+        answer = person_answers.given(tx, call.id)
         return None if answer is None or answer.declined else json.loads(answer.given)
     if call.status is not CallStatus.SUCCEEDED:
         return None

@@ -37,7 +37,8 @@ from bot.tools.arguments import dump_arguments
 from bot.tools.names import Naming
 from bot.tools.people.question import AskPerson
 from bot.tools.preview import Previews
-from storage import calls, children, evidence, moves, precedents
+from storage import call_history, calls, evidence, moves
+from storage import sub_agents as children
 from storage.chain import key_id
 from storage.digest import OddValueError, parse_object
 from storage.grants import Grant
@@ -261,7 +262,7 @@ class Proposals:
     ) -> Repeat | None:
         """Return what the call repeats; raises RefusedError where it is not to be done again."""
         is_first = not run.calls and not run.parent_call
-        same = [] if is_first else precedents.same_before(tx, run.root_id, tool.name, arguments)
+        same = [] if is_first else call_history.same_before(tx, run.root_id, tool.name, arguments)
         if any(each.status is CallStatus.REJECTED for each in same):
             raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
         repeat = duplicates.find(tx, tool, same, arguments, beside)

@@ -23,7 +23,7 @@ from bot.policy.gates import Ask, Deny, dump_gate, load_gate
 from bot.policy.strictness import stricter as both
 from bot.tools import Tool, ToolError
 from bot.tools.preview import Previews
-from bot.tools.runner import Refused
+from bot.tools.runner import ToolRefusal
 from storage import calls, decisions
 from storage.chain import key_of
 from storage.models import Call, Run
@@ -38,24 +38,24 @@ def renew_or_refuse(
     args: BaseModel,
     call: Call,
     why: str,
-) -> Renewal | Refused:
+) -> Renewal | ToolRefusal:
     """Return the renewal of a call whose tool did nothing, for `why`.
 
     Refused where policy forbids it now, nobody was asked in the first place, or it would fail.
     """
     shown, now = load_gate(call.gate), gate_of(sources, run, tool, args, call=call)
     if isinstance(now, Deny):
-        return Refused(f"{why} Nothing was done, and policy now forbids it: {now.reason}")
+        return ToolRefusal(f"{why} Nothing was done, and policy now forbids it: {now.reason}")
     gate = now if isinstance(now, Ask) else shown  # people who were asked once are asked again
     if isinstance(now, Ask) and isinstance(shown, Ask):
         gate = both(shown, now)
     if not isinstance(gate, Ask):
-        return Refused(f"{why} Nothing was done.")
+        return ToolRefusal(f"{why} Nothing was done.")
     try:
         seen = previews.of(tool, args, context_of(run, call, sources.clock.now()))
         seen = for_thread(sources, run, seen)
     except ToolError as error:
-        return Refused(f"{why} {error}")
+        return ToolRefusal(f"{why} {error}")
     return Renewal(gate, seen, why, "worker")
 
 

@@ -22,18 +22,17 @@ from bot.runs import reapproval
 from bot.runs.endings import UNKNOWN_WAIT
 from bot.tools import Registry
 from storage import (
-    audit,
     calls,
-    children,
-    copies,
     decisions,
     endings,
-    errands,
     grants,
     inbox,
     moves,
     outbox,
+    record_copies,
     runs,
+    sub_agents,
+    trail,
 )
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
@@ -63,7 +62,7 @@ class Restoration:
         log.error("the record is older than its last life: %s; what was open is asked again", why)
         with self.store.write() as tx:
             # on a server another process may have been faster
-            first = copies.forget(tx) or not self.store.shared
+            first = record_copies.forget_copy(tx) or not self.store.shared
             over = self._over(tx, why, now) if first else []
         self.store.accept()
         for run in over:
@@ -72,7 +71,7 @@ class Restoration:
 
     def _over(self, tx: Transaction, why: str, now: datetime) -> list[Run]:
         """Settle what was open; returns the runs that are over by that."""
-        audit.record(tx, "record.restored", at=now, actor="system", data={"why": why})
+        trail.record(tx, "record.restored", at=now, actor="system", data={"why": why})
         for delivery in inbox.unsettled(tx):
             inbox.settle(tx, delivery, "the record was put back from an older copy")
             if delivery.user:
@@ -86,7 +85,7 @@ class Restoration:
                 )
         grants.revoke_all(tx, now)
         # sub-agents before those who wait for them
-        found = sorted(runs.unfinished(tx), key=lambda run: -children.depth(tx, run))
+        found = sorted(runs.unfinished(tx), key=lambda run: -sub_agents.depth(tx, run))
         return [run for run in found if not self._goes_on(tx, run, now)]
 
     def _goes_on(self, tx: Transaction, run: Run, now: datetime) -> bool:
@@ -107,11 +106,13 @@ class Restoration:
             endings.cancel(tx, ready, at=now, actor="system", words=outputs)
         if run.parent_call:
             if not waits:
-                end, said = C.CANCELLED, outputs.stopped(WHY, children.did(tx, run))
-                errands.hand_in(tx, run, end, at=now, actor="system", output=said, note=WHY)
+                end, said = C.CANCELLED, outputs.stopped(WHY, sub_agents.did(tx, run))
+                sub_agents.hand_in_result(
+                    tx, run, end, at=now, actor="system", output=said, note=WHY
+                )
             return waits
         text = record.put_back(waits)
-        outbox.notice(tx, run, f"restored:{run.id}:{audit.head(tx).seq}", {"text": text})
+        outbox.notice(tx, run, f"restored:{run.id}:{trail.head(tx).seq}", {"text": text})
         return waits
 
     def _ask(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:

@@ -63,7 +63,7 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
 
 
 def say_outcome(
-    tx: Transaction, tools: Registry, run: Run, ended: calls.Approved, plan: Sequence[Call]
+    tx: Transaction, tools: Registry, run: Run, ended: calls.ApprovedCall, plan: Sequence[Call]
 ) -> None:
     """Say in the thread what came of a call that people approved, and who had a part in it.
 
@@ -96,7 +96,7 @@ def say_end(tx: Transaction, tools: Registry, call_id: str) -> None:
         say_outcome(tx, tools, run, shown, calls.of_plan(tx, shown.call.plan_id))
 
 
-def _people(tx: Transaction, run: Run, approved: calls.Approved) -> notices.People:
+def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices.People:
     if giver := grants.giver(tx, approved.call):
         return notices.People(run.requester, (), ((giver, ""),), remembered=True)
     return notices.People(

@@ -15,7 +15,7 @@ from bot.messages.answers import notice_blocks
 from bot.messages.requests.root import mode_line
 from bot.messages.sentences import shared
 from bot.policy.current import CurrentPolicy
-from storage import channels, modes, outbox, runs
+from storage import channel_changes, channel_modes, outbox, runs
 from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
@@ -53,7 +53,7 @@ def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None
         return
     told = shared.asked_there if run.thread_ts else shared.goes_on_here
     text = told(delivery.channel, words)
-    blocks = [*notice_blocks(text), *mode_line(strictest(modes.of_run(tx, run)))]
+    blocks = [*notice_blocks(text), *mode_line(strictest(channel_modes.of_run(tx, run)))]
     if run.thread_ts:
         outbox.notice(tx, run, f"goes_on:{run.id}", {"text": text, "blocks": blocks})
     else:
@@ -87,7 +87,7 @@ class ChangedChannels:
     def _follow(self, delivery: Delivery, old: str, new: str) -> None:
         """Let what is stored follow a channel that has another id; the policy file cannot."""
         with self.store.write() as tx:
-            found = channels.follow(tx, delivery.team, old, new, at=self.clock.now())
+            found = channel_changes.follow(tx, delivery.team, old, new, at=self.clock.now())
         log.warning("channel %s is %s from now on; %s requests follow it", old, new, found)
         if named := self.policy.policy.naming(old):
             keys = ", ".join(named)
@@ -108,8 +108,8 @@ class ChangedChannels:
     def _go_private(self, tx: Transaction, run: Run) -> None:
         now = self.clock.now()
         said = [prompt.asked(item) for item in runs.heard(tx, run.id, now)]
-        modes_line = mode_line(strictest(modes.of_run(tx, run)))
-        if not channels.leave(tx, run, at=now):
+        modes_line = mode_line(strictest(channel_modes.of_run(tx, run)))
+        if not channel_changes.leave(tx, run, at=now):
             return
         line = {"text": shared.goes_on_in_private(run.requester)}
         outbox.notice(tx, run, f"private:{run.id}", line)

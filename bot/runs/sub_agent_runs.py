@@ -11,7 +11,8 @@ from bot.agent.turn import PlannerError
 from bot.messages.answers import NOTHING_BELOW, Below
 from bot.tools import Registry, Tool
 from bot.tools.agents import tools_of
-from storage import calls, children, endings, errands
+from storage import calls, endings
+from storage import sub_agents as children
 from storage.models import Run
 from storage.states import CallStatus, RunSource
 from storage.store import Store
@@ -102,7 +103,7 @@ def hand_in(tx: Transaction, tools: Registry, child: Run, text: str, *, at: date
     line = " ".join(text.split()) or sub_agents.NOTHING_SAID
     note = line if len(line) <= SUMMARY else f"{line[: SUMMARY - 1]}…"
     end = CallStatus.SUCCEEDED
-    return errands.hand_in(tx, child, end, at=at, actor="worker", output=output, note=note)
+    return children.hand_in_result(tx, child, end, at=at, actor="worker", output=output, note=note)
 
 
 def give_up(tx: Transaction, _tools: Registry, child: Run, why: str, *, at: datetime) -> str:
@@ -113,4 +114,4 @@ def give_up(tx: Transaction, _tools: Registry, child: Run, why: str, *, at: date
     endings.abandon(tx, child, at=at, words=outputs)
     output = sub_agents.gave_up(why, children.did(tx, child))
     end = CallStatus.FAILED
-    return errands.hand_in(tx, child, end, at=at, actor="worker", output=output, note=why)
+    return children.hand_in_result(tx, child, end, at=at, actor="worker", output=output, note=why)

@@ -23,8 +23,8 @@ from bot.agent.turn import (
     TooLongError,
 )
 from bot.clock import Clock
-from storage import attached
-from storage.attached import AttachedFile, Withheld
+from storage import attached_files
+from storage.attached_files import AttachedFile, Withheld
 from storage.store import Store
 
 log = logging.getLogger("countersign.files")
@@ -107,20 +107,22 @@ class PlannerWithFiles:
         if not ids:
             return {}
         with self.store.read() as tx:
-            return {each.id: each for each in attached.found(tx, ids)}
+            return {each.id: each for each in attached_files.found(tx, ids)}
 
     def _read(self, files: Sequence[AttachedFile]) -> None:
         """Store that the model's server takes them."""
         if files:
             with self.store.write(durable=False) as tx:
                 for each in files:
-                    attached.was_read(tx, each, self.clock.now())
+                    attached_files.was_read(tx, each, self.clock.now())
 
     def _refused(self, files: Sequence[AttachedFile]) -> None:
         """Store that it does not: what begins the next request is what was sent now."""
         with self.store.write(durable=False) as tx:
             for each in files:
-                attached.withhold(tx, each, Withheld.REFUSED, at=self.clock.now(), actor="worker")
+                attached_files.withhold(
+                    tx, each, Withheld.REFUSED, at=self.clock.now(), actor="worker"
+                )
 
 
 def _filled(

@@ -37,9 +37,10 @@ from bot.runs.sub_agent_runs import SilentAnswer, give_up, hand_in
 from bot.signals import Signals
 from bot.tools import Registry
 from bot.watch.spans import Work
-from storage import calls, children, endings, inbox, moves, outbox, runs
+from storage import calls, endings, inbox, moves, outbox, runs
+from storage import sub_agents as children
+from storage.availability import until_stored
 from storage.models import Call, Plan, Run, new_id
-from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction

@@ -37,8 +37,8 @@ from bot.signals import Signals
 from bot.tools import Effect, Registry
 from bot.watch.spans import Work, traced
 from storage import calls, inbox, moves, outbox, runs
+from storage.availability import passes, reason, until_stored
 from storage.models import Call, Run
-from storage.patience import passes, reason, until_stored
 from storage.states import CallStatus, RunSource, RunStatus
 from storage.store import Store
 

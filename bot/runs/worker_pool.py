@@ -15,7 +15,7 @@ from typing import Protocol
 
 from bot.signals import Signals
 from storage.models import Delivery
-from storage.ready import Ready, Requester
+from storage.runs import ReadyRun, Requester
 
 log = logging.getLogger("countersign.loop")
 Keeps = Callable[[bool], bool]  # see FairQueue.keeps
@@ -41,7 +41,7 @@ class WorkerPool:
         self._stopping = False
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
 
-    def hand_out(self, ready: Iterable[Ready]) -> set[str]:
+    def hand_out(self, ready: Iterable[ReadyRun]) -> set[str]:
         """Have these runs worked on, each when it is its turn; returns the ids of those that had
         not been handed out. One that is worked on is `due` to be looked at once that has ended.
         """
@@ -132,7 +132,7 @@ class WorkerPool:
 # Whose run is worked on next: in turns by requester, what people have approved ahead of the
 # rest.
 
-Line = OrderedDict[Requester, list[Ready]]
+Line = OrderedDict[Requester, list[ReadyRun]]
 AHEAD = 3  # runs with approved calls in a row that may be taken while other work waits
 
 
@@ -154,13 +154,13 @@ class FairQueue:
         self._own = max(1, self._shared - 1)  # so many of these, at most, for the same requester
         # what waits, approved or not: the requesters in turn, and the runs of each in order
         self._lines: dict[bool, Line] = {True: OrderedDict(), False: OrderedDict()}
-        self._waiting: dict[str, Ready] = {}
-        self._held: dict[str, Ready] = {}
+        self._waiting: dict[str, ReadyRun] = {}
+        self._held: dict[str, ReadyRun] = {}
         self._counts: Counter[tuple[Requester, bool]] = Counter()
         self._others = 0  # of those held, such without an approved call
         self._ahead = 0  # runs with approved calls taken in a row, while other work waited
 
-    def put(self, ready: Ready) -> bool:
+    def put(self, ready: ReadyRun) -> bool:
         """Have it wait for its turn; False where it waits or is worked on.
 
         What has been decided of a waiting one since counts.
@@ -177,7 +177,7 @@ class FairQueue:
         self._waiting[ready.run_id] = ready
         return before is None
 
-    def take(self) -> Ready | None:
+    def take(self) -> ReadyRun | None:
         """Return the run whose turn it is, held from now on; None where none may begin now."""
         decided, other = (self._first(self._lines[each]) for each in (True, False))
         chosen = other if decided is None or (other and self._ahead >= AHEAD) else decided
@@ -219,18 +219,18 @@ class FairQueue:
         """How many runs wait or are worked on."""
         return len(self._waiting) + len(self._held)
 
-    def _hold(self, ready: Ready) -> None:
+    def _hold(self, ready: ReadyRun) -> None:
         self._held[ready.run_id] = ready
         self._counts[ready.requester, ready.decided] += 1
         self._others += not ready.decided
 
-    def _let(self, ready: Ready) -> None:
+    def _let(self, ready: ReadyRun) -> None:
         del self._held[ready.run_id]
         self._counts[ready.requester, ready.decided] -= 1
         self._counts += Counter()  # without those who hold nothing
         self._others -= not ready.decided
 
-    def _leave(self, ready: Ready) -> None:
+    def _leave(self, ready: ReadyRun) -> None:
         """It waits no more."""
         del self._waiting[ready.run_id]
         line = self._lines[ready.decided]
@@ -239,15 +239,15 @@ class FairQueue:
         if not runs:
             del line[ready.requester]
 
-    def _heads(self, line: Line) -> Iterator[Ready]:
+    def _heads(self, line: Line) -> Iterator[ReadyRun]:
         """The first run of each requester in a line that may begin now, whose turn is first."""
         heads = (runs[0] for runs in line.values())
         return (each for each in heads if self._may_hold(each))
 
-    def _first(self, line: Line) -> Ready | None:
+    def _first(self, line: Line) -> ReadyRun | None:
         return next(self._heads(line), None)
 
-    def _may_hold(self, ready: Ready) -> bool:
+    def _may_hold(self, ready: ReadyRun) -> bool:
         """Return whether a worker is free for it, and its requester has not enough of them."""
         if len(self._held) >= self._workers or self._holds(ready.requester) >= self._of_one:
             return False
@@ -257,7 +257,7 @@ class FairQueue:
     def _holds(self, requester: Requester) -> int:
         return self._counts[requester, True] + self._counts[requester, False]
 
-    def _gives_way(self, now: Ready) -> bool:
+    def _gives_way(self, now: ReadyRun) -> bool:
         """Return whether something else is to begin in its place: what is approved where this is
         not, else what somebody waits for who holds fewer workers.
         """

@@ -18,7 +18,7 @@ from anyio import to_thread
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
 from bot.servers.elicited import Content, Elicited, NotTakenError, UnaskableError, taken
-from bot.tools.line import AmidAnswer, AnswerEnd, CallLine, Interjection
+from bot.tools.elicitation import AnswerEnd, ElicitationAnswer, ElicitationPort, ElicitationRequest
 from bot.tools.people.question import AskPerson
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class _EndedError(Exception):
 class AmidCall:
     """One call under way; used on one loop."""
 
-    def __init__(self, server: Server, line: CallLine) -> None:
+    def __init__(self, server: Server, line: ElicitationPort) -> None:
         """`line` leads to whoever asked for the call."""
         self._server, self._line = server, line
         self._scope = anyio.CancelScope()
@@ -96,13 +96,13 @@ class AmidCall:
                 raise _EndedError(ElicitResult(action="cancel"))
         return found
 
-    async def _heard(self, asked: AskPerson) -> AmidAnswer:
+    async def _heard(self, asked: AskPerson) -> ElicitationAnswer:
         """Ask one question; raises _EndedError where there is no answer."""
         began = anyio.current_time()
         if self._to_answer < SHORTEST:
             raise _EndedError(ElicitResult(action="cancel"))
         over = threading.Event()
-        question = Interjection(asked, self._server.name, self._to_answer)
+        question = ElicitationRequest(asked, self._server.name, self._to_answer)
         try:
             heard = await to_thread.run_sync(
                 partial(self._line.ask, question, over.is_set),

@@ -26,7 +26,7 @@ from bot.servers.definitions import Definitions
 from bot.servers.file import Server
 from bot.servers.looking import definitions
 from bot.tools import ToolError
-from bot.tools.line import CallLine
+from bot.tools.elicitation import ElicitationPort
 from countersign.mcp_client.connection import NotReachedError, ServerConnection
 from countersign.mcp_client.outcomes import Failed, GaveResult, NotStarted, Unknown
 
@@ -73,7 +73,9 @@ class AcceptedTools:
             raise self._down(str(error)) from error
         self._check(name, found)
 
-    async def call(self, name: str, arguments: dict[str, Any], line: CallLine) -> CallToolResult:
+    async def call(
+        self, name: str, arguments: dict[str, Any], line: ElicitationPort
+    ) -> CallToolResult:
         """Call a tool that is what was accepted, and return its result.
 
         `line`: by which people hear how far it is, and are asked what the server wants to know.
@@ -107,7 +109,7 @@ class AcceptedTools:
                 raise ConnectionError(f"{server.name}: {outcome.why}.{said}")
 
     @contextmanager
-    def _amid(self, line: CallLine) -> Iterator[AmidCall]:
+    def _amid(self, line: ElicitationPort) -> Iterator[AmidCall]:
         """Have what the server asks from now on be asked amid this call."""
         amid = AmidCall(self._server, line)
         self._under_way.append(amid)

@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from bot.tools.invisible_characters import is_hidden
 from bot.tools.people.question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
-from bot.tools.unseen import is_hidden
 
 MOST_QUESTIONS = 3  # that one wish of a server may take
 MOST_NAME = 200  # characters of what a server calls a value

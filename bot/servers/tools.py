@@ -15,8 +15,8 @@ from bot.servers.definitions import Definition, Definitions, LockError, read_loc
 from bot.servers.file import Server, ServerFile
 from bot.tools import RISK_OF, Effect, Preview, Tool, ToolContext
 from bot.tools.described import SchemaError, arguments_of
+from bot.tools.effect_source import EffectSource
 from bot.tools.registration import check_fields
-from bot.tools.stated import Stated
 
 if TYPE_CHECKING:
     from bot.servers.connection import AcceptedTools
@@ -143,13 +143,13 @@ def _does(server: Server, definition: Definition) -> Effect:
     return Effect.WRITE if definition.destructive is False else Effect.DESTRUCTIVE
 
 
-def _stated(server: Server, definition: Definition) -> Stated:
+def _stated(server: Server, definition: Definition) -> EffectSource:
     """Who says what a call does; nobody has to be trusted to say that it cannot be undone."""
     said = definition.read_only or definition.destructive is not None
     if not said:
-        return Stated.BY_NOBODY
+        return EffectSource.BY_NOBODY
     is_known = server.trusted or (definition.destructive and not definition.read_only)
-    return Stated.BY_AUTHOR if is_known else Stated.BY_STRANGER
+    return EffectSource.BY_AUTHOR if is_known else EffectSource.BY_STRANGER
 
 
 def _title(definition: Definition) -> str:

@@ -39,7 +39,7 @@ from bot.policy.directory import LookupFailedError
 from bot.signals import Signals
 from bot.slack.unstored import UnstoredWords
 from storage import inbox
-from storage.joint_commit import JointCommit
+from storage.inbox import JointCommit
 from storage.models import Delivery
 from storage.states import DeliveryKind
 from storage.store import Store

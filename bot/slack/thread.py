@@ -22,7 +22,7 @@ from bot.policy.directory import Directory, LookupFailedError
 from bot.slack.files.attached import AttachedFiles, FilesHeard, MessageFiles
 from bot.slack.files.reading import Read
 from storage import inbox, runs
-from storage.attached import message_key
+from storage.attached_files import message_key
 from storage.models import Delivery, Run
 from storage.store import Store
 

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from bot.messages.answers import notice_blocks
 from bot.messages.incoming import WRITTEN
 from bot.messages.sentences import refusals
-from storage.patience import reason
+from storage.availability import reason
 
 log = logging.getLogger("countersign.listeners")
 REMEMBERED = 1_000  # messages

@@ -13,8 +13,7 @@ from bot.messages.forms.slots import Kind, lookup, slots
 from bot.messages.text import visible
 from bot.terminal.shown import FieldShown
 from bot.tools import Tool
-from bot.tools.people.answer_form import form_of, suggested
-from bot.tools.people.question import AskPerson
+from bot.tools.people.question import AskPerson, form_of, suggested
 from storage.masking import masked
 
 _CHOSEN = ("radio_buttons", "static_select")

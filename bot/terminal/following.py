@@ -15,7 +15,7 @@ from bot.messages.text import neutral_markdown, plainly
 from bot.surfaces.port import Host
 from bot.terminal.seen import Seen
 from bot.terminal.wire import Happening, Happens
-from storage import calls, life, outbox, runs
+from storage import call_history, calls, outbox, runs
 from storage.models import Message, Run
 from storage.states import CallStatus, MessageKind
 from storage.transaction import Transaction
@@ -116,7 +116,9 @@ class Following:
 
     def _unsaid(self, tx: Transaction, run: Run) -> list[Message]:
         """The messages of the thread that were not told yet, but for what was typed here."""
-        found = [row for row in life.said(tx, run.id) if row.seq not in self._told]
+        found = [
+            row for row in call_history.thread_messages(tx, run.id) if row.seq not in self._told
+        ]
         self._told |= {row.seq for row in found}
         return [row for row in found if not row.key.startswith(TYPED)]
 

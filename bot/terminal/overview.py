@@ -22,7 +22,7 @@ from bot.messages.actions.targets import CallTarget
 from bot.messages.questions.said import in_words
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
-from storage import calls, children, home, life, questions, runs
+from storage import call_history, calls, person_answers, request_lists, runs, sub_agents
 from storage.masking import masked
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus, Verb
@@ -127,8 +127,8 @@ class RunTold:
 
 def waiting(tx: Transaction, tools: Registry, team: str, now: datetime) -> list[WaitingHere]:
     """Return what waits in a workspace, the first deadline first; then what nobody knows of."""
-    found = home.waiting(tx, team, now, MOST)
-    found += home.waiting(tx, team, now, MOST, CallStatus.UNKNOWN)
+    found = request_lists.waiting_calls(tx, team, now, MOST)
+    found += request_lists.waiting_calls(tx, team, now, MOST, CallStatus.UNKNOWN)
     pairs = [(call, runs.get(tx, call.run_id)) for call in found]
     return [_waiting(tx, tools, call, run, now) for call, run in pairs if run is not None]
 
@@ -194,7 +194,7 @@ def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> 
     run = runs.get(tx, call.run_id if call else wanted)
     if run is None:
         return None
-    run = children.root(tx, run)
+    run = sub_agents.root(tx, run)
     told = [call] if call else calls.of_request(tx, run.id)
     said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
     return RunTold(
@@ -245,7 +245,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
                 each.digest,
                 effect_at(tools, call, each),
             )
-            for each in life.revisions(tx, call.id)
+            for each in call_history.revisions(tx, call.id)
         ),
         votes=tuple(
             VoteTold(
@@ -257,7 +257,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
                 each.created_at,
                 masked(each.reason),
             )
-            for each in life.votes(tx, call.id)
+            for each in call_history.every_vote(tx, call.id)
         ),
         answer=_answer(tx, call),
         decided_at=call.decided_at,
@@ -268,7 +268,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
 
 def _answer(tx: Transaction, call: Call) -> AnswerTold | None:
     """Return what was said to a question; None where nothing was, or it is none."""
-    found, answer = read(tx, call.id), questions.given(tx, call.id)
+    found, answer = read(tx, call.id), person_answers.given(tx, call.id)
     if answer is None:
         return None
     given = json.loads(answer.given)

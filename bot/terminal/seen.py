@@ -27,7 +27,7 @@ from bot.terminal.fields import inputs_of_edit, inputs_of_question, shown
 from bot.terminal.overview import deciders_of, plan_of, stored_gate
 from bot.terminal.shown import CallShown, FieldShown, May
 from bot.tools.arguments import as_editable, readable_arguments
-from storage import calls, home, life, runs
+from storage import call_history, calls, request_lists, runs
 from storage.masking import masked
 from storage.models import Call, Run, Vote
 from storage.states import CallStatus, Verb
@@ -50,8 +50,8 @@ class Seen:
         host, now = self._host, self._host.clock.now()
         with host.store.read() as tx:
             team = host.identity.team
-            found = home.waiting(tx, team, now, MOST)
-            found += home.waiting(tx, team, now, MOST, C.UNKNOWN)
+            found = request_lists.waiting_calls(tx, team, now, MOST)
+            found += request_lists.waiting_calls(tx, team, now, MOST, C.UNKNOWN)
         looked = [self.call(each.id) for each in found]
         return tuple(each for each in looked if each and each.may)
 
@@ -70,7 +70,7 @@ class Seen:
             who, plan = deciders_of(tx, call, now), plan_of(tx, call)
             effect = visible(" ".join(effect_of(host.tools, tx, call).split()))
             fields = self._fields(tx, call, question)
-            declined = life.is_declined(tx, call)
+            declined = call_history.is_declined(tx, call)
         wanted, asker = encode(CallTarget(call.id, call.revision)), self.person(run.requester)
         if view is None:
             note = visible(masked(call.note))

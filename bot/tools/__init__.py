@@ -27,10 +27,15 @@ from pydantic import BaseModel
 
 from bot.policy.conditions.values import Id
 from bot.tools.declared_secrets import dumped_as, may_hold_secrets, secret_paths, veiled
-from bot.tools.line import NOBODY, CallLine
-from bot.tools.registration import REASON_FIELD, argument_model, check_fields, check_functions
-from bot.tools.schema import written
-from bot.tools.stated import Stated
+from bot.tools.effect_source import EffectSource
+from bot.tools.elicitation import NOBODY, ElicitationPort
+from bot.tools.registration import (
+    REASON_FIELD,
+    argument_model,
+    check_fields,
+    check_functions,
+    written,
+)
 from storage.masking import MASK, Path, replaced
 
 if TYPE_CHECKING:
@@ -60,7 +65,7 @@ class ToolContext:
     thread_ts: str
     now: datetime
     expects: str = ""  # what the tool's Preview said must still hold; "" when nobody was asked
-    line: CallLine = NOBODY  # to people, while it runs: how far it is, and a question
+    line: ElicitationPort = NOBODY  # to people, while it runs: how far it is, and a question
 
 
 class ToolError(Exception):
@@ -152,7 +157,7 @@ class Tool(Generic[A]):
     # that their schema or type calls secret (`declared_secrets`)
     editable: frozenset[str] | None = None  # None: all fields may be edited
     preview: PreviewFunction[A] | None = None  # for the card; must not change anything
-    stated: Stated = Stated.BY_AUTHOR  # who says what it does
+    stated: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
     # (arguments, result) -> what people are told once it ran: "Refunded 30.00 EUR, 59.90 left"
     outcome: OutcomeFunction[A] | None = None
     # (arguments) -> what people read while it runs, after "is": "looking up order 1042"
@@ -174,7 +179,7 @@ class Tool(Generic[A]):
     @property
     def said_to_do(self) -> str:
         """What it does to the world, as its author says; "" where that is not known."""
-        return self.does.value if self.stated is Stated.BY_AUTHOR else ""
+        return self.does.value if self.stated is EffectSource.BY_AUTHOR else ""
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments, as the model is given it, with the approver's reason,

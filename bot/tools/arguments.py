@@ -16,7 +16,7 @@ from bot.policy.conditions.values import Id
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
 from bot.tools.decimals import in_full
-from bot.tools.described.patience import checked_before
+from bot.tools.described.time_budget import checked_before
 from bot.tools.names import Naming
 from storage.digest import canonical
 

@@ -8,17 +8,45 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel
 
 from bot.policy.directory import NotYetKnownError
 from bot.tools import Preview, Tool, ToolContext, ToolError
-from bot.tools.portal import Portal
 from bot.tools.runner import concealed, settle, told
+
+# Where async tools and async previews run: one event loop on one thread, started when needed.
+
+
+class Portal:
+    """Calls async functions from other threads; its own thread starts with the first of them."""
+
+    def __init__(self) -> None:
+        """Nothing is started yet."""
+        self._lock = threading.Lock()
+        self._manager: AbstractContextManager[BlockingPortal] | None = None
+        self._portal: BlockingPortal | None = None
+
+    def __call__(self) -> BlockingPortal:
+        """Return the portal, started."""
+        with self._lock:
+            if self._portal is None:
+                self._manager = start_blocking_portal()
+                self._portal = self._manager.__enter__()
+            return self._portal
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._lock:
+            if self._manager is not None:
+                self._manager.__exit__(None, None, None)
+                self._manager = self._portal = None
+
 
 SECONDS = 10.0  # that a preview may take
 THREADS = 8  # of previews alone, so that one that hangs takes none from the tools

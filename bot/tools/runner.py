@@ -41,7 +41,35 @@ from bot.tools import (
     tables,
 )
 from bot.tools.declared_secrets import without_secrets
-from bot.tools.outcome import outcome_of
+
+# What people are told of a call that ran: its tool's own sentence, else the text it returned.
+
+log = logging.getLogger(__name__)
+
+
+def outcome_of(tool: Tool[Any], args: BaseModel, result: Any) -> str:
+    """Return what the tool says of its own run, unmasked; "" where it says nothing in words.
+
+    Raises nothing: the effect has happened, whatever its sentence does.
+    """
+    if tool.outcome is None:
+        return _in_words(result)
+    try:
+        told = tool.outcome(args, result)
+    except Exception:
+        log.exception("%s ran, and its outcome sentence failed", tool.name)
+        return ""
+    return told if isinstance(told, str) else ""
+
+
+def _in_words(result: Any) -> str:
+    """Return the first line of a text, or how many rows a table has."""
+    if isinstance(result, Table):
+        return tables.summary(result)
+    if not isinstance(result, str):
+        return ""
+    return next((line for line in result.splitlines() if line.strip()), "")
+
 
 SUMMARY_LENGTH = 200  # characters
 FIRST_BEAT = 1.0  # seconds after which a tool counts as one that takes long
@@ -51,11 +79,9 @@ NOTE_LENGTH = 60  # characters kept free for the note about what is not shown
 # OSErrors about files on this machine: the tool knows what happened, no answer was lost.
 LOCAL = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ToolSuccess:
     """It returned."""
 
     output: str  # for the model, at most the tool's max_output characters
@@ -64,7 +90,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ToolRefusal:
     """It said no, and did nothing where that is certain."""
 
     message: str
@@ -72,14 +98,14 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ToolStateChange:
     """It would do something else than was shown, and did nothing."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class ToolFailure:
     """It failed."""
 
     message: str
@@ -87,22 +113,22 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostToolAnswer:
     """It may or may not have had its effect."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class TimedOut:
+class ToolTimeout:
     """It is still running; nobody waits for it any more."""
 
     future: Future[Any]
     message: str
 
 
-Ended = Ran | Refused | Changed | Raised | Lost
-ToolOutcome = Ended | TimedOut
+Ended = ToolSuccess | ToolRefusal | ToolStateChange | ToolFailure | LostToolAnswer
+ToolOutcome = Ended | ToolTimeout
 
 
 def run_tool(
@@ -126,7 +152,7 @@ def run_tool(
         # what it logs on its thread is about this call, too
         future = executor.submit(copy_context().run, _call, tool, args, context, portal)
     except RuntimeError:  # the executor was shut down
-        return Raised("The bot is stopping; the tool was not started.", certain=True)
+        return ToolFailure("The bot is stopping; the tool was not started.", certain=True)
     deadline, patience = time.monotonic() + tool.timeout, min(beat, FIRST_BEAT)
     while not future.done():
         left = deadline - time.monotonic()
@@ -142,17 +168,21 @@ def run_tool(
 def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
     """How a finished call ended; also for the late result of a TimedOut."""
     if future.cancelled():  # an executor cancels only what it has not begun
-        return Raised("The bot is stopping; the tool was not started.", certain=True)
+        return ToolFailure("The bot is stopping; the tool was not started.", certain=True)
     error = future.exception()
     if error is None:
         return _ran(tool, args, future.result())
     message = told(tool, args, error)
     if isinstance(error, ToolError):
         certain = tool.does is Effect.READ or not isinstance(error, BrokeOffError)
-        return Changed(message) if isinstance(error, ChangedError) else Refused(message, certain)
+        return (
+            ToolStateChange(message)
+            if isinstance(error, ChangedError)
+            else ToolRefusal(message, certain)
+        )
     if tool.does is Effect.READ:
-        return Raised(message, certain=True)
-    return Lost(message) if _answer_lost(error) else Raised(message, certain=False)
+        return ToolFailure(message, certain=True)
+    return LostToolAnswer(message) if _answer_lost(error) else ToolFailure(message, certain=False)
 
 
 def told(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
@@ -198,11 +228,11 @@ async def settle(result: Awaitable[Any]) -> Any:
 
 def _out_of_time(tool: Tool[Any], future: Future[Any]) -> ToolOutcome:
     if future.cancel():
-        return Raised(
+        return ToolFailure(
             f"The tool found no free worker within {tool.timeout:g} seconds; nothing was done.",
             certain=True,
         )
-    return TimedOut(future, f"The tool did not end within {tool.timeout:g} seconds.")
+    return ToolTimeout(future, f"The tool did not end within {tool.timeout:g} seconds.")
 
 
 def _beat(heartbeat: Callable[[], None], context: ToolContext) -> None:
@@ -212,19 +242,19 @@ def _beat(heartbeat: Callable[[], None], context: ToolContext) -> None:
         log.exception("run %s call %s: the lease was not renewed", context.run_id, context.call_id)
 
 
-def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> Ran:
+def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess:
     try:
         if isinstance(result, Table):
             table = tables.plain(result)
             text = _clean(tables.for_model(table, tool.max_output))
-            return Ran(text, _summary(tool, args, table), table)
-        return Ran(output(result, tool.max_output), _summary(tool, args, result))
+            return ToolSuccess(text, _summary(tool, args, table), table)
+        return ToolSuccess(output(result, tool.max_output), _summary(tool, args, result))
     except Exception as error:  # noqa: BLE001 # logged without its traceback, which may quote secrets
         # It did run: a result nobody can write down must not turn into a failure.
         why = told(tool, args, error)
         log.error("the result of %s cannot be written down: %s", tool.name, why)
         text = f"The tool ran, but its result cannot be shown ({type(error).__name__})."
-        return Ran(text, text)
+        return ToolSuccess(text, text)
 
 
 def _summary(tool: Tool[Any], args: BaseModel, result: Any) -> str:

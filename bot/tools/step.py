@@ -12,7 +12,15 @@ from pydantic import BaseModel
 
 from bot.live import EventKind, Live, StepEnd, StepEvent, ToolStep
 from bot.tools import Effect, Tool
-from bot.tools.runner import Changed, Lost, Ran, TimedOut, ToolOutcome, one_line, told
+from bot.tools.runner import (
+    LostToolAnswer,
+    ToolOutcome,
+    ToolStateChange,
+    ToolSuccess,
+    ToolTimeout,
+    one_line,
+    told,
+)
 from storage.masking import masked
 from storage.models import Call, Run
 
@@ -96,11 +104,11 @@ class StepTeller:
 def step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
     """Return how a tool ended."""
     match outcome:
-        case Ran():
+        case ToolSuccess():
             return StepEnd.DONE if tool.agent is None else StepEnd.ENTRUSTED
-        case Changed():
+        case ToolStateChange():
             return StepEnd.NOT_DONE
-        case Lost() | TimedOut() if tool.does is not Effect.READ:
+        case LostToolAnswer() | ToolTimeout() if tool.does is not Effect.READ:
             return StepEnd.UNKNOWN
         case _:
             return StepEnd.FAILED

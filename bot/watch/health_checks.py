@@ -11,8 +11,8 @@ from concurrent.futures import TimeoutError as NotInTime
 
 from sqlalchemy.exc import DBAPIError
 
-from storage.open_file import LostFileError
 from storage.probe import commit_something
+from storage.sqlite_connections import LostFileError
 from storage.store import Store
 
 # One thing that is looked at now and again, such as the database, without anybody waiting long.

@@ -26,8 +26,8 @@ from bot.watch import measures
 from bot.watch.health_checks import OK, CachedCheck, check_writable
 from bot.watch.measures import Measure, Shape
 from bot.watch.spans import Incident, Span, Work
-from storage.audit_log import Appended
-from storage.backlog import Backlog, backlog
+from storage.audit_log import AuditLine
+from storage.schedule import Backlog, backlog
 from storage.states import CallStatus, Verb
 from storage.store import Store
 
@@ -80,7 +80,7 @@ class Metrics:
         if count := self._by_work.get(span.work):
             count(span)
 
-    def heard(self, facts: Sequence[Appended]) -> None:
+    def heard(self, facts: Sequence[AuditLine]) -> None:
         """Count what was decided, refused and brought to its end."""
         for fact in facts:
             self._count(fact)
@@ -143,7 +143,7 @@ class Metrics:
         if span.end:
             self._add(measures.LOOK_UP_FAILURES, span.about)
 
-    def _count(self, fact: Appended) -> None:
+    def _count(self, fact: AuditLine) -> None:
         data = fact.data
         if verb := _verb(fact):
             self._add(measures.DECISIONS, verb)
@@ -166,7 +166,7 @@ class Metrics:
                 self._add(measures.POLICIES, measures.TAKEN)
 
 
-def _verb(fact: Appended) -> str:
+def _verb(fact: AuditLine) -> str:
     """Return what a person did, as this row says; "" where it tells of none."""
     if "said" in fact.data and fact.call_id:
         return Verb.RESOLVE

@@ -17,7 +17,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from storage import audit_log
-from storage.audit_log import Appended
+from storage.audit_log import AuditLine
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -129,7 +129,7 @@ class Exporter(Protocol):
         """A piece of work is over."""
         ...
 
-    def heard(self, facts: Sequence[Appended]) -> None:
+    def heard(self, facts: Sequence[AuditLine]) -> None:
         """These rows of the audit are committed."""
         ...
 
@@ -182,7 +182,7 @@ class Tracer:
         for each in self._exporters:
             _tell(each.ended, span)
 
-    def heard(self, facts: Sequence[Appended]) -> None:
+    def heard(self, facts: Sequence[AuditLine]) -> None:
         """Log rows of the audit that are committed, and tell of them."""
         if not facts:
             return
@@ -256,7 +256,7 @@ def _tell(exporter: Callable[..., None], *what: Any) -> None:
         log.exception("what was done could not be told")
 
 
-def _adopt(facts: Sequence[Appended]) -> None:
+def _adopt(facts: Sequence[AuditLine]) -> None:
     span = _CURRENT.get()
     if span is not None and not span.run_id and span.work in _ADOPTS:
         span.run_id = next((each.run_id for each in facts if each.run_id), "")

@@ -23,7 +23,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from bot import __version__
 from bot.live import StepEnd
 from bot.watch.spans import Incident, Span, Work, current_ids
-from storage.audit_log import Appended
+from storage.audit_log import AuditLine
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 
@@ -87,7 +87,7 @@ class Traces:
             waited = (span.since, span.begun_at)
             self._send(span.run_id, f"inbox {span.about}".strip(), waited, {}, parent=parent)
 
-    def heard(self, facts: Sequence[Appended]) -> None:
+    def heard(self, facts: Sequence[AuditLine]) -> None:
         """Send how long people were waited for, and the request itself once it is over."""
         for fact in facts:
             if fact.event == "run.born" and fact.data.get("call"):
@@ -123,7 +123,7 @@ class Traces:
         """Return None: they are sent."""
         return None
 
-    def _entrusted(self, fact: Appended) -> None:
+    def _entrusted(self, fact: AuditLine) -> None:
         """A sub-agent's run is a trace of its own, to which its parent's trace has a link."""
         told: dict[str, str | int] = {"countersign.call_id": str(fact.data["call"])}
         told["countersign.child_run_id"] = fact.run_id

@@ -11,12 +11,12 @@ from bot.agent.prompt import INSTRUCTIONS
 from bot.clock import SystemClock
 from bot.runs.sub_agent_runs import function_schema
 from bot.slack.lookups.directory import SlackDirectory
-from bot.tools.database.child.tools import database_tools
+from bot.tools.database.child_tools import database_tools
 from bot.tools.database.config import parse_databases
 from bot.tools.people.question import ASK_PERSON
+from bot.tools.shop.order_tools import order_tools
 from bot.tools.shop.shop import Shop
-from bot.tools.shop.tools import order_tools
-from bot.tools.slack.tools import slack_tools
+from bot.tools.slack.slack_tools import slack_tools
 
 CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
 DATABASES = '[[database]]\nname = "shop"\nabout = "Orders."\nurl = "sqlite:////never-made.db"\n'

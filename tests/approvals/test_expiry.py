@@ -43,7 +43,7 @@ class Clockwork:
     def store_click(self, row: Delivery) -> None:
         """It has been clicked."""
         with self.store.write() as tx:
-            assert inbox.store(tx, row)
+            assert inbox.store_delivery(tx, row)
 
     def said(self, made: Seeded, index: int = 0, kind: str = "expired") -> str:
         """What the thread was told of what fell."""

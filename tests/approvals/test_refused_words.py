@@ -12,8 +12,8 @@ from bot.messages.text import mention
 from bot.policy.authority import No
 from bot.policy.directory import Person
 from bot.policy.gates import Approvers
+from storage.decisions import Closed, Decided, Gone, Stale, TooLate, Voted
 from storage.models import Call
-from storage.outcomes import Closed, Decided, Gone, Stale, TooLate, Voted
 from storage.states import CallStatus, Verb
 from storage.store import Store
 from tests.approvals.world import World, gate_of, voted

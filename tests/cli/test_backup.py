@@ -13,7 +13,7 @@ import pytest
 from countersign.cli.main import main
 from storage.chain import key_id
 from storage.head_file import head_path
-from storage.pouring import tables as poured
+from storage.record_copies import tables as poured
 from storage.sqlite import lock
 from storage.store import Store
 from tests.runs.harness import LoopHarness

@@ -19,7 +19,7 @@ from bot.demo.local_slack import local_slack
 from bot.demo.model.server import Planner
 from countersign.cli.commands import all_commands
 from countersign.cli.main import main
-from storage.connections import PRAGMAS
+from storage.sqlite_connections import PRAGMAS
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40  # seconds after which a command that hangs is killed
@@ -196,10 +196,10 @@ def test_expected_trouble_is_a_sentence(
             held = sqlite3.connect(path, isolation_level=None)
             held.execute("PRAGMA locking_mode=EXCLUSIVE")
             held.execute("BEGIN EXCLUSIVE")
-            monkeypatch.setattr("storage.connections.WAIT", 0.1)
+            monkeypatch.setattr("storage.sqlite_connections.WAIT", 0.1)
         case "full":
             monkeypatch.setattr(
-                "storage.connections.PRAGMAS", (*PRAGMAS, "PRAGMA max_page_count=2")
+                "storage.sqlite_connections.PRAGMAS", (*PRAGMAS, "PRAGMA max_page_count=2")
             )
     with local_slack() as sandbox:
         for name, value in {

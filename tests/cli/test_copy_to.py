@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from countersign.cli.main import main
-from storage import audit, inbox
+from storage import inbox, trail
 from storage.chain import key_id
-from storage.pouring import counts
+from storage.record_copies import counts
 from storage.sqlite import lock
 from storage.store import Store
 from tests.cli.test_backup import Output, key_of, rows
@@ -87,8 +87,8 @@ def test_all_of_the_record_moves(
     with closing(Store(url, key=key.encode()).open()) as store:
         assert store.astray == ""
         with store.write() as tx:
-            inbox.store(tx, delivery("msg:T:C:1", at=AT))
-            audit.record(tx, "note", at=AT, actor="system")
+            inbox.store_delivery(tx, delivery("msg:T:C:1", at=AT))
+            trail.record(tx, "note", at=AT, actor="system")
         for sql in ("UPDATE audit SET actor = ''", "DELETE FROM item", "TRUNCATE vote CASCADE"):
             with pytest.raises(Exception, match="append-only"), store.write() as tx:
                 tx.exec_driver_sql(sql)
@@ -185,7 +185,7 @@ def test_a_backup_from_the_server_goes_anywhere(
     held = there(url)
     assert here(record.with_name("b.db")) == held
     with closing(Store(url, key=key_of(record).encode()).open()) as store, store.write() as tx:
-        audit.record(tx, "later", at=AT, actor="system")
+        trail.record(tx, "later", at=AT, actor="system")
     with closing(psycopg.connect(url, application_name="countersign")):
         assert main(["restore", "b.db"]) == 1
     assert "another process works with" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from bench.live import CHANNELS, seed
 from bot.demo.local_slack import local_slack
 from bot.demo.model.server import Planner, Turn
 from slack_sandbox.server import Sandbox
-from storage import audit
+from storage import trail
 from storage.models import Call, Message, Run
 from storage.states import CallStatus, MessageStatus, RunStatus
 from storage.store import Store
@@ -199,7 +199,7 @@ class Cluster:
             assert sum(map(is_card, said)) == 1, word
             assert not [each for each in said if "approve" in action_ids(each)], word
         with self.store.read() as tx:
-            assert audit.verify(tx) is None
+            assert trail.verify(tx) is None
 
     def _word_of(self, call: Call) -> str:
         [run] = [each for each in self.all(Run) if each.id == call.run_id]

@@ -26,7 +26,7 @@ FORKS.set_forkserver_preload(
         "bot.agent.planner",
         "bot.replicas.replicas",
         "httpcore2",
-        "storage.postgres.database",
+        "storage.postgres",
         "tests.stories.crash_tools",
     ]
 )

@@ -10,7 +10,7 @@ import pytest
 from bot.demo.model.server import Turn
 from bot.servers.definitions import write_lock
 from bot.servers.looking import look
-from storage import audit
+from storage import trail
 from storage.models import Call
 from storage.states import CallStatus
 from tests.cluster.cluster import Cluster
@@ -85,7 +85,7 @@ def test_asked_by_one_and_answered_at_the_other(cluster: Cluster, begin: Begin) 
     assert (cluster.folder / "put").read_text().splitlines() == ["a lamp upper 7 "]
     assert stands(cluster) == {"depot_put": C.SUCCEEDED, "ask_person": C.ANSWERED}
     with cluster.store.read() as tx:
-        assert audit.verify(tx) is None
+        assert trail.verify(tx) is None
 
 
 def test_the_replica_that_asked_dies(cluster: Cluster, begin: Begin) -> None:

@@ -17,7 +17,7 @@ from bot.demo.history import HISTORY
 from bot.demo.local_slack import local_slack
 from bot.demo.model.server import Planner
 from countersign.cli.main import main
-from storage import audit
+from storage import trail
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import rows
@@ -41,7 +41,7 @@ def test_all_of_it_happens_and_two_cards_wait(
         with demo.app.core.store.read() as tx:
             runs = rows(tx, Run, select(Run).order_by(col(Run.created_at)))
             calls = rows(tx, Call, select(Call).order_by(col(Call.created_at)))
-            assert audit.verify(tx) is None
+            assert trail.verify(tx) is None
         assert len(runs) == len(HISTORY) + 2
         assert [call.status for call in calls] == [
             C.SUCCEEDED,

@@ -121,7 +121,7 @@ def module_graph(files: Mapping[str, Source]) -> dict[str, list[str]]:
 
 def package_graph(files: Mapping[str, Source]) -> dict[str, list[str]]:
     """Each folder and those its files import from; a file right at the top stands for itself."""
-    tops = ("bot", "client/countersign")
+    tops = ("bot", "client/countersign", "storage")
     node = {path: path if each.folder in tops else each.folder for path, each in files.items()}
     graph: dict[str, set[str]] = {each: set() for each in node.values()}
     for path, found in module_graph(files).items():

@@ -27,7 +27,7 @@ from tests.guard.words import (
 Check = Callable[[Source], Iterator[str]]
 BOTH_EDGES = "from bot.agent.planner import Planner\nfrom bot.slack.outbox.lanes import Outbox"
 LONG = "def work():\n" + "    x = 1\n" * 50
-SHOP, SLACK = "bot/tools/shop/tools.py", "bot/tools/slack/tools.py"
+SHOP, SLACK = "bot/tools/shop/order_tools.py", "bot/tools/slack/slack_tools.py"
 RULES, LOOP, CARD = "bot/policy/rules.py", "bot/runs/loop.py", "bot/messages/cards/card.py"
 ROWS = "storage/outbox.py"
 wiring = partial(patched, names=frozenset({"wake"}))
@@ -41,7 +41,12 @@ PLANTED: list[tuple[Check, str, str, str]] = [
     (hidden_assignments, LOOP, "x = y if (y := z) else 0", "1: assigns y"),
     (against_the_arrows, RULES, "from bot.tools import Tool", "1: imports bot.tools.Tool"),
     (against_the_arrows, "bot/approvals/votes.py", "import bot.runs.loop", "1: imports bot.runs"),
-    (against_the_arrows, "bot/agent/prompt.py", "import storage.runs", "1: imports storage.runs"),
+    (
+        against_the_arrows,
+        "bot/agent/prompt.py",
+        "import storage.runs",
+        "1: imports storage.runs",
+    ),
     (against_the_arrows, "bot/runs/a.py", "from bot.slack import a", "1: imports bot.slack.a"),
     (against_the_arrows, "bot/clock.py", "import bot.policy", "1: imports bot.policy"),
     (
@@ -112,7 +117,11 @@ FINE: list[tuple[Check, str, str]] = [
     (too_long, LOOP, "x = 1\n" * 500),
     (hidden_assignments, LOOP, "if y := x: pass\nelif (z := x) and z > 1: pass"),
     (hidden_assignments, LOOP, "while (line := read()) is not None: pass"),
-    (against_the_arrows, LOOP, "from bot.approvals.facts import facts_of\nimport storage.runs"),
+    (
+        against_the_arrows,
+        LOOP,
+        "from bot.approvals.facts import facts_of\nimport storage.runs",
+    ),
     (
         against_the_arrows,
         "bot/slack/commands/questions.py",

@@ -13,7 +13,7 @@ import pytest
 from bot.config.connection_settings import Transport
 from bot.demo.model.server import Planner
 from countersign import Countersign
-from storage.handovers import LEASE
+from storage.program_requests import LEASE
 from storage.states import CallStatus
 from tests.client.shop import Shop, key_for
 from tests.integrations.frameworks import DONE, FRAMEWORKS, PATIENCE, Framework

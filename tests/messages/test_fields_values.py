@@ -15,7 +15,7 @@ from pydantic import BaseModel, SecretStr
 from bot.messages.forms.form import diff, values
 from bot.messages.text import visible
 from bot.messages.views import Value
-from bot.tools.unseen import is_hidden
+from bot.tools.invisible_characters import is_hidden
 from tests.messages.fields_support import Address, Everything, dumped, tool_for
 
 TOOL = tool_for(Everything, secret=frozenset({"token"}))

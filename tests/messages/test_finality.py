@@ -16,11 +16,15 @@ from bot.servers.definitions import Definition
 from bot.servers.file import Server
 from bot.servers.tools import _Line, made
 from bot.tools import Effect, Tool
+from bot.tools.effect_source import EffectSource
 from bot.tools.handed_over import HandedOver, described
-from bot.tools.stated import Stated
 from tests.messages.cards_support import CANCEL, NOW, view
 
-SAID = {Stated.BY_AUTHOR: FINAL, Stated.BY_NOBODY: UNSAID, Stated.BY_STRANGER: UNTRUSTED}
+SAID = {
+    EffectSource.BY_AUTHOR: FINAL,
+    EffectSource.BY_NOBODY: UNSAID,
+    EffectSource.BY_STRANGER: UNTRUSTED,
+}
 
 
 def of_server(*, trusted: bool = False, **hints: bool) -> Tool[Any]:
@@ -40,30 +44,30 @@ def of_program(does: Effect | None) -> Tool[Any]:
 @pytest.mark.parametrize(
     ("tool", "does", "stated"),
     [
-        (of_program(None), Effect.DESTRUCTIVE, Stated.BY_NOBODY),
-        (of_program(Effect.DESTRUCTIVE), Effect.DESTRUCTIVE, Stated.BY_AUTHOR),
-        (of_program(Effect.WRITE), Effect.WRITE, Stated.BY_AUTHOR),
-        (of_server(), Effect.DESTRUCTIVE, Stated.BY_NOBODY),
-        (of_server(trusted=True), Effect.DESTRUCTIVE, Stated.BY_NOBODY),
-        (of_server(destructive=True), Effect.DESTRUCTIVE, Stated.BY_AUTHOR),
-        (of_server(destructive=False), Effect.DESTRUCTIVE, Stated.BY_STRANGER),
-        (of_server(read_only=True), Effect.DESTRUCTIVE, Stated.BY_STRANGER),
-        (of_server(read_only=False), Effect.DESTRUCTIVE, Stated.BY_NOBODY),
-        (of_server(trusted=True, destructive=False), Effect.WRITE, Stated.BY_AUTHOR),
-        (of_server(trusted=True, destructive=True), Effect.DESTRUCTIVE, Stated.BY_AUTHOR),
-        (of_server(trusted=True, read_only=True), Effect.READ, Stated.BY_AUTHOR),
+        (of_program(None), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
+        (of_program(Effect.DESTRUCTIVE), Effect.DESTRUCTIVE, EffectSource.BY_AUTHOR),
+        (of_program(Effect.WRITE), Effect.WRITE, EffectSource.BY_AUTHOR),
+        (of_server(), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
+        (of_server(trusted=True), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
+        (of_server(destructive=True), Effect.DESTRUCTIVE, EffectSource.BY_AUTHOR),
+        (of_server(destructive=False), Effect.DESTRUCTIVE, EffectSource.BY_STRANGER),
+        (of_server(read_only=True), Effect.DESTRUCTIVE, EffectSource.BY_STRANGER),
+        (of_server(read_only=False), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
+        (of_server(trusted=True, destructive=False), Effect.WRITE, EffectSource.BY_AUTHOR),
+        (of_server(trusted=True, destructive=True), Effect.DESTRUCTIVE, EffectSource.BY_AUTHOR),
+        (of_server(trusted=True, read_only=True), Effect.READ, EffectSource.BY_AUTHOR),
     ],
 )
 def test_what_is_not_said_counts_as_destructive(
-    tool: Tool[Any], does: Effect, stated: Stated
+    tool: Tool[Any], does: Effect, stated: EffectSource
 ) -> None:
     """And it is known that it was not said, or by whom."""
     assert (tool.does, tool.stated) == (does, stated)
-    assert tool.said_to_do == (does if stated is Stated.BY_AUTHOR else "")
+    assert tool.said_to_do == (does if stated is EffectSource.BY_AUTHOR else "")
 
 
-@pytest.mark.parametrize("stated", Stated)
-def test_every_place_says_what_is_known(stated: Stated) -> None:
+@pytest.mark.parametrize("stated", EffectSource)
+def test_every_place_says_what_is_known(stated: EffectSource) -> None:
     """The card, the question before Approve counts, and Review: one sentence, and no other."""
     call = replace(CANCEL, stated=stated)
     places = [json.dumps(card(view(call), NOW).blocks), json.dumps(review_modal(call))]
@@ -74,7 +78,7 @@ def test_every_place_says_what_is_known(stated: Stated) -> None:
 
 def test_a_plan_of_both_kinds_tells_them_apart() -> None:
     """Approving all of them asks about each kind in its own words."""
-    other = replace(CANCEL, id="call-3", effect="Ship order 7", stated=Stated.BY_NOBODY)
+    other = replace(CANCEL, id="call-3", effect="Ship order 7", stated=EffectSource.BY_NOBODY)
     drawn = json.dumps(card(view(CANCEL, other), NOW).blocks, ensure_ascii=False)
     sure = sure_of_all([CANCEL.effect], 2, unsure=[other.effect])
     assert json.dumps(sure.text, ensure_ascii=False) in drawn

@@ -14,8 +14,7 @@ from bot.messages.questions.form import answer_modal, read_answer
 from bot.messages.questions.message import question_message
 from bot.messages.questions.said import in_words
 from bot.messages.questions.view import QuestionView
-from bot.tools.people.answer_form import suggested
-from bot.tools.people.question import AskPerson
+from bot.tools.people.question import AskPerson, suggested
 from storage.states import CallStatus
 from tests.messages.cards_support import NOW, accept_message, accept_view, inside
 

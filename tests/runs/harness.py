@@ -199,7 +199,7 @@ class LoopHarness:
         row = make(f"msg:{TEAM}:C0SUPPORT:{self.number}")
         row.received_at = self.clock.now()
         with self.store.write() as tx:
-            inbox.store(tx, row)
+            inbox.store_delivery(tx, row)
 
     def say(self, text: str, thread: str = "1.0", person: str = BEN) -> None:
         """A message to the bot."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from storage import audit, calls, runs
+from storage import calls, runs, trail
 from storage.models import Audit, Call, Run
 from storage.states import CALL_FINAL, MODELLED, RUN_OPEN, CallStatus, RunStatus
 from tests.runs.harness import LoopHarness
@@ -33,7 +33,7 @@ def look(harness: LoopHarness) -> None:
     nobody_waits_for_nobody(found, proposed)
     each_errand_is_one_run(found, proposed)
     with harness.store.read() as tx:
-        assert audit.verify(tx) is None
+        assert trail.verify(tx) is None
 
 
 def nothing_ran_that_was_not_approved(

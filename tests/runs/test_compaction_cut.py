@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from bot.runs.compaction import cut_transcript
 from bot.runs.turns import completed_items
-from storage.compactions import Compaction
-from storage.transcripts import Transcript, _longer
+from storage.transcripts import Compaction, Transcript, _longer
 
 Item = dict[str, Any]
 STANDS: Item = {"role": "user", "content": "In short."}

@@ -15,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 from bot.core import Core
 from bot.runs.loop import Loop
 from bot.runs.worker_pool import WorkerPool
-from storage import audit, inbox
+from storage import inbox, trail
 from storage.store import Store
 from tests.runs.bolt_app import bolt, press
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core, make_tools
@@ -47,7 +47,7 @@ class Full:
                 number += 1
                 try:
                     with self.store.write() as tx:
-                        inbox.store(
+                        inbox.store_delivery(
                             tx, delivery(f"filler {number}", "event", body=json.dumps("x" * size))
                         )
                 except OperationalError:
@@ -88,7 +88,7 @@ def clicked(core: Core, count: int) -> list[Seeded]:
     many = [seed(core.store) for _ in range(count)]
     with core.store.write() as tx:
         for number, each in enumerate(many):
-            inbox.store(tx, click(f"c{number}", "approve", f"{each.ids[0]}:1", ANA))
+            inbox.store_delivery(tx, click(f"c{number}", "approve", f"{each.ids[0]}:1", ANA))
     return many
 
 
@@ -102,7 +102,7 @@ def counts_once(core: Core, many: list[Seeded]) -> None:
         assert each.events() == ["call.approved", "run.ready"]
     assert "action" not in kept(core)
     with core.store.read() as tx:
-        assert audit.verify(tx) is None
+        assert trail.verify(tx) is None
 
 
 def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:

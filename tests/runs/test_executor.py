@@ -11,7 +11,7 @@ import pytest
 
 from bot.policy.evaluate import parse
 from bot.tools import Effect, ToolContext, tool
-from storage import audit, outbox
+from storage import outbox, trail
 from storage.models import Call
 from storage.states import CallStatus
 from tests.runs.fakes import ANA, BEN, CLEO, POLICY, Note, make_tools
@@ -97,7 +97,7 @@ def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) 
     assert [row.event for row in told] == ["call.born.pending", "call.approved", "call.invalidated"]
     assert '"why"' in told[-1].payload
     with harness.store.read() as tx:
-        assert audit.verify(tx) is None
+        assert trail.verify(tx) is None
 
 
 def test_a_tool_that_is_gone(harness: LoopHarness) -> None:

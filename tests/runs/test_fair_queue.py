@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.runs.worker_pool import AHEAD, FairQueue
-from storage.ready import Ready, Requester
+from storage.runs import ReadyRun, Requester
 
 
 def who(name: str) -> Requester:
@@ -19,9 +19,9 @@ def who(name: str) -> Requester:
     return "T1", name, ""
 
 
-def run(name: str, number: int, *, decided: bool = False) -> Ready:
+def run(name: str, number: int, *, decided: bool = False) -> ReadyRun:
     """A run of somebody."""
-    return Ready(f"{name}{number}{'!' * decided}", who(name), decided)
+    return ReadyRun(f"{name}{number}{'!' * decided}", who(name), decided)
 
 
 def flood(queue: FairQueue, name: str, count: int, *, decided: bool = False) -> None:
@@ -103,10 +103,10 @@ class Watched:
 
     def __init__(self, workers: int) -> None:
         self.queue, self.workers = FairQueue(workers), workers
-        self.held: dict[str, Ready] = {}
+        self.held: dict[str, ReadyRun] = {}
         self.lines: dict[tuple[Requester, bool], list[str]] = {}
 
-    def put(self, ready: Ready) -> None:
+    def put(self, ready: ReadyRun) -> None:
         """It arrives, once."""
         assert self.queue.put(ready)
         assert not self.queue.put(ready)
@@ -211,7 +211,7 @@ def test_a_long_run_makes_room_between_two_steps() -> None:
     assert not queue.keeps("ana1", decided=False)
     queue.done("ana1")
     assert begin(queue) == ["ana2"]
-    queue.put(Ready("ana1", who("ana"), decided=False, begun=True))
+    queue.put(ReadyRun("ana1", who("ana"), decided=False, begun=True))
     order = []
     for _ in range(3):
         queue.done(next(iter(queue.held())))

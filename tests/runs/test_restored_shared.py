@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 from sqlalchemy import select
 
-from storage import backups, moving
+from storage import backups
 from storage.models import Audit, Call
 from storage.states import CallStatus
 from storage.store import Store
@@ -42,7 +42,7 @@ def test_one_of_several_replicas_takes_it_up(tmp_path: Path) -> None:
             closing(Store(f"sqlite:///{copy}", key=key)) as source,
             closing(Store(url, key=key).open()) as target,
         ):
-            moving.replace(source, target, [], harness.clock.now())
+            backups.replace(source, target, [], harness.clock.now())
         stores = [Store(url, key=key).open() for _ in range(2)]
         assert all(each.astray for each in stores)
         tools = make_tools(harness._act)

@@ -16,7 +16,7 @@ from bot.agent import outputs
 from bot.core import Core
 from bot.runs.loop import OVERDUE, TRIES, Loop
 from bot.runs.worker_pool import WorkerPool
-from storage import audit, endings, inbox, outbox, runs
+from storage import endings, inbox, outbox, runs, trail
 from storage.models import Delivery, Message
 from storage.store import Store
 from tests.runs.fakes import ANA, BEN, CLEO, DAN, FakeDirectory, StillClock, make_core, make_tools
@@ -49,7 +49,7 @@ class LoopSetup:
         """Store what Slack delivered."""
         with self.store.write() as tx:
             for each in deliveries:
-                assert inbox.store(tx, each)
+                assert inbox.store_delivery(tx, each)
 
     def told(self, prefix: str) -> list[Message]:
         """Messages in the outbox whose key begins like this."""
@@ -256,7 +256,7 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
     assert (call.status, call.deadline, seeded.run().status) == (C.UNKNOWN, None, R.CANCELLED)
     with setup.store.read() as tx:
         items = runs.transcript(tx, seeded.run())
-        assert audit.verify(tx) is None
+        assert trail.verify(tx) is None
     assert [(item["call_id"], item["output"].split()[0]) for item in items] == [
         ("call_0", "UNKNOWN:"),
         ("call_1", "CANCELLED"),

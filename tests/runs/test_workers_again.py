@@ -6,12 +6,12 @@ import threading
 
 from bot.runs.worker_pool import Keeps, WorkerPool
 from bot.signals import Signals
-from storage.ready import Ready
+from storage.runs import ReadyRun
 
 
 def test_what_is_ready_while_it_is_worked_on_is_looked_at_again() -> None:
     """Handed out while its worker is on its way out: the loop is woken and told of it, once."""
-    ready = Ready("r1", ("T1", "ana", ""), decided=False)
+    ready = ReadyRun("r1", ("T1", "ana", ""), decided=False)
     entered, go_on = threading.Event(), threading.Event()
     times: list[str] = []
 

@@ -21,7 +21,7 @@ from bot.servers.looking import look
 from bot.servers.tools import server_tools
 from bot.tools import Tool
 from bot.tools.arguments import load_arguments
-from bot.tools.portal import Portal
+from bot.tools.preview import Portal
 from bot.tools.runner import ToolOutcome, run_tool
 from storage.digest import canonical
 from tests.servers.depot import depot

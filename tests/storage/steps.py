@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from bot.agent import outputs
-from storage import decisions, resolutions
-from storage.outcomes import Applied, Decided, Outcome
+from storage import decisions
+from storage.decisions import Applied, Decided, Outcome
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, Seeded
 
 ANA, CLEO = "UANA00001", "UCLEO0001"
@@ -50,7 +50,7 @@ def edit(seeded: Seeded, text: str = "new", *, revision: int = 1, person: str = 
 def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> Outcome:
     """Say what became of an unknown call."""
     with seeded.store.write() as tx:
-        return resolutions.resolve(tx, seeded.ids[0], revision, ANA, verb, at=AT, words=outputs)
+        return decisions.resolve(tx, seeded.ids[0], revision, ANA, verb, at=AT, words=outputs)
 
 
 def status_of(outcome: Outcome) -> object:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bot.agent import outputs
 from storage import endings, moves, outbox, runs
+from storage.decisions import Decided
 from storage.models import Message
-from storage.outcomes import Decided
 from storage.states import MessageKind, MessageStatus
 from storage.store import Store
 from tests.storage.builders import AT, C, R, Seeded, seed

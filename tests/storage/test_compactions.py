@@ -7,13 +7,12 @@ from typing import Any
 from sqlalchemy import insert, update
 from sqlmodel import col
 
-from storage import compactions, errands, runs
+from storage import runs, sub_agents, transcripts
 from storage.columns import values
-from storage.compactions import Compaction
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
-from storage.transcripts import Transcripts
+from storage.transcripts import Compaction, Transcripts
 from tests.storage.builders import AT, Seeded, seed
 
 C = CallStatus
@@ -59,13 +58,13 @@ def test_what_is_on_record(store: Store) -> None:
     change(seeded, 4, does="read", asked_at=AT)
     change(seeded, 0, status=C.RUNNING)
     with store.write() as tx:
-        child = errands.entrust(tx, seeded.run(), seeded.call(0), SAID, at=AT)
+        child = sub_agents.delegate(tx, seeded.run(), seeded.call(0), SAID, at=AT)
         theirs = {**values(seeded.call(4)), "id": "theirs", "run_id": child.id}
         tx.execute(insert(Call).values({**theirs, "provider_id": "call_of_theirs"}))
         runs.spend(tx, child, 30)
     with store.read() as tx:
-        assert compactions.on_record(tx, seeded.run()) == {"call_0", "call_3", "call_4"}
-        assert compactions.on_record(tx, child) == {"call_of_theirs"}
+        assert transcripts.on_record(tx, seeded.run()) == {"call_0", "call_3", "call_4"}
+        assert transcripts.on_record(tx, child) == {"call_of_theirs"}
         spent = runs.get(tx, child.id)
         assert spent is not None
         assert (seeded.run().tokens, spent.tokens, spent.status) == (30, 30, RunStatus.READY)

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from storage.connections import FileConnection
 from storage.sqlite import KEPT, SqliteFile
+from storage.sqlite_connections import FileConnection
 from storage.store import Store
 
 pytestmark = pytest.mark.file
@@ -20,7 +20,7 @@ def test_one_that_cannot_be_prepared_is_not_kept_locked(
 ) -> None:
     """Where the file's connection fails at the start, the next start finds it free."""
     store.close()
-    monkeypatch.setattr("storage.connections.PRAGMAS", ("PRAGMA (",))
+    monkeypatch.setattr("storage.sqlite_connections.PRAGMAS", ("PRAGMA (",))
     with pytest.raises(sqlite3.OperationalError) as failed:
         Store(f"sqlite:///{store.path}").open()
     monkeypatch.undo()

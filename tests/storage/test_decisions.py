@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from bot.agent import outputs
-from storage import calls, decisions, endings, resolutions, schedule
-from storage.outcomes import Applied, Decided, Gone, Stale, TooLate
+from storage import calls, decisions, endings, schedule
+from storage.decisions import Applied, Decided, Gone, Stale, TooLate
 from storage.store import Store
 from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed
 from tests.storage.steps import ANA, CLEO, edit, resolve, status_of, vote
@@ -123,7 +123,7 @@ def test_what_is_not_there(store: Store) -> None:
             decisions.vote(tx, "nothing", 1, "approve", ANA, at=AT, weigh=ONE, words=outputs), Gone
         )
         assert isinstance(
-            resolutions.resolve(tx, "nothing", 1, ANA, "done", at=AT, words=outputs), Gone
+            decisions.resolve(tx, "nothing", 1, ANA, "done", at=AT, words=outputs), Gone
         )
         assert isinstance(decisions.look(tx, "nothing", 1, AT), Gone)
 

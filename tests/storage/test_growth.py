@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from storage import asked, inbox, outbox, overview, runs
-from storage.backlog import backlog
+from storage import inbox, outbox, request_lists, runs
+from storage.schedule import backlog
 from storage.store import Store
 from storage.transaction import Trace, Transaction
 from tests.runs.fakes import ANA, BEN
@@ -96,9 +96,9 @@ def test_nothing_looks_through_a_table(harness: LoopHarness) -> None:
     # by the index on status, it would be everybody's pending calls
     assert "ix_run_requester" in steps
     assert "ix_call_due" not in steps
-    [asked] = [statement for statement in found if statement.startswith("SELECT call.asked_at")]
+    [times] = [statement for statement in found if statement.startswith("SELECT call.asked_at")]
     with harness.store.read() as tx:
-        steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}", found[asked]))
+        steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {times}", found[times]))
     # not one call is read for it, and of a long request only those that asked lately are met
     assert "COVERING INDEX ix_call_asked (run_id=? AND asked_at>?)" in steps
     [tokens] = [statement for statement in found if statement.startswith("SELECT sum(run.tokens)")]
@@ -119,10 +119,10 @@ def test_one_request_is_found_by_an_index(store: Store) -> None:
     store.trace = seen = Seen()
     with store.read() as tx:
         found = [
-            overview.at(tx, TEAM, card.channel, "7.5", "7.5"),
-            overview.at(tx, TEAM, "C0SUPPORT", "1.0", "1.0"),
-            overview.by_id(tx, TEAM, f"#{digest[:8]}"),
-            overview.by_id(tx, TEAM, mine.ids[0]),
+            request_lists.at(tx, TEAM, card.channel, "7.5", "7.5"),
+            request_lists.at(tx, TEAM, "C0SUPPORT", "1.0", "1.0"),
+            request_lists.by_id(tx, TEAM, f"#{digest[:8]}"),
+            request_lists.by_id(tx, TEAM, mine.ids[0]),
         ]
         assert outbox.knows(tx, "7.5")
     store.trace = None
@@ -138,17 +138,17 @@ def test_one_request_is_found_by_an_index(store: Store) -> None:
 def test_a_request_that_goes_on_elsewhere_is_found_by_an_index(store: Store) -> None:
     """By the thread in which it was asked; and what it began with by the request."""
     mine = seed(store, C.PENDING)
-    asked = click("asked", action="approve", value="x", person=BEN)
+    one = click("asked", action="approve", value="x", person=BEN)
     with store.write() as tx:
-        inbox.store(tx, asked)
+        inbox.store_delivery(tx, one)
         [stored] = inbox.new(tx)
         inbox.hold(tx, stored, mine.run_id)
     store.trace = seen = Seen()
     with store.read() as tx:
-        run = runs.begun_in(tx, TEAM, asked.channel, asked.thread_ts, BEN)
+        run = runs.begun_in(tx, TEAM, one.channel, one.thread_ts, BEN)
         [held] = inbox.held(tx, mine.run_id)
         assert inbox.begins(tx, held)
-        assert inbox.asked_in(tx, mine.run_id) == (asked.channel, asked.thread_ts)
+        assert inbox.asked_in(tx, mine.run_id) == (one.channel, one.thread_ts)
         assert inbox.newest_taken(tx, mine.run(), held) == ""
     store.trace = None
     assert run is not None
@@ -161,9 +161,9 @@ def test_pending_calls_are_counted_by_requester(store: Store) -> None:
     """Only the requester's own calls that still wait are counted."""
     mine = seed(store, C.PENDING, C.PENDING, C.APPROVED)
     with store.read() as tx:
-        assert asked.pending_of(tx, TEAM, BEN) == 2
-        assert asked.pending_of(tx, TEAM, ANA) == 0
-        assert asked.pending_of(tx, "T0OTHERCO", BEN) == 0
+        assert runs.pending_of(tx, TEAM, BEN) == 2
+        assert runs.pending_of(tx, TEAM, ANA) == 0
+        assert runs.pending_of(tx, "T0OTHERCO", BEN) == 0
     assert mine.run().requester == BEN
 
 
@@ -175,7 +175,7 @@ def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
     mine = seed(store, C.PENDING, C.PENDING)
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET status = 'nonsense' WHERE id = ?", (mine.ids[0],))
-        assert asked.pending_of(tx, TEAM, BEN) == 1
+        assert runs.pending_of(tx, TEAM, BEN) == 1
 
 
 def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent import outputs
-from storage import audit, decisions
+from storage import decisions, trail
 from storage.chain import Chain, Head
 from storage.examination import examine
 from storage.head_file import HeadFile, head_path
@@ -36,7 +36,7 @@ def problems(store: Store) -> list[str]:
 def append(store: Store, text: str, *, durable: bool = True) -> None:
     """One more row."""
     with store.write(durable=durable) as tx:
-        audit.record(tx, "note", at=AT, actor="system", data={"text": text})
+        trail.record(tx, "note", at=AT, actor="system", data={"text": text})
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_votes_and_statuses_agree_with_the_chain(store: Store) -> None:
         # as its birth would have been recorded
         for about in ({"run_id": seeded.run_id}, {"call_id": seeded.ids[0]}):
             data = {"from": "", "to": "waiting" if "run_id" in about else "pending"}
-            audit.record(tx, "seeded", at=AT, actor="system", data=data, **about)
+            trail.record(tx, "seeded", at=AT, actor="system", data=data, **about)
     vote = (seeded.ids[0], 1, "approve", "UANA00001")
     with store.write() as tx:
         decisions.vote(tx, *vote, at=AT, weigh=ONE, words=outputs)
@@ -125,7 +125,7 @@ def test_the_head_is_noted_once_it_is_on_the_disk(store: Store) -> None:
 def rows_of(store: Store) -> list[Audit]:
     """The audit."""
     with store.read() as tx:
-        return list(audit.every(tx))
+        return list(trail.every(tx))
 
 
 def test_a_torn_line_leaves_the_one_before(written: Store) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from storage import home, overview
+from storage import request_lists
 from storage.columns import values
 from storage.models import Call, Plan, Run, Vote
 from storage.states import RunStatus, Verb
@@ -29,12 +29,12 @@ def test_it_reads_no_more_than_it_shows(store: Store) -> None:
 
     store.trace = Seen()
     with store.read() as tx:
-        assert len(home.waiting(tx, TEAM, AT, 10)) == 2
-        assert len(home.waiting(tx, TEAM, AT, 1)) == 1
-        assert len(home.waiting(tx, TEAM, AT, 10, C.UNKNOWN)) == 1
-        assert home.waiting(tx, "T0OTHERCO", AT, 10) == []
-        assert [run.requester for run in home.of_late(tx, TEAM, BEN, 10)] == [BEN]
-        assert home.of_late(tx, TEAM, "UNOBODY", 10) == []
+        assert len(request_lists.waiting_calls(tx, TEAM, AT, 10)) == 2
+        assert len(request_lists.waiting_calls(tx, TEAM, AT, 1)) == 1
+        assert len(request_lists.waiting_calls(tx, TEAM, AT, 10, C.UNKNOWN)) == 1
+        assert request_lists.waiting_calls(tx, "T0OTHERCO", AT, 10) == []
+        assert [run.requester for run in request_lists.recent_requests(tx, TEAM, BEN, 10)] == [BEN]
+        assert request_lists.recent_requests(tx, TEAM, "UNOBODY", 10) == []
     store.trace = None
     with store.read() as tx:
         steps = {
@@ -54,12 +54,12 @@ def test_what_fell_due_waits_no_more(store: Store) -> None:
     """A call whose deadline has passed is not among what can be decided."""
     made = seed(store, C.PENDING)
     with store.read() as tx:
-        [call] = home.waiting(tx, TEAM, AT, 10)
+        [call] = request_lists.waiting_calls(tx, TEAM, AT, 10)
         assert isinstance(call, Call)
         assert call.id == made.ids[0]
         assert call.deadline is not None
-        assert home.waiting(tx, TEAM, call.deadline, 10) == []
-        assert home.waiting(tx, TEAM, call.deadline - timedelta(seconds=1), 10) != []
+        assert request_lists.waiting_calls(tx, TEAM, call.deadline, 10) == []
+        assert request_lists.waiting_calls(tx, TEAM, call.deadline - timedelta(seconds=1), 10) != []
 
 
 def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
@@ -73,8 +73,8 @@ def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
 
     store.trace = Seen()
     with store.read() as tx:
-        assert overview.decided(tx, TEAM, BEN, AT, 10, "C0NOWHERE") == []
-        overview.decided(tx, TEAM, BEN, AT, 10)
+        assert request_lists.decided(tx, TEAM, BEN, AT, 10, "C0NOWHERE") == []
+        request_lists.decided(tx, TEAM, BEN, AT, 10)
     store.trace = None
     with store.read() as tx:
         voted = [
@@ -143,10 +143,10 @@ def test_of_many_decisions_the_newest_are_found(store: Store) -> None:
     """What was decided by a person, or for them, comes as a look at every row would have it: the
     newest first, also where it was voted on long before, and in one channel.
     """
-    runs, made, votes = years(store, 4 * overview.LOOKED_AT)
+    runs, made, votes = years(store, 4 * request_lists.LOOKED_AT)
     run_of = {run.id: run for run in runs}
     voted = {vote.call_id for vote in votes if vote.created_at >= LONG_AGO}
-    assert len(voted) > overview.LOOKED_AT
+    assert len(voted) > request_lists.LOOKED_AT
 
     def expected(person: str, channel: str, most: int) -> list[str]:
         found = [
@@ -163,7 +163,7 @@ def test_of_many_decisions_the_newest_are_found(store: Store) -> None:
         for person in (ANA, BEN, "UOTHER", "UNOBODY"):
             for channel in ("", "C1"):
                 for most in (1, 9, 400):
-                    given = overview.decided(tx, TEAM, person, LONG_AGO, most, channel)
+                    given = request_lists.decided(tx, TEAM, person, LONG_AGO, most, channel)
                     assert [call.id for call in given] == expected(person, channel, most)
 
 
@@ -175,7 +175,7 @@ def test_of_many_requests_the_newest_are_found(store: Store) -> None:
             for most in (1, 9, 60, 500):
                 mine = [r for r in runs if r.requester == BEN and channel in ("", r.channel)]
                 mine.sort(key=lambda run: run.created_at, reverse=True)
-                given = home.of_late(tx, TEAM, BEN, most, channel)
+                given = request_lists.recent_requests(tx, TEAM, BEN, most, channel)
                 assert [run.id for run in given] == [run.id for run in mine[:most]]
 
 
@@ -187,9 +187,9 @@ def test_what_is_shown_of_many_is_found_without_all_of_them(store: Store) -> Non
         with store.read() as tx:
             steps: list[int] = []
             tx.raw.set_progress_handler(lambda steps=steps: steps.append(1), 100)
-            overview.decided(tx, TEAM, ANA, LONG_AGO, 9)
-            overview.decided(tx, TEAM, BEN, LONG_AGO, 9)
-            home.of_late(tx, TEAM, BEN, 9)
+            request_lists.decided(tx, TEAM, ANA, LONG_AGO, 9)
+            request_lists.decided(tx, TEAM, BEN, LONG_AGO, 9)
+            request_lists.recent_requests(tx, TEAM, BEN, 9)
             tx.raw.set_progress_handler(None, 0)
         met.append(len(steps))
     assert met[1] < 1.5 * met[0], met

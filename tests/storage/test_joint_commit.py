@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from storage.joint_commit import JointCommit
+from storage.inbox import JointCommit
 from storage.models import Delivery
 from storage.states import DeliveryKind
 from storage.store import Store

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
-from storage.postgres.session import connect
+from storage.postgres_session import connect
 from tests.postgres_server import binaries, serve
 
 

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from storage import inbox
-from storage.patience import passes
+from storage.availability import passes
 from storage.store import Store
 from tests.postgres_server import Server, binaries, serve
 from tests.storage.builders import delivery
@@ -94,10 +94,10 @@ def test_what_became_of_a_commit_is_asked_for(server: Server, delivered: bool) -
         line.cut_at = (b"COMMIT\0", delivered)
         if delivered:
             with store.write() as tx:
-                inbox.store(tx, delivery("said"))
+                inbox.store_delivery(tx, delivery("said"))
         else:
             with pytest.raises(DBAPIError) as caught, store.write() as tx:
-                inbox.store(tx, delivery("said"))
+                inbox.store_delivery(tx, delivery("said"))
             assert passes(caught.value)
         with store.read() as tx:
             assert inbox.has(tx, "said") == delivered

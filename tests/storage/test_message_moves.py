@@ -81,7 +81,7 @@ def test_a_message_is_born_to_be_sent_or_streamed(store: Store) -> None:
 def test_a_delivery_is_dealt_with_once(store: Store, target: DeliveryStatus) -> None:
     """A delivery that was dealt with, held or set aside is not dealt with again as a new one."""
     with store.write() as tx:
-        inbox.store(tx, delivery("a"))
+        inbox.store_delivery(tx, delivery("a"))
         [row] = inbox.new(tx)
         assert moves.delivery(tx, row, target)
         assert not moves.delivery(tx, row, D.DONE)

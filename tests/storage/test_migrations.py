@@ -16,16 +16,16 @@ from sqlmodel import SQLModel
 
 import storage.migrations
 from bot.agent import outputs
-from storage import audit, decisions, resolutions, runs
-from storage.append_only import APPEND_ONLY
-from storage.attached import AttachedFile
+from storage import decisions, runs, trail
+from storage.attached_files import AttachedFile
+from storage.backend import APPEND_ONLY
+from storage.client_keys import ClientKey
 from storage.contacts import Contact
-from storage.copies import Copied
+from storage.decisions import Applied, Decided
 from storage.delegations import Delegation
 from storage.grants import Grant
-from storage.keys import ClientKey
 from storage.migrations import newest
-from storage.outcomes import Applied, Decided
+from storage.record_copies import Copied
 from storage.replicas import Lane, Pause, Replica
 from storage.store import SchemaError, Store, migrate
 from storage.transaction import Trace
@@ -208,10 +208,10 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
             Applied,
         )
         assert isinstance(
-            resolutions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT, words=outputs),
+            decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT, words=outputs),
             Applied,
         )
-        assert audit.verify(tx) is None
+        assert trail.verify(tx) is None
     assert (seeded.run().status, len(seeded.events())) == (R.READY, 4)
 
 

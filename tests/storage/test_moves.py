@@ -9,9 +9,9 @@ from itertools import product
 import pytest
 
 from bot.agent import outputs
-from storage import audit, decisions, leases, moves, runs
+from storage import decisions, moves, runs, trail
+from storage.decisions import Applied
 from storage.models import Call, Run
-from storage.outcomes import Applied
 from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
 from storage.store import Store
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, seed
@@ -176,8 +176,8 @@ def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
         assert (claimed.fence, claimed.status, claimed.lease_until) == (5, R.RUNNING, AT + HOUR)
         assert runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is None
         assert not moves.run(tx, claimed, R.COMPLETED, at=AT, fence=4)
-        assert not leases.renew(tx, seeded.run_id, 4, AT + 2 * HOUR)
-        assert leases.renew(tx, seeded.run_id, 5, AT + 2 * HOUR)
+        assert not moves.renew_lease(tx, seeded.run_id, 4, AT + 2 * HOUR)
+        assert moves.renew_lease(tx, seeded.run_id, 5, AT + 2 * HOUR)
         with pytest.raises(moves.FencedError):
             runs.held_by(tx, seeded.run_id, 4)
         assert runs.held_by(tx, seeded.run_id, 5).lease_until == AT + 2 * HOUR
@@ -189,8 +189,8 @@ def test_orphans_are_those_whose_lease_has_lapsed(store: Store) -> None:
     seeded = seed(store, run=R.RUNNING)
     seed(store, run=R.WAITING)
     with store.read() as tx:
-        assert leases.orphans(tx, (AT + HOUR).replace(microsecond=0)) == []
-        assert [run.id for run in leases.orphans(tx, AT + HOUR)] == [seeded.run_id]
+        assert moves.orphaned_runs(tx, (AT + HOUR).replace(microsecond=0)) == []
+        assert [run.id for run in moves.orphaned_runs(tx, AT + HOUR)] == [seeded.run_id]
 
 
 @pytest.mark.parametrize("broken", ["audit", "message", "plan", "vote"])
@@ -222,7 +222,7 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
         decisions.vote(
             tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
         )
-        assert audit.verify(tx) is None
+        assert trail.verify(tx) is None
     assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from storage import audit, inbox
-from storage.patience import passes
+from storage import inbox, trail
+from storage.availability import passes
 from storage.store import Store
 from storage.transaction import Trace, Transaction
 from tests.storage.builders import AT, delivery
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.file
 
 def note(tx: Transaction) -> None:
     """Append a row to the audit."""
-    audit.record(tx, "noted", at=AT, actor="nobody")
+    trail.record(tx, "noted", at=AT, actor="nobody")
 
 
 def keep(store: Store, name: str) -> None:
     """Store one delivery."""
     with store.write() as tx:
-        inbox.store(tx, delivery(name, "event"))
+        inbox.store_delivery(tx, delivery(name, "event"))
 
 
 def kept(path: Path) -> int:
@@ -182,7 +182,7 @@ def opened(tmp_path: Path) -> Store:
     written_back(store)
     shutil.copyfile(store.path, folder / "older.db")
     with store.write() as tx:
-        inbox.store(tx, delivery("second", "event"))
+        inbox.store_delivery(tx, delivery("second", "event"))
         note(tx)
     written_back(store)
     keep(store, "third")
@@ -210,7 +210,7 @@ def test_nothing_is_stored_once_the_file_is_lost(
 def test_nobody_is_told_of_what_is_lost(opened: Store, lose: Callable[[Path], None]) -> None:
     """A commit that waits for no disk is not refused, but what comes before anybody is told is."""
     with opened.write(durable=False) as tx:
-        inbox.store(tx, delivery("soft", "event"))
+        inbox.store_delivery(tx, delivery("soft", "event"))
     lose(opened.path)
     with pytest.raises(OperationalError):
         opened.harden()
@@ -331,7 +331,7 @@ def test_many_commits_write_the_log_back_unnoticed(opened: Store) -> None:
     """The database changes whenever the log is written back into it, and that is our own doing."""
     for number in range(40):
         with opened.write() as tx:
-            inbox.store(tx, delivery(f"long {number}", "event", body=f'"{"x" * 200_000}"'))
+            inbox.store_delivery(tx, delivery(f"long {number}", "event", body=f'"{"x" * 200_000}"'))
             note(tx)
     opened.close()
     assert kept(opened.path) == 43
@@ -348,7 +348,7 @@ def test_a_log_that_is_written_back_in_part_is_no_loss(store: Store) -> None:
             for each in range(6):
                 with store.write() as tx:
                     note(tx)
-                    inbox.store(tx, delivery(f"{number}-{each}", "event"))
+                    inbox.store_delivery(tx, delivery(f"{number}-{each}", "event"))
             written_back(store)
             keep(store, f"{number}-then")
             reader.execute("ROLLBACK")

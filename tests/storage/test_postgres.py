@@ -20,13 +20,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import col
 
 from bot.agent import outputs
-from storage import audit, decisions, grants, inbox
+from storage import decisions, grants, inbox, postgres_session, trail
+from storage.availability import passes
+from storage.decisions import Applied
 from storage.digest import KeyFileError
 from storage.grants import Grant
 from storage.models import Call, Delivery
-from storage.outcomes import Applied
-from storage.patience import passes
-from storage.postgres import session
 from storage.store import SchemaError, Store
 from tests.postgres_server import Server, binaries, serve
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, delivery, seed
@@ -88,7 +87,7 @@ def test_several_start_at_once_on_nothing(server: Server) -> None:
     at_once(*(each.open for each in stores))
     for number, each in enumerate(stores):
         with each.write() as tx:
-            assert inbox.store(tx, delivery(str(number)))
+            assert inbox.store_delivery(tx, delivery(str(number)))
     with stores[0].read() as tx:
         assert len(inbox.new(tx)) == 4
     for each in stores:
@@ -113,30 +112,30 @@ def test_only_a_server_and_a_key_will_do(server: Server) -> None:
 def test_what_only_grows_refuses_all_else(server: Server, two: tuple[Store, Store]) -> None:
     """Update, delete and truncate are refused by the server itself, whoever asks."""
     with two[0].write() as tx:
-        audit.record(tx, "tried", at=AT, actor="system")
+        trail.record(tx, "tried", at=AT, actor="system")
     with server.connect("two") as owner:
         for how in ("UPDATE %s SET actor = 'me'", "DELETE FROM %s", "TRUNCATE %s"):
             with pytest.raises(psycopg.errors.RestrictViolation, match="audit is append-only"):
                 owner.execute(how % "countersign.audit")
     with two[1].read() as tx:
-        assert audit.verify(tx) is None
+        assert trail.verify(tx) is None
 
 
 def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
     """Eight threads of two processes read a number and write the next one, and lose none."""
     with two[0].write() as tx:
-        inbox.store(tx, delivery("counter"))
+        inbox.store_delivery(tx, delivery("counter"))
 
     def add(store: Store) -> None:
         for _ in range(10):
             with store.write() as tx:
                 inbox.stumble(tx, inbox.new(tx)[0], "again", limit=10**6)
-                audit.record(tx, "added", at=AT, actor="system")
+                trail.record(tx, "added", at=AT, actor="system")
 
     at_once(*(lambda store=store: add(store) for store in two * 4))
     with two[0].read() as tx:
         assert inbox.new(tx)[0].attempts == 80
-        assert audit.verify(tx) is None  # one chain, whoever appended
+        assert trail.verify(tx) is None  # one chain, whoever appended
 
 
 def test_the_last_use_of_a_grant_is_had_once(two: tuple[Store, Store]) -> None:
@@ -188,7 +187,7 @@ def test_a_session_that_the_server_ended_is_passed_over(
 ) -> None:
     """After the server restarted, the next transaction is begun on a new connection."""
     with two[0].write() as tx:
-        inbox.store(tx, delivery("before"))
+        inbox.store_delivery(tx, delivery("before"))
     end_sessions(server, "two")
     with two[0].read() as tx:
         assert inbox.has(tx, "before")
@@ -201,7 +200,7 @@ def test_a_session_ended_amid_a_transaction_is_the_databases_fault(
 
     def write() -> None:
         with two[0].write() as tx:
-            inbox.store(tx, delivery("lost"))
+            inbox.store_delivery(tx, delivery("lost"))
             end_sessions(server, "two")
 
     with pytest.raises(DBAPIError) as caught:
@@ -216,7 +215,7 @@ def test_a_statement_that_failed_takes_its_transaction_along(two: tuple[Store, S
 
     def write() -> None:
         with two[0].write() as tx:
-            inbox.store(tx, delivery("half"))
+            inbox.store_delivery(tx, delivery("half"))
             with suppress(DBAPIError):
                 tx.exec_driver_sql("SELECT 1/0")
 
@@ -231,7 +230,7 @@ def test_a_nul_in_a_text_loses_nothing(two: tuple[Store, Store]) -> None:
     odd = delivery("odd")
     odd.note = "a\0b"
     with two[0].write() as tx:
-        assert inbox.store(tx, odd)
+        assert inbox.store_delivery(tx, odd)
     with two[0].read() as tx:
         assert [each.note for each in inbox.new(tx)] == ["a\N{REPLACEMENT CHARACTER}b"]
 
@@ -251,7 +250,7 @@ def test_what_runs_again_is_kept_ready_up_to_a_number(
     two: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server keeps them ready for a session, and no more than so many."""
-    monkeypatch.setattr(session, "PREPARED", 5)
+    monkeypatch.setattr(postgres_session, "PREPARED", 5)
     with two[0].read() as tx:
         for number in range(20):
             wanted = select(col(Call.id)).where(col(Call.id).in_([f"c{n}" for n in range(number)]))
@@ -264,7 +263,7 @@ def test_what_runs_again_is_kept_ready_up_to_a_number(
 def test_percent_signs_and_repeated_values_arrive(two: tuple[Store, Store]) -> None:
     """A value that stands twice in a statement, and a percent sign in its text, are as written."""
     with two[0].write() as tx:
-        inbox.store(tx, delivery("100%"))
+        inbox.store_delivery(tx, delivery("100%"))
     key, name = col(Delivery.key), bindparam("key_")
     twice = select(key).where(key == name, key.endswith("0%", autoescape=True), name != "")
     with two[0].read() as tx:
@@ -280,10 +279,10 @@ def test_a_process_stopped_amid_a_transaction_holds_up_nobody_for_long(
 
     def stop() -> None:
         with two[0].write() as stopped:
-            inbox.store(stopped, delivery("asleep"))
+            inbox.store_delivery(stopped, delivery("asleep"))
             with two[1].write() as tx:  # waits until the server has had enough
-                inbox.store(tx, delivery("awake"))
-            inbox.store(stopped, delivery("too late"))
+                inbox.store_delivery(tx, delivery("awake"))
+            inbox.store_delivery(stopped, delivery("too late"))
 
     with pytest.raises(DBAPIError) as caught:
         stop()
@@ -294,7 +293,9 @@ def test_a_process_stopped_amid_a_transaction_holds_up_nobody_for_long(
 
 def test_a_line_that_is_cut_is_noticed() -> None:
     """Every session asks for signs of life: a dead line does not hold a thread for hours."""
-    assert session.ON_THE_LINE["tcp_user_timeout"] <= timedelta(seconds=15) / timedelta(
+    assert postgres_session.ON_THE_LINE["tcp_user_timeout"] <= timedelta(seconds=15) / timedelta(
         milliseconds=1
     )
-    assert session.IDLE < session.WAIT  # a stopped writer is gone before others give up
+    assert (
+        postgres_session.IDLE < postgres_session.WAIT
+    )  # a stopped writer is gone before others give up

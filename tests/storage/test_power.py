@@ -65,7 +65,7 @@ def watch(store: Store, log: list[str]) -> None:
 
 def keep(store: Store, key: str, *, durable: bool = True) -> None:
     with store.write(durable=durable) as tx:
-        inbox.store(tx, delivery(key))
+        inbox.store_delivery(tx, delivery(key))
 
 
 def test_only_who_says_so_does_not_wait(store: Store, log: list[str]) -> None:

@@ -15,7 +15,7 @@ pytest.importorskip("prometheus_client")
 from bot.watch.health_checks import OK, check_writable
 from bot.watch.metrics import Metrics
 from storage import inbox
-from storage.patience import passes
+from storage.availability import passes
 from storage.probe import commit_something
 from storage.store import Store
 from tests.postgres_server import binaries, serve
@@ -91,7 +91,7 @@ def test_what_cannot_be_stored_is_counted(store: Store) -> None:
     store.count_unstored(lambda: told.append(None))
     store.path.rename(store.path.with_name("elsewhere.db"))
     with pytest.raises(OperationalError), store.write() as tx:
-        inbox.store(tx, delivery("never", "event"))
+        inbox.store_delivery(tx, delivery("never", "event"))
     assert len(told) == 1
     assert check_writable(store) != OK
     assert len(told) == 1

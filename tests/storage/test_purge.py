@@ -13,12 +13,12 @@ import pytest
 from sqlalchemy import select, update
 from sqlmodel import col
 
-from storage import attached, audit, purge, runs
-from storage.append_only import APPEND_ONLY, EMPTIED
-from storage.attached import AttachedFile
+from storage import attached_files, purge, runs, trail
+from storage.attached_files import AttachedFile
+from storage.backend import APPEND_ONLY, EMPTIED
 from storage.columns import values
 from storage.delegations import Delegation
-from storage.examination import Examined, examine
+from storage.examination import Examination, examine
 from storage.models import Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run, Vote
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
@@ -41,7 +41,7 @@ def over(tmp_path: Path) -> Iterator[LoopHarness]:
     said.created_at = AT
     with harness.store.write() as tx:
         tx.execute(insert_into(PersonAnswer), values(said))
-        attached.add(tx, attached_to(call.run_id, "a long result " * 1000), at=AT)
+        attached_files.add(tx, attached_to(call.run_id, "a long result " * 1000), at=AT)
         for message in harness.all()[3]:
             tx.execute(update(Message).where(col(Message.seq) == message.seq).values(status="sent"))
     yield harness
@@ -66,10 +66,10 @@ def purged(harness: LoopHarness) -> str:
     return run
 
 
-def examined(store: Store) -> Examined:
+def examined(store: Store) -> Examination:
     """What `audit verify` finds, but for the head file."""
     with store.read() as tx:
-        return examine(tx, store.chain, audit.head(tx))
+        return examine(tx, store.chain, trail.head(tx))
 
 
 def test_what_was_said_goes(over: LoopHarness) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from bot.clock import Clock
 from bot.upkeep.purging import purge_all
-from storage import audit, free_space, moves, runs
+from storage import moves, runs, sqlite, trail
 from storage.examination import examine
 from storage.models import Run
 from storage.states import RunStatus
@@ -114,7 +114,7 @@ def test_all_that_is_due_is_purged_and_the_record_holds(store: Store, clock: Clo
     assert purge_all(store, clock, OLD) == 250
     assert purge_all(store, clock, OLD) == 0
     with store.read() as tx:
-        found = examine(tx, store.chain, audit.head(tx))
+        found = examine(tx, store.chain, trail.head(tx))
         assert found.problems == []
         assert any("the payload of 250 requests was purged" in each for each in found.remarks)
 
@@ -144,7 +144,7 @@ def test_a_step_is_small(store: Store, clock: Clock) -> None:
     assert store.give_back()
     with store.read() as tx:
         left = tx.exec_driver_sql("PRAGMA freelist_count").scalar()
-    assert 0 < free - left <= free_space.STEP + 5
+    assert 0 < free - left <= sqlite.STEP + 5
 
 
 @pytest.mark.file
@@ -163,8 +163,8 @@ def test_a_file_of_an_earlier_build_is_written_anew(tmp_path: Path, clock: Clock
         assert store.rewrite() == ""
         assert path.stat().st_size < 0.6 * before
         with store.read() as tx:
-            assert tx.exec_driver_sql("PRAGMA auto_vacuum").scalar() == free_space.INCREMENTAL
-            assert examine(tx, store.chain, audit.head(tx)).problems == []
+            assert tx.exec_driver_sql("PRAGMA auto_vacuum").scalar() == sqlite.INCREMENTAL
+            assert examine(tx, store.chain, trail.head(tx)).problems == []
         fill(store, 1)  # it goes on as before
 
 
@@ -177,6 +177,6 @@ def test_without_room_for_a_second_file_it_is_done_bit_by_bit(
     store.write_back()
     before = store.path.stat().st_size
     purge_all(store, clock, OLD)
-    monkeypatch.setattr(free_space.shutil, "disk_usage", lambda _: SimpleNamespace(free=5))
+    monkeypatch.setattr(sqlite.shutil, "disk_usage", lambda _: SimpleNamespace(free=5))
     assert "5 are free" in store.rewrite()
     assert store.path.stat().st_size < 0.7 * before

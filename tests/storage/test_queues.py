@@ -44,10 +44,10 @@ def test_a_redelivery_is_ignored(store: Store) -> None:
     It is not even long after the first was dealt with.
     """
     with store.write() as tx:
-        assert inbox.store(tx, delivery("a", body='{"n": 1}'))
-        assert not inbox.store(tx, delivery("a", body='{"n": 2}', at=AT + SECOND))
+        assert inbox.store_delivery(tx, delivery("a", body='{"n": 1}'))
+        assert not inbox.store_delivery(tx, delivery("a", body='{"n": 2}', at=AT + SECOND))
         inbox.settle(tx, inbox.new(tx)[0], "done")
-        assert not inbox.store(tx, delivery("a"))
+        assert not inbox.store_delivery(tx, delivery("a"))
         assert inbox.has(tx, "a")
         assert not inbox.has(tx, "b")
     assert new(store) == []
@@ -57,7 +57,7 @@ def test_the_inbox_keeps_its_order(store: Store) -> None:
     """What arrived is taken in as it was stored, and what was settled, held or broken not again."""
     with store.write() as tx:
         for key in "cabd":
-            inbox.store(tx, delivery(key))
+            inbox.store_delivery(tx, delivery(key))
         found = inbox.new(tx)
         assert [each.key for each in found] == list("cabd")
         inbox.settle(tx, found[0], "because")
@@ -74,7 +74,7 @@ def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
     It keeps what went wrong.
     """
     with store.write() as tx:
-        inbox.store(tx, delivery("bad", "action"))
+        inbox.store_delivery(tx, delivery("bad", "action"))
         for attempt in (1, 2):
             assert not inbox.stumble(tx, inbox.new(tx)[0], "x" * 600, limit=3)
             assert (inbox.new(tx)[0].attempts, len(inbox.new(tx)[0].note)) == (attempt, 500)
@@ -101,7 +101,7 @@ def test_the_newest_taken_message(store: Store) -> None:
         for ts, run_id in (("1.0", here.id), ("2.0", here.id), ("3.0", None)):
             row = delivery(f"msg:{TEAM}:C0SUPPORT:{ts}")
             row.channel, row.thread_ts, row.run_id = "C0SUPPORT", "1.0", run_id
-            inbox.store(tx, row)
+            inbox.store_delivery(tx, row)
             inbox.settle(tx, inbox.new(tx)[0], "taken")
         assert inbox.newest_taken(tx, here, row) == "2.0"
         assert inbox.newest_taken(tx, elsewhere, row) == ""

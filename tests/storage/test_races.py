@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from bot.agent import outputs
-from storage import audit, calls, decisions, endings, runs
+from storage import calls, decisions, endings, runs, trail
+from storage.decisions import Applied
 from storage.models import Vote
-from storage.outcomes import Applied
 from storage.store import Store
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, C, R, Seeded, seed
 
@@ -164,7 +164,7 @@ def test_many_writers_keep_one_chain(store: Store) -> None:
     many = [seed(store) for _ in range(24)]
     assert all(together(*(voter(each, "UANA00001") for each in many)))
     with store.read() as tx:
-        assert audit.verify(tx) is None
+        assert trail.verify(tx) is None
     assert all(each.events() == ["call.approved", "run.ready"] for each in many)
 
 

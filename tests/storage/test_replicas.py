@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
-from storage import audit, inbox, leases, moves, replicas, runs, schedule
+from storage import inbox, moves, replicas, runs, schedule, trail
 from storage.models import Delivery, Run
 from storage.states import CallStatus, DeliveryKind, DeliveryStatus
 from storage.store import Store
@@ -21,21 +21,21 @@ SECOND = timedelta(seconds=1)
 def test_a_channel_has_one_sender_that_is_alive(store: Store) -> None:
     """It stays with whoever has it, until that ends, gives it up, or is not heard of any more."""
     with store.write() as tx:
-        replicas.beat(tx, "a", AT + 5 * SECOND)
-        replicas.beat(tx, "b", AT + 9 * SECOND)
-        assert replicas.take_lane(tx, "C1", "a", ())
-        assert replicas.take_lane(tx, "C1", "a", ())
-        assert not replicas.take_lane(tx, "C1", "b", ())
-        assert replicas.take_lane(tx, "C2", "b", ())  # which says nothing of others
+        replicas.heartbeat(tx, "a", AT + 5 * SECOND)
+        replicas.heartbeat(tx, "b", AT + 9 * SECOND)
+        assert replicas.take_channel_queue(tx, "C1", "a", ())
+        assert replicas.take_channel_queue(tx, "C1", "a", ())
+        assert not replicas.take_channel_queue(tx, "C1", "b", ())
+        assert replicas.take_channel_queue(tx, "C2", "b", ())  # which says nothing of others
         assert replicas.senders(tx, ()) == {"C1": "a", "C2": "b"}
         assert replicas.senders(tx, {"a"}) == {"C2": "b"}
-        assert replicas.take_lane(tx, "C1", "b", {"a"})
+        assert replicas.take_channel_queue(tx, "C1", "b", {"a"})
         assert replicas.senders(tx, {"a"}) == {"C1": "b", "C2": "b"}
-        replicas.give_up_lane(tx, "C1", "a")  # which is not its own any more
-        replicas.beat(tx, "a", AT + 20 * SECOND)
-        assert not replicas.take_lane(tx, "C1", "a", ())
+        replicas.give_up_channel_queue(tx, "C1", "a")  # which is not its own any more
+        replicas.heartbeat(tx, "a", AT + 20 * SECOND)
+        assert not replicas.take_channel_queue(tx, "C1", "a", ())
         replicas.leave(tx, "b")
-        assert replicas.take_lane(tx, "C1", "a", ())
+        assert replicas.take_channel_queue(tx, "C1", "a", ())
         replicas.tidy(tx, AT, {"a"})
         assert replicas.senders(tx, ()) == {}
 
@@ -56,13 +56,13 @@ def test_leases_are_kept_and_lapse(store: Store) -> None:
     seeded = seed(store, C.RUNNING)
     with store.write() as tx:
         tx.execute(update(Run).values(status=R.RUNNING, lease_until=AT))
-        leases.keep(tx, seeded.run_id, AT + HOUR)
-        assert leases.orphans(tx, AT + SECOND) == []
+        moves.keep_lease(tx, seeded.run_id, AT + HOUR)
+        assert moves.orphaned_runs(tx, AT + SECOND) == []
         run = runs.get(tx, seeded.run_id)
         assert run is not None
         assert moves.run(tx, run, R.CANCELLED, at=AT)
-        assert leases.cut_short(tx, AT + SECOND) == []
-        assert [each.id for each in leases.cut_short(tx, AT + HOUR)] == [seeded.run_id]
+        assert moves.cut_short(tx, AT + SECOND) == []
+        assert [each.id for each in moves.cut_short(tx, AT + HOUR)] == [seeded.run_id]
 
 
 def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
@@ -105,7 +105,7 @@ def test_a_delivery_is_dealt_with_once(store: Store) -> None:
     """Who is second has its transaction rolled back."""
     row = Delivery(key="k", kind=DeliveryKind.ACTION, team="T", user="U", received_at=AT)
     with store.write() as tx:
-        inbox.store(tx, row)
+        inbox.store_delivery(tx, row)
     with store.read() as tx:
         [one], [other] = inbox.new(tx), inbox.new(tx)
     with store.write() as tx:
@@ -114,7 +114,7 @@ def test_a_delivery_is_dealt_with_once(store: Store) -> None:
         with pytest.raises(inbox.TakenError):
             _again(store, late, other)
     with store.read() as tx:
-        assert audit.head(tx).seq == 0
+        assert trail.head(tx).seq == 0
         found = inbox.find(tx, "k")
         assert found is not None
         assert (found.status, found.note) == (DeliveryStatus.DONE, "done")
@@ -122,7 +122,7 @@ def test_a_delivery_is_dealt_with_once(store: Store) -> None:
 
 def _again(store: Store, late: Callable[..., None], delivery: Delivery) -> None:
     with store.write() as tx:
-        audit.record(tx, "nothing", at=AT, actor="system")
+        trail.record(tx, "nothing", at=AT, actor="system")
         late(tx, delivery, "again")
 
 

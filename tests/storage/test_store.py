@@ -37,7 +37,7 @@ def stored(store: Store) -> list[str]:
 def keep(store: Store, key: str) -> None:
     """Write one row."""
     with store.write() as tx:
-        inbox.store(tx, delivery(key))
+        inbox.store_delivery(tx, delivery(key))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_writer_takes_the_lock_at_once(store: Store) -> None:
             pytest.raises(sqlite3.OperationalError),
         ):
             other.execute("BEGIN IMMEDIATE")
-        inbox.store(tx, delivery("mine"))
+        inbox.store_delivery(tx, delivery("mine"))
     assert stored(store) == ["mine"]
 
 
@@ -172,7 +172,7 @@ def test_an_error_rolls_back_and_frees_the_writer(store: Store) -> None:
 
     def stop_half_way() -> None:
         with store.write() as tx:
-            inbox.store(tx, delivery("half"))
+            inbox.store_delivery(tx, delivery("half"))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -242,7 +242,7 @@ TIMES = [
 def test_times_keep_their_microseconds(store: Store, moment: datetime) -> None:
     """A time comes back as the same moment, to the microsecond, in UTC."""
     with store.write() as tx:
-        inbox.store(tx, delivery("k", at=moment))
+        inbox.store_delivery(tx, delivery("k", at=moment))
         found = inbox.new(tx)[0].received_at
     assert (found, found.tzinfo) == (moment, UTC)
 
@@ -266,7 +266,9 @@ def test_odd_values_are_not_stored(store: Store) -> None:
 def keep_at(store: Store, moment: datetime) -> None:
     """Store a delivery with that time."""
     with store.write() as tx:
-        inbox.store(tx, Delivery(key="k", kind="message", team=TEAM, user="U", received_at=moment))
+        inbox.store_delivery(
+            tx, Delivery(key="k", kind="message", team=TEAM, user="U", received_at=moment)
+        )
 
 
 def test_rows_are_detached(store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bot.agent import outputs
 from storage import endings
-from storage.outcomes import Decided, Stale
+from storage.decisions import Decided, Stale
 from storage.store import Store
 from tests.storage.builders import AT, HOUR, C, R, seed
 from tests.storage.steps import resolve, status_of

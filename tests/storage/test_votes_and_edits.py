@@ -11,8 +11,8 @@ from bot.agent import outputs
 from bot.approvals.terms.progress import weigher
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls, decisions
+from storage.decisions import Applied, Outcome, Stale, Voted
 from storage.models import Call
-from storage.outcomes import Applied, Outcome, Stale, Voted
 from storage.states import Surface
 from storage.store import Store
 from tests.storage.builders import ASKED, AT, HOUR, C, R, Seeded, seed

@@ -12,7 +12,7 @@ from typing import Any
 from bot.agent import file_items as told_of
 from bot.demo.model.server import Part, Turn
 from slack_sandbox.workspace import events
-from storage.attached import AttachedFile, Withheld
+from storage.attached_files import AttachedFile, Withheld
 from storage.models import Audit, Item
 from storage.states import CallStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness

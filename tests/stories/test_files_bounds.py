@@ -8,7 +8,7 @@ import pytest
 
 from bot.agent import file_items as told_of
 from bot.demo.model.server import Turn
-from storage.attached import Withheld
+from storage.attached_files import Withheld
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import arrived
 from tests.stories.test_files import (

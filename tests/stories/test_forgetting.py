@@ -13,12 +13,12 @@ from bot.demo.model.server import Turn
 from bot.runs.program_requests import ProgramRequests
 from bot.tools.handed_over import HandedOver
 from countersign.cli.main import main
-from storage import audit, runs
+from storage import runs, trail
 from storage.columns import Status
-from storage.connections import DIALECT
 from storage.examination import examine
 from storage.models import Call, Run, Vote
-from storage.pouring import tables
+from storage.record_copies import tables
+from storage.sqlite_connections import DIALECT
 from tests.records import ON_A_SERVER, settings_of
 from tests.stories.fakes import FakeTools
 from tests.stories.forms import request
@@ -29,7 +29,7 @@ BEN = "UBEN00001"
 WORD = "zanzibarine"  # the one that is planted through every door
 KEPT = "quetzalcoatl"  # what Ana asked, where Ben wrote nothing
 # Columns with texts that are no person's words, each with what it holds. Another column that holds
-# texts has to be emptied by `storage.forgetting`, or to be named here.
+# texts has to be emptied by `storage.personal_data`, or to be named here.
 NO_WORDS = {
     "attached": "id run_id message slack_id person media sha256",
     "attempt": "call_id",
@@ -208,7 +208,7 @@ def test_nothing_of_a_person_is_left(
     assert len(harness.all(Vote)) == votes + 1
     store = harness.app.core.store
     with store.read() as tx:
-        found = examine(tx, store.chain, audit.head(tx))
+        found = examine(tx, store.chain, trail.head(tx))
     assert found.problems == []
     assert any(f"what {BEN} asked and wrote was erased" in each for each in found.remarks)
     if not ON_A_SERVER:

@@ -12,7 +12,7 @@ from bot.runs.program_calls import ClaimedCall, NotClaimedError
 from bot.runs.program_requests import ProgramRequest, ProgramRequests
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOver
-from storage import handovers
+from storage import program_requests as handovers
 from storage.states import CallStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words

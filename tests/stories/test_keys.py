@@ -9,10 +9,10 @@ import pytest
 
 from bot.cli.doctor.checks import check_database
 from bot.config.startup import StartupError
-from storage import audit, backups, restoring
+from storage import backups, trail
 from storage.chain import key_id
 from storage.digest import key_text, parse_key
-from storage.examination import Examined, examine
+from storage.examination import Examination, examine
 from storage.models import Audit, Call
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
@@ -121,11 +121,11 @@ def test_a_key_file_cut_short(stopped: tuple[Harness, FakeTools, str, dict[str, 
     harness.start()
 
 
-def examined(harness: Harness) -> Examined:
+def examined(harness: Harness) -> Examination:
     """What `audit verify` finds, under the keys in use."""
     store = harness.app.core.store
     with store.read() as tx:
-        return examine(tx, store.chain, audit.head(tx))
+        return examine(tx, store.chain, trail.head(tx))
 
 
 @pytest.mark.parametrize("edited", [False, True], ids=["as it was", "edited"])
@@ -202,5 +202,5 @@ def test_a_key_file_with_two_lines(stopped: tuple[Harness, FakeTools, str, dict[
     now = harness.clock.now()
     made = backups.make(harness.app.core.store, copy, key, at=now, version="1", with_key=True)
     assert made.found.problems == []
-    with restoring.taken(copy, harness.folder / "r.db") as taken:
+    with backups.taken(copy, harness.folder / "r.db") as taken:
         assert taken.ready(taken.signing_key, now).found.problems == []

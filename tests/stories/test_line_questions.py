@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from bot.demo.model.server import Turn
 from bot.tools import Effect, ToolContext, tool
-from bot.tools.line import Interjection
+from bot.tools.elicitation import ElicitationRequest
 from bot.tools.people.question import AnswerKind, AskPerson
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
@@ -27,9 +27,9 @@ class Thing(BaseModel):
     text: str
 
 
-def wants(question: str) -> Interjection:
+def wants(question: str) -> ElicitationRequest:
     """To know this of whoever asked."""
-    return Interjection(AskPerson(question=question, kind=AnswerKind.YES_NO), "depot", 600)
+    return ElicitationRequest(AskPerson(question=question, kind=AnswerKind.YES_NO), "depot", 600)
 
 
 @tool(title="Look for something", effect="Look for “{text}”", does=Effect.WRITE)

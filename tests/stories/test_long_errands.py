@@ -10,8 +10,8 @@ import pytest
 from bot.config.model_settings import ModelApi
 from bot.demo.model.server import Turn
 from bot.demo.model.wire import tokens
-from storage.compactions import KIND
 from storage.models import Item
+from storage.transcripts import KIND
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words

@@ -14,10 +14,10 @@ from bot.config.model_settings import ModelApi
 from bot.demo.model.server import Part, Turn
 from bot.demo.model.wire import tokens
 from storage import runs
-from storage.attached import AttachedFile, Withheld
-from storage.compactions import KIND
+from storage.attached_files import AttachedFile, Withheld
 from storage.models import Item
 from storage.states import CallStatus
+from storage.transcripts import KIND
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

@@ -11,9 +11,9 @@ import pytest
 from bot.demo.model.server import Turn
 from bot.tools import ToolContext
 from bot.tools.agents import agent_tool
-from storage import channels, modes
+from storage import channel_changes, channel_modes
+from storage.channel_modes import EVERYWHERE
 from storage.models import Audit, Delivery, ModeSwitch, Run
-from storage.modes import EVERYWHERE
 from storage.states import CallStatus, DeliveryKind, Mode, RunSource, Surface
 from tests.stories.fakes import FakeTools
 from tests.stories.forms import form, request, root
@@ -173,9 +173,9 @@ def test_a_channel_that_moves_keeps_its_mode(harness: Harness) -> None:
     store, team = harness.app.core.store, harness.app.core.identity.team
     now = harness.clock.now()
     with store.write() as tx:
-        modes.switch(tx, team, "C0OLD", Mode.STRICT, "UBEN00001", at=now)
-        channels.follow(tx, team, "C0OLD", "C0NEW", at=now)
-        assert modes.current(tx, team, "C0NEW") is Mode.STRICT
+        channel_modes.switch(tx, team, "C0OLD", Mode.STRICT, "UBEN00001", at=now)
+        channel_changes.follow(tx, team, "C0OLD", "C0NEW", at=now)
+        assert channel_modes.current(tx, team, "C0NEW") is Mode.STRICT
 
 
 def test_a_question_is_asked_in_every_mode(harness: Harness) -> None:

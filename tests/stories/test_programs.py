@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.runs.program_requests import ProgramRequest, ProgramRequests, StrangerError
-from storage import modes, moves
+from storage import channel_modes, moves
 from storage.models import Run
 from storage.states import CallStatus, Mode
 from tests.stories.fakes import FakeTools
@@ -165,7 +165,7 @@ def test_in_private_it_keeps_to_the_channels_mode(harness: Harness) -> None:
     for mode in (Mode.OBSERVE, Mode.ASK):
         with core.store.write() as tx:
             at = core.clock.now()
-            modes.switch(tx, core.identity.team, PARTNERS, mode, "system", at=at)
+            channel_modes.switch(tx, core.identity.team, PARTNERS, mode, "system", at=at)
         if mode is Mode.OBSERVE:
             ended = asked(harness, "seen from outside", channel=PARTNERS).wait(30)
             assert ended.status is C.REFUSED

@@ -12,9 +12,9 @@ from bot.app import build
 from bot.config.startup import StartupError
 from bot.policy.evaluate import parse
 from bot.tools import Effect, ToolContext, tool
-from storage.audit import verify
 from storage.models import Audit
 from storage.states import CallStatus
+from storage.trail import verify
 from tests.stories.fakes import FakeTools, Note
 from tests.stories.harness import Harness
 from tests.stories.steps import ask

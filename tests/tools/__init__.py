@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from bot.tools import Tool, ToolContext, ToolError
 from bot.tools.names import Naming
-from bot.tools.outcome import outcome_of
+from bot.tools.runner import outcome_of
 
 Tools = dict[str, Tool[Any]]
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -12,9 +12,9 @@ from slack_sdk import WebClient
 from bot.demo.local_slack import local_slack
 from bot.slack.lookups.directory import SlackDirectory
 from bot.tools.names import Naming
+from bot.tools.shop.order_tools import order_tools
 from bot.tools.shop.shop import Shop
-from bot.tools.shop.tools import order_tools
-from bot.tools.slack.tools import slack_tools
+from bot.tools.slack.slack_tools import slack_tools
 from slack_sandbox.server import Sandbox
 from tests.tools import NAMING, Tools
 

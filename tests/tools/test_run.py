@@ -17,7 +17,15 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from bot.tools import Effect, ToolContext, ToolError, tool
-from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut, ToolOutcome, ended
+from bot.tools.runner import (
+    LostToolAnswer,
+    ToolFailure,
+    ToolOutcome,
+    ToolRefusal,
+    ToolSuccess,
+    ToolTimeout,
+    ended,
+)
 from tests.tools import NOW
 from tests.tools.harness import Nothing, making, run
 
@@ -33,15 +41,15 @@ class TestErrors:
         """ToolError means that nothing was done, whatever it came from."""
         error = ToolError("There is no order 7.")
         error.__cause__ = ConnectionResetError()
-        assert run(making(error), executor) == Refused("There is no order 7.")
-        assert run(making(error, Effect.READ), executor) == Refused("There is no order 7.")
+        assert run(making(error), executor) == ToolRefusal("There is no order 7.")
+        assert run(making(error, Effect.READ), executor) == ToolRefusal("There is no order 7.")
 
     def test_a_write_that_raises_has_failed(self, executor: ThreadPoolExecutor) -> None:
         """An exception of the tool's own is a failure, told with its name, on one line."""
-        assert run(making(KeyError("sku\nx")), executor) == Raised(
+        assert run(making(KeyError("sku\nx")), executor) == ToolFailure(
             "KeyError: 'sku\\nx'", certain=False
         )
-        assert run(making(SystemExit(3)), executor) == Raised("SystemExit: 3", certain=False)
+        assert run(making(SystemExit(3)), executor) == ToolFailure("SystemExit: 3", certain=False)
 
     @pytest.mark.parametrize(
         "error",
@@ -65,21 +73,21 @@ class TestErrors:
 
         A read has just failed.
         """
-        assert isinstance(run(making(error), executor), Lost)
-        assert isinstance(run(making(error, Effect.DESTRUCTIVE), executor), Lost)
+        assert isinstance(run(making(error), executor), LostToolAnswer)
+        assert isinstance(run(making(error, Effect.DESTRUCTIVE), executor), LostToolAnswer)
         read = run(making(error, Effect.READ), executor)
-        assert isinstance(read, Raised)
+        assert isinstance(read, ToolFailure)
         assert read.certain
 
     def test_a_wrapped_lost_answer_counts_too(self, executor: ThreadPoolExecutor) -> None:
         """Client libraries raise their own errors from the socket's."""
         error = RuntimeError("request failed")
         error.__cause__ = ConnectionResetError("reset")
-        assert run(making(error), executor) == Lost("RuntimeError: request failed")
+        assert run(making(error), executor) == LostToolAnswer("RuntimeError: request failed")
         circular = RuntimeError("round")
         circular.__cause__ = KeyError("and round")
         circular.__cause__.__cause__ = circular
-        assert isinstance(run(making(circular), executor), Raised)
+        assert isinstance(run(making(circular), executor), ToolFailure)
 
     @pytest.mark.parametrize(
         "error",
@@ -94,12 +102,12 @@ class TestErrors:
         self, executor: ThreadPoolExecutor, error: Exception
     ) -> None:
         """An OSError that is about a file, or carries a definite answer, leaves nothing open."""
-        assert isinstance(run(making(error), executor), Raised)
+        assert isinstance(run(making(error), executor), ToolFailure)
 
     def test_long_messages_are_bounded(self, executor: ThreadPoolExecutor) -> None:
         """A page of error text does not fill the transcript."""
         refused = run(making(ToolError("no " * 5000)), executor)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, ToolRefusal)
         assert len(refused.message) == 1000
 
 
@@ -109,12 +117,12 @@ class TestTime:
         go = threading.Event()
         slow = making(lambda: "late" if go.wait(20) else "never", timeout=0.05)
         out = run(slow, executor)
-        assert isinstance(out, TimedOut)
+        assert isinstance(out, ToolTimeout)
         assert "0.05 seconds" in out.message
         late: Future[Any] = Future()
         out.future.add_done_callback(lambda future: late.set_result(ended(slow, Nothing(), future)))
         go.set()
-        assert late.result(20) == Ran("late", "late")
+        assert late.result(20) == ToolSuccess("late", "late")
 
     def test_what_was_never_begun_is_certain(self) -> None:
         """No free thread within the time-out: the tool will not start later on its own."""
@@ -126,7 +134,7 @@ class TestTime:
                 out = run(making(lambda: ran.append(1), timeout=0.05), pool)
             finally:
                 go.set()
-        assert isinstance(out, Raised)
+        assert isinstance(out, ToolFailure)
         assert out.certain
         assert ran == []
 
@@ -134,7 +142,7 @@ class TestTime:
         """While the bot stops, a call ends as certainly not run."""
         pool = ThreadPoolExecutor(1)
         pool.shutdown()
-        assert run(making("x"), pool) == Raised(
+        assert run(making("x"), pool) == ToolFailure(
             "The bot is stopping; the tool was not started.", certain=True
         )
 
@@ -151,7 +159,7 @@ class TestTime:
         out = run(
             making(lambda: enough.wait(20), timeout=20), executor, heartbeat=heartbeat, beat=0.01
         )
-        assert out == Ran("true", "")  # of a yes people are told nothing more
+        assert out == ToolSuccess("true", "")  # of a yes people are told nothing more
         assert len(beats) >= 3
 
     def test_a_failing_heartbeat_does_not_lose_the_result(
@@ -171,7 +179,7 @@ class TestTime:
                 heartbeat=heartbeat,
                 beat=0.01,
             )
-        assert isinstance(out, Ran)
+        assert isinstance(out, ToolSuccess)
         assert "run run-1 call call-1: the lease was not renewed" in caplog.text
 
 
@@ -186,7 +194,7 @@ class TestAsync:
 
         loop = portal.call(threading.get_ident)
         out = run(attempt, executor, Nothing(token="t"), portal=lambda: portal)
-        assert isinstance(out, Ran)
+        assert isinstance(out, ToolSuccess)
         assert out.output == f'{{"token":"t","at":"{NOW:%Y-%m-%dT%H:%M:%SZ}","loop":{loop}}}'
 
     def test_its_errors_are_told_apart_as_well(
@@ -201,10 +209,12 @@ class TestAsync:
 
             return run(attempt, executor, portal=lambda: portal)
 
-        assert raising(ToolError("no")) == Refused("no")
-        assert raising(ConnectionResetError("gone")) == Lost("ConnectionResetError: gone")
-        assert isinstance(raising(SystemExit(1)), Raised)
-        assert raising(ValueError("after that")) == Raised("ValueError: after that", certain=False)
+        assert raising(ToolError("no")) == ToolRefusal("no")
+        assert raising(ConnectionResetError("gone")) == LostToolAnswer("ConnectionResetError: gone")
+        assert isinstance(raising(SystemExit(1)), ToolFailure)
+        assert raising(ValueError("after that")) == ToolFailure(
+            "ValueError: after that", certain=False
+        )
 
     def test_cancelled_from_outside_is_unknown(
         self, executor: ThreadPoolExecutor, portal: BlockingPortal
@@ -215,7 +225,7 @@ class TestAsync:
         async def attempt(_args: Nothing, _context: ToolContext) -> None:
             raise asyncio.CancelledError
 
-        assert isinstance(run(attempt, executor, portal=lambda: portal), Lost)
+        assert isinstance(run(attempt, executor, portal=lambda: portal), LostToolAnswer)
 
     def test_time_is_kept_while_the_loop_is_stalled(
         self, executor: ThreadPoolExecutor, portal: BlockingPortal
@@ -230,7 +240,7 @@ class TestAsync:
         stalled = portal.start_task_soon(go.wait, 20)
         try:
             out = run(attempt, executor, portal=lambda: portal)
-            assert isinstance(out, TimedOut)
+            assert isinstance(out, ToolTimeout)
         finally:
             go.set()
         assert stalled.result(20)

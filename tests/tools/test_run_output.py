@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from pydantic import BaseModel
 
-from bot.tools.runner import Raised, Ran, output
+from bot.tools.runner import ToolFailure, ToolSuccess, output
 from bot.tools.step import step_of
 from storage.models import Call
 from tests.tools.harness import Nothing, making, run
@@ -24,7 +24,7 @@ from tests.tools.harness import Nothing, making, run
 class TestOutput:
     def test_text_stays_as_it_is(self, executor: ThreadPoolExecutor) -> None:
         """What a tool says in words reaches the model in the same words."""
-        assert run(making("two\nlines"), executor) == Ran("two\nlines", "two")
+        assert run(making("two\nlines"), executor) == ToolSuccess("two\nlines", "two")
 
     def test_values_become_compact_json(self) -> None:
         """Decimals keep their places, times are ISO, names keep their letters."""
@@ -55,11 +55,11 @@ class TestOutput:
     def test_is_bounded_and_says_so(self, executor: ThreadPoolExecutor) -> None:
         """A long result is cut at the tool's limit, and the model is told how much is missing."""
         ran = run(making("x" * 5000, max_output=1000), executor)
-        assert isinstance(ran, Ran)
+        assert isinstance(ran, ToolSuccess)
         assert len(ran.output) <= 1000
         assert ran.output.endswith("x\n[… 4060 more characters not shown]")
         exact = run(making("x" * 1000, max_output=1000), executor)
-        assert isinstance(exact, Ran)
+        assert isinstance(exact, ToolSuccess)
         assert exact.output == "x" * 1000
 
     def test_a_result_that_cannot_be_shown_is_still_a_success(
@@ -69,7 +69,7 @@ class TestOutput:
         circle: list[Any] = []
         circle.append(circle)
         ran = run(making([circle]), executor)
-        assert isinstance(ran, Ran)
+        assert isinstance(ran, ToolSuccess)
         assert "cannot be shown" in ran.output
 
     def test_what_a_database_would_refuse_is_replaced(self) -> None:
@@ -84,7 +84,7 @@ class TestSummary:
         """The line for people of a tool that returns `result`."""
         secret = Nothing(token="tok-123")
         ran = run(making(result, **options), executor, secret)
-        assert isinstance(ran, Ran)
+        assert isinstance(ran, ToolSuccess)
         return ran.summary
 
     def test_a_tool_states_its_outcome(self, executor: ThreadPoolExecutor) -> None:
@@ -115,7 +115,7 @@ class TestSummary:
             Nothing.model_validate({"token": [1]})
 
         raised = run(making(tripped), executor)
-        assert isinstance(raised, Raised)
+        assert isinstance(raised, ToolFailure)
         assert (
             raised.message == "What the tool worked with did not have the form it takes (1 value)."
         )
@@ -133,11 +133,11 @@ class TestSummary:
         """
         secret = Nothing(token="tok-123")
         ran = run(making("used tok-123", secret={"token"}), executor, secret)
-        assert ran == Ran("used tok-123", "used ••••••••")
+        assert ran == ToolSuccess("used tok-123", "used ••••••••")
         told = self.told(executor, {}, secret={"token"}, outcome=lambda args, _done: args.token)
         assert told == "••••••••"
         raised = run(making(RuntimeError("tok-123 is wrong"), secret={"token"}), executor, secret)
-        assert raised == Raised("RuntimeError: •••••••• is wrong", certain=False)
+        assert raised == ToolFailure("RuntimeError: •••••••• is wrong", certain=False)
 
     @pytest.mark.parametrize(
         "secret",
@@ -152,7 +152,7 @@ class TestSummary:
         for text in written:
             failing = making(KeyError(f"got {text} here"), secret={"token"})
             raised = run(failing, executor, Nothing(token=secret))
-            assert isinstance(raised, Raised)
+            assert isinstance(raised, ToolFailure)
             assert "••••••••" in raised.message, text
             assert text.strip("\"'") not in raised.message
 

@@ -10,8 +10,7 @@ from typing import get_args
 import pytest
 
 from bot.tools import ToolError
-from bot.tools.shop.order import OrderStatus, cents
-from bot.tools.shop.shop import Shop
+from bot.tools.shop.shop import OrderStatus, Shop, cents
 from tests.tools import Tools, preview, refund, use
 
 

@@ -12,8 +12,8 @@ from bot.slack.client import SlackClient
 from bot.slack.lookups.directory import SlackDirectory
 from bot.slack_codes import FINAL, MISSING_SCOPE, PASSING, TOKEN, UNKNOWN
 from bot.tools.names import Naming
-from bot.tools.runner import Lost, Refused
-from bot.tools.slack.tools import slack_tools
+from bot.tools.runner import LostToolAnswer, ToolRefusal
+from bot.tools.slack.slack_tools import slack_tools
 from slack_sandbox.server import Sandbox
 from tests.slack.odd_server import OddServer
 from tests.slack.test_odd_answers import ODD
@@ -68,7 +68,10 @@ def test_an_odd_answer_leaves_it_open(
     tools = {tool.name: tool for tool in slack_tools(split, directory)}
     for name, (_, values) in WRITES.items():
         found = outcome(tools[name], values)
-        assert isinstance(found, Refused if odd.status == 429 else Lost), (name, found)
+        assert isinstance(found, ToolRefusal if odd.status == 429 else LostToolAnswer), (
+            name,
+            found,
+        )
     assert odd.asked == len(WRITES)
 
 
@@ -80,4 +83,4 @@ def test_every_code_is_certain_or_not(slack: Sandbox, chat: Tools, name: str) ->
     for code in sorted(CERTAIN | UNKNOWN | {"a_code_of_next_year"}):
         slack.faults.fail(method, code)
         found = outcome(chat[name], values)
-        assert isinstance(found, Refused if code in CERTAIN else Lost), (code, found)
+        assert isinstance(found, ToolRefusal if code in CERTAIN else LostToolAnswer), (code, found)

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ToolError
-from bot.tools.runner import Raised, Ran, Refused
+from bot.tools.runner import ToolFailure, ToolRefusal, ToolSuccess
 from slack_sandbox.server import Sandbox
 from tests.tools import Tools, context, preview, use
 from tests.tools.harness import calls, outcome
@@ -86,7 +86,7 @@ class TestChannels:
         """The channel exists although the invitation was lost: the result says both."""
         slack.faults.drop("conversations.invite")
         out = outcome(chat["create_channel"], {"name": "returns"})
-        assert isinstance(out, Ran)
+        assert isinstance(out, ToolSuccess)
         assert "could not be invited" in out.summary
 
     def test_who_is_there_is_left_out(self, slack: Sandbox, chat: Tools) -> None:
@@ -128,7 +128,7 @@ class TestChannels:
 
     def test_a_taken_name_is_told(self, chat: Tools) -> None:
         """The model hears that the channel exists."""
-        assert outcome(chat["create_channel"], {"name": "general"}) == Refused(
+        assert outcome(chat["create_channel"], {"name": "general"}) == ToolRefusal(
             "There is a channel #general already; it may be private or archived."
         )
 
@@ -147,7 +147,7 @@ class TestChannels:
         """
         values = {"channel": "#general", "topic": "Q&A <!here>"}
         assert preview(chat["set_topic"], **values).endswith("\nTopic now: (none)")
-        assert outcome(chat["set_topic"], values) == Ran(
+        assert outcome(chat["set_topic"], values) == ToolSuccess(
             '{"channel":"#general","topic":"Q&A <!here>"}',
             "The topic of #general is now “Q&A <!here>”",
         )
@@ -158,7 +158,7 @@ class TestChannels:
     def test_topic_where_the_bot_is_not(self, chat: Tools) -> None:
         """A channel the bot is not in has to invite it first."""
         refused = outcome(chat["set_topic"], {"channel": "#random", "topic": "x"})
-        assert refused == Refused(
+        assert refused == ToolRefusal(
             "The bot is not in #random; somebody there has to invite it first."
         )
 
@@ -166,5 +166,5 @@ class TestChannels:
         """A refusal of the invitation is certain, whichever code Slack gives."""
         slack.faults.fail("conversations.invite", "ura_max_channels")
         out = outcome(chat["invite"], {"channel": "#general", "people": ["@gus"]})
-        assert out == Refused("A single-channel guest is in another channel already.")
-        assert not isinstance(out, Raised)
+        assert out == ToolRefusal("A single-channel guest is in another channel already.")
+        assert not isinstance(out, ToolFailure)

@@ -14,10 +14,9 @@ from slack_sdk import WebClient
 
 from bot.slack.lookups.directory import SlackDirectory
 from bot.tools import ToolError
-from bot.tools.runner import Lost, Refused
-from bot.tools.slack.posts import EVENT_TYPE
-from bot.tools.slack.refusals import SENTENCES, STEMS
-from bot.tools.slack.tools import slack_tools
+from bot.tools.runner import LostToolAnswer, ToolRefusal
+from bot.tools.slack.lookup import SENTENCES, STEMS
+from bot.tools.slack.slack_tools import EVENT_TYPE, slack_tools
 from slack_sandbox.server import Sandbox
 from tests.tools import NAMING, Tools, context, preview, use
 from tests.tools.harness import calls, outcome, posted
@@ -142,16 +141,16 @@ class TestWhatSlackAnswers:
     ) -> None:
         """Where Slack says no, nothing happened and the model hears why."""
         slack.faults.fail("chat.postMessage", code)
-        assert outcome(chat["post_message"], self.values) == Refused(words)
+        assert outcome(chat["post_message"], self.values) == ToolRefusal(words)
 
     def test_too_many_requests(self, slack: Sandbox, chat: Tools) -> None:
         """Slack's 429 is a refusal as well, with the time to wait."""
         slack.faults.rate_limit("chat.postMessage", 7)
-        assert outcome(chat["post_message"], self.values) == Refused(
+        assert outcome(chat["post_message"], self.values) == ToolRefusal(
             "Slack asks to slow down; try again in 7 seconds."
         )
         slack.faults.status("chat.postMessage", 429)
-        assert outcome(chat["post_message"], self.values) == Refused(
+        assert outcome(chat["post_message"], self.values) == ToolRefusal(
             "Slack asks to slow down; try again in some seconds."
         )
 
@@ -170,7 +169,7 @@ class TestWhatSlackAnswers:
     ) -> None:
         """An error in which Slack may have acted is unknown, not failed."""
         slack.faults.fail("chat.postMessage", code)
-        assert isinstance(outcome(chat["post_message"], self.values), Lost)
+        assert isinstance(outcome(chat["post_message"], self.values), LostToolAnswer)
 
     @pytest.mark.parametrize("status", [500, 503])
     def test_a_status_without_an_answer_leaves_it_open(
@@ -178,12 +177,12 @@ class TestWhatSlackAnswers:
     ) -> None:
         """The same for a 5xx without a body."""
         slack.faults.status("chat.postMessage", status)
-        assert isinstance(outcome(chat["post_message"], self.values), Lost)
+        assert isinstance(outcome(chat["post_message"], self.values), LostToolAnswer)
 
     def test_a_cut_connection_leaves_it_open(self, slack: Sandbox, chat: Tools) -> None:
         """A post whose answer was lost has happened: it is not told as failed or tried again."""
         slack.faults.drop("chat.postMessage", when="after")
-        assert isinstance(outcome(chat["post_message"], self.values), Lost)
+        assert isinstance(outcome(chat["post_message"], self.values), LostToolAnswer)
         assert len(posted(slack, "#general")) == 1
         slack.faults.drop("chat.postMessage", when="before")
         with pytest.raises((OSError, http.client.HTTPException)):
@@ -194,7 +193,7 @@ class TestWhatSlackAnswers:
         """Before the post nothing has happened: a failed look-up of the channel refuses."""
         NAMING.set(None)
         slack.faults.drop("conversations.info")
-        assert isinstance(outcome(chat["post_message"], self.values), Refused)
+        assert isinstance(outcome(chat["post_message"], self.values), ToolRefusal)
         assert posted(slack, "#general") == []
 
     def test_a_missing_permission_is_named(self) -> None:
@@ -208,7 +207,7 @@ class TestWhatSlackAnswers:
             found = {
                 tool.name: tool for tool in slack_tools(client, SlackDirectory(client, slack.clock))
             }
-            assert outcome(found["post_message"], self.values) == Refused(
+            assert outcome(found["post_message"], self.values) == ToolRefusal(
                 "The bot lacks the Slack permission chat:write."
             )
 

@@ -11,7 +11,15 @@ import pytest
 
 from bot.live import Event, EventKind, Live, StepEnd, StepEvent, ToolStep
 from bot.tools import Effect
-from bot.tools.runner import Changed, Lost, Raised, Ran, Refused, TimedOut, ToolOutcome
+from bot.tools.runner import (
+    LostToolAnswer,
+    ToolFailure,
+    ToolOutcome,
+    ToolRefusal,
+    ToolStateChange,
+    ToolSuccess,
+    ToolTimeout,
+)
 from bot.tools.step import StepTeller, step_of
 from storage.models import Call, Run
 from tests.tools.harness import Nothing, making
@@ -73,14 +81,14 @@ def test_a_step_that_cannot_be_said_is_no_tool() -> None:
 @pytest.mark.parametrize(
     ("outcome", "does", "end"),
     [
-        (Ran("", ""), Effect.WRITE, StepEnd.DONE),
-        (Refused("no"), Effect.WRITE, StepEnd.FAILED),
-        (Raised("boom", certain=False), Effect.WRITE, StepEnd.FAILED),
-        (Changed("other"), Effect.WRITE, StepEnd.NOT_DONE),
-        (Lost("dead"), Effect.WRITE, StepEnd.UNKNOWN),
-        (TimedOut(Future(), "slow"), Effect.DESTRUCTIVE, StepEnd.UNKNOWN),
-        (Lost("dead"), Effect.READ, StepEnd.FAILED),
-        (TimedOut(Future(), "slow"), Effect.READ, StepEnd.FAILED),
+        (ToolSuccess("", ""), Effect.WRITE, StepEnd.DONE),
+        (ToolRefusal("no"), Effect.WRITE, StepEnd.FAILED),
+        (ToolFailure("boom", certain=False), Effect.WRITE, StepEnd.FAILED),
+        (ToolStateChange("other"), Effect.WRITE, StepEnd.NOT_DONE),
+        (LostToolAnswer("dead"), Effect.WRITE, StepEnd.UNKNOWN),
+        (ToolTimeout(Future(), "slow"), Effect.DESTRUCTIVE, StepEnd.UNKNOWN),
+        (LostToolAnswer("dead"), Effect.READ, StepEnd.FAILED),
+        (ToolTimeout(Future(), "slow"), Effect.READ, StepEnd.FAILED),
     ],
 )
 def test_each_end_is_told(outcome: ToolOutcome, does: Effect, end: StepEnd) -> None:

@@ -103,7 +103,7 @@ def test_what_waits_is_read_from_the_record(scraped: Scrapes, store: Store) -> N
         tx.execute(update(Call).values(asked_at=asked))
         set_message(tx, mine.card(), status="stale")
         at = clock.now() - timedelta(seconds=40)
-        inbox.store(tx, click("late", action="approve", value="x", person=ANA, at=at))
+        inbox.store_delivery(tx, click("late", action="approve", value="x", person=ANA, at=at))
     scraped.watch.opened(store)
     assert scraped("countersign_pending_calls") == 2
     assert scraped("countersign_oldest_pending_call_seconds") == 300

@@ -27,11 +27,11 @@ from bot.messages.sentences import refusals
 from bot.messages.text import in_utc
 from bot.policy.authority import Authority, No
 from bot.policy.directory import LookupFailedError
-from bot.tools.people.answer_form import Given, one_value
-from storage import decisions, inbox, outbox, questions
+from bot.tools.people.question import Given, one_value
+from storage import decisions, inbox, outbox, person_answers
+from storage.decisions import Applied, Closed, Decided, Open, TooLate
 from storage.digest import canonical
 from storage.models import Delivery
-from storage.outcomes import Applied, Closed, Decided, Open, TooLate
 from storage.states import CallStatus
 from storage.store import Store
 from storage.transaction import Transaction
@@ -94,7 +94,7 @@ class QuestionAnswers:
         lines = () if declined else in_words(found.asked, given)
         output = told.declined(person, when) if declined else told.answered(person, when, lines)
         with self.store.write() as tx:
-            outcome = questions.answer(
+            outcome = person_answers.answer(
                 tx,
                 call.id,
                 call.revision,
@@ -145,7 +145,7 @@ def _lost(tx: Transaction, outcome: Closed | None, person: str) -> str:
     """Return what to tell who came too late, and by what."""
     match outcome:
         case Decided(call=call) if call.status is CallStatus.ANSWERED:
-            answer = questions.given(tx, call.id)
+            answer = person_answers.given(tx, call.id)
             if answer is None or answer.person == person:
                 return sentences.own_answer_stands()
             return sentences.already_answered(answer.person, answer.created_at)

@@ -15,9 +15,8 @@ from bot.approvals.replies import tell
 from bot.messages.incoming import WRITTEN, message_text, takes_back
 from bot.messages.sentences import questions as sentences
 from bot.policy.directory import NotYetKnownError
-from bot.tools.people.answer_form import MOST_TEXT, checked, one_value
-from bot.tools.people.question import ASK_PERSON, AnswerKind
-from storage import inbox, outbox, questions
+from bot.tools.people.question import ASK_PERSON, MOST_TEXT, AnswerKind, checked, one_value
+from storage import inbox, outbox, person_answers
 from storage.models import Delivery
 from storage.states import DeliveryKind
 
@@ -68,14 +67,14 @@ class PlainReplies:
         yet, while a question is being posted there: Slack may have shown it before it said where.
         """
         with self.answers.store.read() as tx:
-            posted = questions.being_posted(tx, ASK_PERSON.name, delivery.channel)
+            posted = person_answers.being_posted(tx, ASK_PERSON.name, delivery.channel)
             return bool(posted) and not outbox.knows(tx, delivery.thread_ts)
 
     def _asked_of(self, delivery: Delivery) -> list[AskedQuestion]:
         """Return the questions for text that wait in this thread for this person."""
         at, team = delivery.received_at, delivery.team
         with self.answers.store.read() as tx:
-            waiting = questions.waiting(tx, ASK_PERSON.name, team, at)
+            waiting = person_answers.waiting(tx, ASK_PERSON.name, team, at)
             here = [call for call in waiting if asked_there(tx, call, delivery)]
             found = [each for each in (read(tx, call.id) for call in here) if each is not None]
         found = [each for each in found if each.asked.kind is AnswerKind.TEXT]

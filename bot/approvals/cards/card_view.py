@@ -29,9 +29,9 @@ from bot.messages.views import CallView, CardView, Missing, Progress, Value
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments
-from bot.tools.stated import Stated
+from bot.tools.effect_source import EffectSource
 from storage import calls, outbox, runs
-from storage.calls import Shown
+from storage.calls import ShownRevision
 from storage.masking import masked
 from storage.models import Call, Message, Plan, Revision, Run, Vote
 from storage.states import MODELLED, CallStatus, RunSource, Verb
@@ -67,7 +67,7 @@ def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None
     return replace(seen, covered=covered(whole, seen))
 
 
-def call_in_full(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
+def call_in_full(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
     """One call as those who decide may read it: only what was declared secret is masked.
 
     It names what of it is covered for everybody else.
@@ -77,7 +77,7 @@ def call_in_full(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
     return replace(whole, covered=covered(whole, seen))
 
 
-def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
+def _view(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
     call, tool = shown.call, tools.of(shown.call)
     before = calls.revision(tx, call.id, call.revision - 1) if call.revision > 1 else None
     changed = before is not None and before.arguments != shown.revision.arguments
@@ -89,7 +89,7 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         title=tool.title if tool else call.tool,
         effect=effect_in_full(tools, call, shown.revision),
         does=call.does,
-        stated=tool.stated if tool else Stated.BY_AUTHOR,
+        stated=tool.stated if tool else EffectSource.BY_AUTHOR,
         status=call.status,
         values=_values(tools, call, shown.revision, before if changed else None),
         digest=call.digest,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bot.policy.gates import Ask, load_gate
-from storage import calls, children, inbox, outbox
+from storage import calls, inbox, outbox, sub_agents
 from storage.models import Call, Message, Run
 from storage.states import CallStatus, MessageKind, RunSource
 from storage.transaction import Transaction
@@ -46,7 +46,7 @@ def begins_with(tx: Transaction, run: Run) -> str:
 
 def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
     """Have the request marked as this plan of it changes, besides those before it."""
-    run = children.root(tx, run)
+    run = sub_agents.root(tx, run)
     ts = begins_with(tx, run)
     mark = Message(
         key=f"mark:{run.id}",

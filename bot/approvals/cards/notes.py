@@ -11,7 +11,7 @@ from bot.messages.sentences.absence import away_note
 from bot.messages.sentences.modes import mode_note
 from bot.messages.sentences.questions import WAITS_FOR_ANSWER
 from bot.tools.people.question import ASK_PERSON
-from storage import calls, modes
+from storage import calls, channel_modes
 from storage.models import Run
 from storage.states import CallStatus, Mode
 from storage.transaction import Transaction
@@ -23,7 +23,7 @@ def notes_of(
     """Return the mode of the channel, where that matters, who of the approvers is away, and whether
     a question waits beside. `away`: as it was noted with the card.
     """
-    mode = strictest(modes.of_run(tx, run))
+    mode = strictest(channel_modes.of_run(tx, run))
     notes = [mode_note(mode)] if mode is not Mode.ASK else []
     if gone := still_away(away, now):
         notes.append(away_note(gone))

@@ -12,7 +12,7 @@ from bot.agent import prompt
 from bot.approvals.terms.effect import effect_of
 from bot.messages.views import Errand
 from bot.tools import Registry
-from storage import children, runs
+from storage import runs, sub_agents
 from storage.masking import masked
 from storage.models import Plan, Run
 from storage.transaction import Transaction
@@ -20,7 +20,7 @@ from storage.transaction import Transaction
 
 def origin_of(tools: Registry, tx: Transaction, run: Run, plan: Plan) -> dict[str, Any]:
     """Return what a card that asks says of where its calls come from, as fields of its view."""
-    request = children.root(tx, run)
+    request = sub_agents.root(tx, run)
     return {
         "asked": _asked(tx, request, plan),
         "reworded": _reworded(request),
@@ -31,7 +31,7 @@ def origin_of(tools: Registry, tx: Transaction, run: Run, plan: Plan) -> dict[st
 def errands_of(tools: Registry, tx: Transaction, run: Run) -> tuple[Errand, ...]:
     """Return who asked whom for what between the requester's agent and this run, in order."""
     found: list[Errand] = []
-    for call in children.chain(tx, run):
+    for call in sub_agents.chain(tx, run):
         tool = tools.of(call)
         by = found[-1].agent if found else ""
         found.append(Errand(tool.title if tool else call.tool, by, effect_of(tools, tx, call)))

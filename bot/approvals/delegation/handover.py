@@ -21,7 +21,7 @@ from bot.policy.authority import Authority, Yes
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
-from storage import audit, calls, delegations, home, outbox, runs
+from storage import calls, delegations, outbox, request_lists, runs, trail
 from storage.delegations import Delegation
 from storage.models import Call, Message, Run
 from storage.states import CallStatus, MessageKind, Verb
@@ -78,12 +78,12 @@ class Handover:
                 told += [asked.call.id for asked in still]
             if told:
                 data = {"delegation": row.id, "delegate": row.delegate, "calls": told}
-                audit.record(tx, "delegation.shown", at=now, actor="system", data=data)
+                trail.record(tx, "delegation.shown", at=now, actor="system", data=data)
 
     def _waiting(self, row: Delegation, now: datetime) -> list[tuple[Call, Run, Ask]]:
         """The calls that this delegate may approve by the giver's right alone. Looks people up."""
         with self._store.read() as tx:
-            pending = home.waiting(tx, row.team, now, LOOKED_AT)
+            pending = request_lists.waiting_calls(tx, row.team, now, LOOKED_AT)
             found = [(call, runs.get(tx, call.run_id)) for call in pending]
             voted = {call.id: calls.votes(tx, call.id, call.revision) for call in pending}
         waiting = []

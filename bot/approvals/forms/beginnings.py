@@ -15,7 +15,7 @@ from bot.messages.actions.targets import FormTarget
 from bot.messages.forms.layout import FieldErrors
 from bot.messages.requests.root import root_message
 from bot.messages.sentences import requests
-from storage import inbox, modes, moves, outbox
+from storage import channel_modes, inbox, moves, outbox
 from storage.models import Delivery, Run
 from storage.states import RunSource
 
@@ -70,6 +70,6 @@ class Beginnings:
                 return
             moves.started(tx, run, at=now)
             inbox.hold(tx, delivery, run.id, asked_in=asked_in)
-            mode = strictest(modes.of_run(tx, run))
+            mode = strictest(channel_modes.of_run(tx, run))
             text, blocks = root_message(delivery.user, entry.effect, setting.link, mode)
             outbox.root(tx, run, text, blocks)

@@ -24,8 +24,8 @@ from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQue
 from bot.messages.sentences.agents import who_asks
 from bot.policy.authority import Authority
 from bot.tools import Effect
-from bot.tools.stated import Stated
-from storage import calls, home, outbox, overview, runs
+from bot.tools.effect_source import EffectSource
+from storage import calls, outbox, request_lists, runs
 from storage.masking import masked
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
@@ -111,14 +111,16 @@ class HomeViews:
             deadline=call.deadline,
             link=self.lister.link(tx, run, call, person),
             unknown=call.status is CallStatus.UNKNOWN,
-            stated=tool.stated if tool else Stated.BY_AUTHOR,
+            stated=tool.stated if tool else EffectSource.BY_AUTHOR,
             warned=call.does == Effect.DESTRUCTIVE or bool(call.note),
         )
 
     def _requests(self, view: HomeView, person: str, most: int) -> HomeView:
         team, now, page = self.authority.team, self.grants.clock.now(), view.shows.page
         with self.grants.store.read() as tx:
-            late = home.of_late(tx, team, person, (page + 1) * most + 1, view.shows.channel)
+            late = request_lists.recent_requests(
+                tx, team, person, (page + 1) * most + 1, view.shows.channel
+            )
             here = late[page * most : (page + 1) * most]
             requests = tuple(self.lister.run(tx, run, now) for run in here)
             noted = [each for run in here for each in _noted_away(tx, run)]
@@ -136,7 +138,7 @@ class HomeViews:
         team, since = self.authority.team, self.grants.clock.now() - OF_LATE
         channel = view.shows.channel
         with self.grants.store.read() as tx:
-            found = overview.decided(tx, team, person, since, draw.DECIDED + 1, channel)
+            found = request_lists.decided(tx, team, person, since, draw.DECIDED + 1, channel)
             pairs = [(call, runs.get(tx, call.run_id)) for call in found[: draw.DECIDED]]
             decided = tuple(self.lister.call(tx, call, run, person) for call, run in pairs if run)
         view = replace(view, decided=decided, more_decided=len(found) > draw.DECIDED)

@@ -18,7 +18,7 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Approvers
 from bot.signals import Signal
-from storage import audit, calls, modes, outbox, runs
+from storage import calls, channel_modes, outbox, runs, trail
 from storage.models import Message, ModeSwitch
 from storage.states import MessageKind, Mode
 from storage.store import Store
@@ -41,8 +41,8 @@ class Modes:
         Beside it that of all conversations, where that is another one than the usual.
         """
         with self.store.read() as tx:
-            own = modes.newest(tx, self.authority.team, channel)
-            every = modes.newest(tx, self.authority.team, modes.EVERYWHERE)
+            own = channel_modes.newest(tx, self.authority.team, channel)
+            every = channel_modes.newest(tx, self.authority.team, channel_modes.EVERYWHERE)
         said = [sentences.mode_now(own.mode if own else Mode.ASK, _by(own), self._named())]
         if every and every.mode is not Mode.ASK:
             said.append(sentences.mode_everywhere(every.mode, _by(every)))
@@ -54,18 +54,22 @@ class Modes:
         modes.EVERYWHERE stands for all conversations, which only those switch who may loosen.
         Raises LookupFailedError.
         """
-        team, now, every = self.authority.team, self.clock.now(), channel == modes.EVERYWHERE
+        team, now, every = (
+            self.authority.team,
+            self.clock.now(),
+            channel == channel_modes.EVERYWHERE,
+        )
         may_loosen = person in self._loosening(channel)
         with self.store.write() as tx:
-            before = modes.current(tx, team, channel)
+            before = channel_modes.current(tx, team, channel)
             if before is wanted:
                 return sentences.mode_as_before(wanted, everywhere=every)
             if not may_loosen and (every or not is_tighter(wanted, before)):
                 data = {"channel": channel, "from": before, "to": wanted, "why": "not_named"}
-                audit.record(tx, "mode.refused", at=now, actor=person, data=data)
+                trail.record(tx, "mode.refused", at=now, actor=person, data=data)
                 refused = sentences.may_not_switch_all(self._named(members=False))
                 return refused if every else sentences.may_not_loosen(before, self._named())
-            modes.switch(tx, team, channel, wanted, person, at=now)
+            channel_modes.switch(tx, team, channel, wanted, person, at=now)
             if not every:
                 self._tell(tx, channel, wanted, person)
             self._redraw(tx, channel)
@@ -74,7 +78,7 @@ class Modes:
 
     def _tell(self, tx: Transaction, channel: str, mode: Mode, person: str) -> None:
         """Tell the channel in a line."""
-        found = modes.newest(tx, self.authority.team, channel)
+        found = channel_modes.newest(tx, self.authority.team, channel)
         assert found is not None
         row = Message(
             key=f"mode:{found.team}:{channel}:{found.seq}",
@@ -87,7 +91,7 @@ class Modes:
     def _redraw(self, tx: Transaction, channel: str) -> None:
         """Have the cards of the channel's requests say the new mode."""
         for run in runs.unfinished(tx):
-            here = channel in (run.channel, run.asked_in, modes.EVERYWHERE)
+            here = channel in (run.channel, run.asked_in, channel_modes.EVERYWHERE)
             plan = calls.open_plan(tx, run.id) if here else None
             if plan is not None:
                 outbox.redraw(tx, plan.id)
@@ -99,7 +103,7 @@ class Modes:
 
     def _loosening(self, channel: str) -> frozenset[str]:
         who = self._who()
-        if who and channel == modes.EVERYWHERE:  # which has no members
+        if who and channel == channel_modes.EVERYWHERE:  # which has no members
             who = who.model_copy(update={"channel": False})
         return self.authority.named(who, requester="", channel=channel) if who else frozenset()
 

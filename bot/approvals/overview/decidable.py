@@ -7,7 +7,7 @@ from datetime import datetime
 
 from bot.approvals.permissions import Permissions
 from bot.policy.authority import No, Yes
-from storage import calls, home, runs
+from storage import calls, request_lists, runs
 from storage.models import Call, Run
 from storage.states import CallStatus, Verb
 from storage.store import Store
@@ -39,8 +39,8 @@ class Decidable:
         """
         with self.store.read() as tx:
             team, most = self.permissions.team, LOOKED_AT + 1
-            unknown = home.waiting(tx, team, now, most, CallStatus.UNKNOWN)
-            found = [*unknown, *home.waiting(tx, team, now, most)]
+            unknown = request_lists.waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
+            found = [*unknown, *request_lists.waiting_calls(tx, team, now, most)]
             judged: list[tuple[Call, Run]] = []
             for call in found[:LOOKED_AT]:
                 run = runs.get(tx, call.run_id)

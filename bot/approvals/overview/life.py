@@ -26,7 +26,7 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, load_gate
 from bot.tools.arguments import readable_arguments
-from storage import audit, calls, life, overview, runs
+from storage import call_history, calls, request_lists, runs, trail
 from storage.masking import masked
 from storage.models import Call, Revision, Run
 from storage.states import CallStatus, Verb
@@ -56,16 +56,20 @@ class Lives:
         """
         place, team = place_of(reference), self.authority.team
         with self.store.read() as tx:
-            run = overview.at(tx, team, *place) if place else overview.by_id(tx, team, reference)
+            run = (
+                request_lists.at(tx, team, *place)
+                if place
+                else request_lists.by_id(tx, team, reference)
+            )
             found = calls.of_request(tx, run.id) if run else []
-            votes = [vote for call in found for vote in life.votes(tx, call.id)]
+            votes = [vote for call in found for vote in call_history.every_vote(tx, call.id)]
             voted = {who for vote in votes for who in (vote.person, vote.counts_for)}
         if run is None or not self._may_read(person, run, found, voted):
             return None
         now = self.clock.now()
         with self.store.write() as tx:
             data = {"calls": [call.id for call in found]}
-            audit.record(tx, "request.read", at=now, actor=person, run_id=run.id, data=data)
+            trail.record(tx, "request.read", at=now, actor=person, run_id=run.id, data=data)
         with self.store.read() as tx:
             return self._told(tx, run, found, now, person)
 
@@ -119,7 +123,7 @@ class Lives:
                     at=each.created_at,
                     values=self._values(call, each),
                 )
-                for each in life.revisions(tx, call.id)
+                for each in call_history.revisions(tx, call.id)
             ),
             votes=tuple(
                 PastVote(
@@ -130,14 +134,14 @@ class Lives:
                     at=each.created_at,
                     words=each.reason,
                 )
-                for each in life.votes(tx, call.id)
+                for each in call_history.every_vote(tx, call.id)
             ),
             deadline=call.deadline,
             decided_at=call.decided_at,
             finished_at=call.finished_at,
             note=masked(call.note),
             agent=self._agent(tx, call),
-            declined=life.is_declined(tx, call),
+            declined=call_history.is_declined(tx, call),
         )
 
     def _agent(self, tx: Transaction, call: Call) -> str:

@@ -12,7 +12,7 @@ from bot.approvals.questions.addressed import waiting_for
 from bot.clock import Clock
 from bot.messages.overview import draw
 from bot.messages.overview.view import Answered
-from storage import home, overview, runs
+from storage import request_lists, runs
 from storage.store import Store
 
 
@@ -42,7 +42,7 @@ class Overview:
     def requests(self, person: str) -> Answered:
         """Return this person's own requests, the newest first."""
         with self.store.read() as tx:
-            late = home.of_late(tx, self.team, person, draw.MOST + 1)
+            late = request_lists.recent_requests(tx, self.team, person, draw.MOST + 1)
             now = self.clock.now()
             found = [self.lister.run(tx, run, now) for run in late[: draw.MOST]]
         return draw.requests(found, more=len(late) > draw.MOST)
@@ -51,7 +51,7 @@ class Overview:
         """Return what this person decided in so many days, and what was on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
-            late = overview.decided(tx, self.team, person, since, draw.MOST + 1)
+            late = request_lists.decided(tx, self.team, person, since, draw.MOST + 1)
             pairs = [(call, runs.get(tx, call.run_id)) for call in late[: draw.MOST]]
             found = [
                 self.lister.call(tx, call, run, person) for call, run in pairs if run is not None

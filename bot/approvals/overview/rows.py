@@ -15,7 +15,7 @@ from bot.messages.sentences.agents import asked_without_words
 from bot.messages.text import decided_as, unescape
 from bot.tools import Registry
 from bot.tools.people.question import ASK_PERSON
-from storage import calls, life, outbox, runs
+from storage import call_history, calls, outbox, runs
 from storage.masking import masked
 from storage.models import Call, Run, Vote
 from storage.states import CallStatus, Verb
@@ -74,7 +74,7 @@ class Lister:
                     call.status,
                     effect_of(self.tools, tx, call),
                     call.tool == ASK_PERSON.name,
-                    life.is_declined(tx, call),
+                    call_history.is_declined(tx, call),
                 )
                 for call in last
             ),

@@ -9,7 +9,7 @@ from bot.approvals.questions.rows import AskedQuestion, read
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError
 from bot.tools.people.question import ASK_PERSON
-from storage import questions
+from storage import person_answers
 from storage.store import Store
 
 LOOKED_AT = 50  # questions of a workspace, for one person
@@ -30,7 +30,7 @@ def waiting_for(
     Looks people up; where Slack does not say whose a question is, it is not theirs.
     """
     with store.read() as tx:
-        waiting = questions.waiting(tx, ASK_PERSON.name, authority.team, at)
+        waiting = person_answers.waiting(tx, ASK_PERSON.name, authority.team, at)
         found = [read(tx, call.id) for call in waiting[:LOOKED_AT]]
     mine: list[AskedQuestion] = []
     for each in found:

@@ -20,11 +20,9 @@ from bot.messages.sentences.questions import asked_elsewhere, people_named
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Approvers
-from bot.tools.people.addressee import people_asked
-from bot.tools.people.answer_form import suggested
 from bot.tools.people.approval_words import seeks_approval
-from bot.tools.people.question import AskPerson
-from storage import audit, outbox
+from bot.tools.people.question import AskPerson, people_asked, suggested
+from storage import outbox, trail
 from storage.models import Call, Message, Run
 from storage.states import MODELLED, CallStatus, MessageKind, RunSource
 from storage.transaction import Transaction
@@ -132,7 +130,7 @@ def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion
     about = {"run_id": run.id, "call_id": call.id}
     server = run.client if run.source is RunSource.SERVER else ""
     actor = "agent" if run.source in MODELLED else server or run.requester
-    audit.record(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
+    trail.record(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
     if not here:
         users = people_asked(asked.to, run.requester).users
         names = people_named(users, dict(place.groups).values())

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from bot.messages.sentences.questions import people_named
 from bot.policy.gates import Approvers
 from bot.tools.arguments import load_arguments
-from bot.tools.people.addressee import people_asked
-from bot.tools.people.question import ASK_PERSON, AskPerson
+from bot.tools.people.question import ASK_PERSON, AskPerson, people_asked
 from storage import calls, outbox, runs
 from storage.models import Call, Message, Run
 from storage.transaction import Transaction

@@ -12,7 +12,7 @@ from bot.messages.questions.said import in_words
 from bot.messages.questions.view import QuestionView
 from bot.messages.sentences.agents import who_asks
 from bot.tools import Registry
-from storage import outbox, questions
+from storage import outbox, person_answers
 from storage.masking import masked
 from storage.models import Message
 from storage.states import RunSource
@@ -27,7 +27,7 @@ def question_view(
     found = read(tx, body["calls"][0]) if body["calls"] else None
     if found is None:
         return None
-    call, answer = found.call, questions.given(tx, found.call.id)
+    call, answer = found.call, person_answers.given(tx, found.call.id)
     given = json.loads(answer.given) if answer and not answer.declined else {}
     lines = in_words(found.asked, given) if given else ()
     hidden = masked(found.asked.question)

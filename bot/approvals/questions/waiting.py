@@ -11,7 +11,7 @@ from bot.approvals.cards.routing import note_away
 from bot.approvals.questions.rows import AskedQuestion, is_question, messages_of, names_of, read
 from bot.messages.sentences.questions import answer_reminder, people_named, unanswered_line
 from bot.policy.authority import Authority
-from storage import audit, calls, outbox, questions
+from storage import calls, outbox, person_answers, trail
 from storage.models import Call, Delivery, Message, Run
 from storage.states import DeliveryKind, MessageKind
 from storage.transaction import Transaction
@@ -43,7 +43,7 @@ def remind(tx: Transaction, call: Call, now: datetime, who: Called) -> None:
 
     The messages say who is away by now.
     """
-    if not questions.reminded(tx, call):
+    if not person_answers.reminded(tx, call):
         return
     found = read(tx, call.id)
     if found is None:
@@ -67,7 +67,7 @@ def remind(tx: Transaction, call: Call, now: datetime, who: Called) -> None:
         outbox.put(tx, line)
     data = {"what": "answer_reminder"}
     about = {"run_id": call.run_id, "call_id": call.id}
-    audit.record(tx, "call.told", at=now, actor="clock", data=data, **about)
+    trail.record(tx, "call.told", at=now, actor="clock", data=data, **about)
 
 
 def say_unanswered(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bot.messages.text import in_utc
 from bot.tools import Effect, Tool
-from storage import calls, precedents, runs
+from storage import call_history, calls, runs
 from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction
@@ -62,7 +62,7 @@ def lately(
     """
     if not run.client or run.parent_call or tool.does is Effect.READ:
         return None
-    done = precedents.begun_lately(tx, run.client, tool.name, arguments, now - LATELY)
+    done = call_history.begun_lately(tx, run.client, tool.name, arguments, now - LATELY)
     if done is None:
         return None
     match done.status:

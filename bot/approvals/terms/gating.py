@@ -12,7 +12,7 @@ from bot.approvals.terms.facts import Sources, facts_of, with_sums
 from bot.policy.conditions.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Effect, Tool
-from storage import modes, precedents
+from storage import call_history, channel_modes
 from storage.models import Call, Run
 from storage.states import Mode
 from storage.transaction import Transaction
@@ -64,7 +64,7 @@ def in_mode(
     tx: Transaction, sources: Sources, run: Run, facts: Facts, gate: Allow | Deny | Ask
 ) -> tuple[Allow | Deny | Ask, Mode]:
     """Return what the request's mode makes of the policy's word on a call, and that mode."""
-    mode = strictest(modes.of_run(tx, run))
+    mode = strictest(channel_modes.of_run(tx, run))
     default = sources.policy.policy.fallback(facts) if mode is Mode.STRICT else None
     return narrowed(gate, mode, default, reads=facts.effect == Effect.READ), mode
 
@@ -75,7 +75,7 @@ def _after_rejection(tx: Transaction, run: Run, gate: Allow | Deny | Ask) -> All
     """
     if isinstance(gate, Deny) or (isinstance(gate, Allow) and gate.after_rejection == "allow"):
         return gate
-    text = precedents.gate_of_rejected(tx, run.root_id)
+    text = call_history.gate_of_rejected(tx, run.root_id)
     if text is None:
         return gate
     if isinstance(gate, Ask):

@@ -12,7 +12,7 @@ from datetime import timedelta
 from bot.agent import outputs
 from bot.clock import Clock
 from bot.config.settings import Settings
-from storage import asked, calls, children, runs
+from storage import calls, runs, sub_agents
 from storage.models import Call, Run
 from storage.states import CallStatus, RunSource
 from storage.transaction import Transaction
@@ -49,14 +49,14 @@ class Allowance:
         `beside`: calls asked in the same plan already.
         """
         settings = self.settings
-        if children.root(tx, run).cards >= settings.max_cards:
+        if sub_agents.root(tx, run).cards >= settings.max_cards:
             return Reached(
                 outputs.cards_used_up(settings.max_cards),
                 "this request has asked people as often as one may",
             )
         if run.source is RunSource.PROGRAM and run.client:
             return None  # its key has a limit of its own, which was held when it asked
-        waiting = asked.pending_of(tx, run.team, run.requester) + beside
+        waiting = runs.pending_of(tx, run.team, run.requester) + beside
         if waiting >= settings.max_pending:
             return Reached(
                 outputs.too_many_wait(waiting),
@@ -80,17 +80,17 @@ class Allowance:
         now = self.clock.now()
         if most <= 0:
             return HOUR // MINUTE
-        first = asked.last_asked(tx, run.team, run.requester, most - 1, now - HOUR)
+        first = runs.last_asked(tx, run.team, run.requester, most - 1, now - HOUR)
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
 
     def on_going_on(self, tx: Transaction, run: Run) -> str:
         """Return why the model is not asked again in this run, for its thread; "" if it may be."""
-        settings, request = self.settings, children.root(tx, run)  # with all its sub-agents
+        settings, request = self.settings, sub_agents.root(tx, run)  # with all its sub-agents
         taken = request.turns
         # each of the others that run may be amid a turn, which counts once it is over; there are
         # no more of them than calls, so far from the limit nobody has to look
         if taken + request.calls >= settings.max_turns:
-            taken += children.running_beside(tx, run)
+            taken += sub_agents.running_beside(tx, run)
         if taken >= settings.max_turns:
             return f"I stopped: this request has taken {taken} turns, which is its limit."
         if run.turns >= MOST_REFUSED and _refused_lately(calls.of_run(tx, run.id)):

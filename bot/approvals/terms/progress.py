@@ -12,8 +12,8 @@ from functools import partial
 from bot.policy.gates import GOOD_FOR, Ask, Deny, load_gate
 from bot.policy.votes.tally import Ballot, Tally, tally
 from storage import calls
+from storage.decisions import TallyVotes
 from storage.models import Call, Vote
-from storage.outcomes import Weigh
 from storage.states import Balance, CallStatus, Verb
 from storage.transaction import Transaction
 
@@ -43,7 +43,7 @@ def approving(votes: Sequence[Vote]) -> list[Vote]:
     return [each for each in votes if each.verb is Verb.APPROVE and each.counts_for not in against]
 
 
-def approved_digests(shown: calls.Approved) -> list[str] | None:
+def approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
     """Return what a call's votes were given for; None where they do not approve it."""
     call, gate = shown.call, load_gate(shown.call.gate)
     # whether a remembered approval still holds is settled when the call starts
@@ -61,7 +61,7 @@ def approvals(gate: Ask, call: Call, votes: Sequence[Vote]) -> list[tuple[str, t
     return [(each.counts_for, waited(gate, call, each.created_at)) for each in approving(votes)]
 
 
-def weigher(gate: Ask) -> Weigh:
+def weigher(gate: Ask) -> TallyVotes:
     """Return `standing` bound to one gate."""
     return partial(standing, gate)
 

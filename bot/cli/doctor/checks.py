@@ -24,10 +24,10 @@ from bot.surfaces.found import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
 from bot.watch.exporters import METRICS, TRACES, is_installed, missing
 from storage import calls
-from storage.connections import foreign, is_foreign
 from storage.digest import KeyFileError, key_path, read_key
 from storage.migrations import SchemaError
-from storage.reading import ReadOnly
+from storage.read_only import ReadOnly
+from storage.sqlite_connections import foreign, is_foreign
 from storage.store import unfit, version
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes

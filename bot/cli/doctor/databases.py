@@ -10,10 +10,10 @@ from fnmatch import fnmatchcase
 from bot.checks.check import Check, fail, ok, warn
 from bot.config.settings import Settings
 from bot.tools import ToolError
+from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database
-from bot.tools.database.rights import RightsError
+from bot.tools.database.postgres_rights import RightsError
 from bot.tools.database.sources import sources_of
-from bot.tools.database.sql.catalog import Catalog
 
 
 def check_databases(settings: Settings) -> Iterator[Check]:

@@ -15,7 +15,7 @@ from countersign.cli.console import DOTENV, complain, say
 from storage import backups
 from storage.chain import key_id
 from storage.digest import key_path
-from storage.reading import ReadOnly
+from storage.read_only import ReadOnly
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

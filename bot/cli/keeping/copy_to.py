@@ -13,13 +13,12 @@ from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.signing_key import open_store
 from countersign.cli.console import DOTENV, complain, say
-from storage.address import is_shared
-from storage.backups import BackupError, why
+from storage.backend import is_shared
+from storage.backups import BackupError, RecordMove, move, why
 from storage.chain import key_id
 from storage.digest import key_path
 from storage.migrations import SchemaError
-from storage.moving import Moved, move
-from storage.pouring import LostRowsError
+from storage.record_copies import LostRowsError
 from storage.store import Store
 
 
@@ -65,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(settings: Settings, moved: Moved, name: str, key: str) -> None:
+def _tell(settings: Settings, moved: RecordMove, name: str, key: str) -> None:
     """Say what is there now, and how it goes on, or back."""
     what = "It was there already" if moved.before else "All of the record is there"
     say(f"{what}, in {name}: {amount(moved.counts)}.")

@@ -15,13 +15,12 @@ from bot.cli.keeping.words import amount, key_in_use, say_found
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from countersign.cli.console import DOTENV, complain, say
-from storage import backups, files, moving, restoring
-from storage.backups import Backup, BackupError
+from storage import backups
+from storage.backups import Backup, BackupError, OpenedBackup
 from storage.chain import key_id, key_ids
 from storage.digest import KeyFileError, keep_key, key_path, load_key
 from storage.migrations import SchemaError
-from storage.pouring import LostRowsError
-from storage.restoring import Taken
+from storage.record_copies import LostRowsError
 from storage.sqlite import lock
 from storage.store import Store
 
@@ -55,13 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _put_back(settings: Settings, file: Path, path: Path) -> int:
     """Put it in the place of the database at `path`, which nobody else uses."""
     now, real = SystemClock().now(), path.resolve()
-    files.clear(real)
-    with restoring.taken(file, real) as taken:
+    backups.clear_workshop(real)
+    with backups.taken(file, real) as taken:
         key, lost = _key(settings, taken)
         made = taken.ready(key, now, lost=lost)
         if settings.key is None:
             keep_key(key_path(path), key)
-        aside = restoring.put(taken, real, now)
+        aside = backups.put(taken, real, now)
     _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
     return 0
 
@@ -69,14 +68,14 @@ def _put_back(settings: Settings, file: Path, path: Path) -> int:
 def _put_on_a_server(settings: Settings, file: Path) -> int:
     """Put it in the place of what is in the database of a server, with which nobody works."""
     now = SystemClock().now()
-    with restoring.taken(file, Path(tempfile.gettempdir()) / file.name) as taken:
+    with backups.taken(file, Path(tempfile.gettempdir()) / file.name) as taken:
         key, lost = _key(settings, taken)
         made = taken.ready(key, now, lost=lost)
         with (
             closing(backups.store_in(taken.folder, key)) as source,
             closing(Store(settings.database_url, key=key).open()) as target,
         ):
-            moved = moving.replace(source, target, None if lost else made.found.problems, now)
+            moved = backups.replace(source, target, None if lost else made.found.problems, now)
     aside = moved.aside and f"the schema {moved.aside} of the database"
     _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
     return 0
@@ -94,7 +93,7 @@ def _tell(made: Backup, lost: str, key: str, aside: object) -> None:
     say("Start the bot: what waited or ran is asked again, under new buttons.")
 
 
-def _key(settings: Settings, taken: Taken) -> tuple[bytes, bool]:
+def _key(settings: Settings, taken: OpenedBackup) -> tuple[bytes, bool]:
     """The key to put it back under, and whether the one it is sealed with is lost.
 
     Raises BackupError where neither the right one is there nor said to be lost.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bot.config.settings import Settings
 from countersign.cli.console import complain, say
 from storage.digest import KeyFileError, key_path, read_key
-from storage.examination import Examined
+from storage.examination import Examination
 
 _TOLD = (  # of which tables, and what a row of each is called
     ("run", "request", "requests"),
@@ -32,7 +32,7 @@ def amount(counts: Mapping[str, int]) -> str:
     )
 
 
-def say_found(found: Examined, key: str) -> None:
+def say_found(found: Examination, key: str) -> None:
     """Say what reading all of it has shown, under the key with that id."""
     for each in found.remarks:
         say(f"Note: {each}.")

@@ -32,7 +32,7 @@ from bot.slack.lookups.directory import SlackDirectory
 from bot.toolbox import ToolsError, toolbox
 from bot.tools import Registry
 from bot.tools.slack.lookup import Names
-from storage.reading import ReadOnly, teams
+from storage.read_only import ReadOnly, teams
 
 BAD_INPUT = 2  # exit code
 

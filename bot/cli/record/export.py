@@ -11,8 +11,8 @@ from bot.cli.record.person import person_of
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from countersign.cli.console import DOTENV, complain, say
-from storage import personal
-from storage.reading import ReadOnly
+from storage import personal_data
+from storage.read_only import ReadOnly
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         if trouble := store.trouble():
             return complain(f"The record cannot be read: {trouble}.")
         with store.read() as tx:
-            found = personal.held(tx, person)
+            found = personal_data.held(tx, person)
     about = {"person": person, "at": SystemClock().now().isoformat()}
     say(json.dumps(about | found, ensure_ascii=False, indent=2))
     return 0

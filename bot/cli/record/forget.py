@@ -14,9 +14,9 @@ from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
 from bot.programs.wire import PersonUnwanted
 from bot.signing_key import open_store
 from countersign.cli.console import DOTENV, complain, say
-from storage import forgetting
-from storage.forgetting import Forgotten, Held
-from storage.reading import ReadOnly
+from storage import personal_data
+from storage.personal_data import ErasureResult, PersonalData
+from storage.read_only import ReadOnly
 from storage.sqlite import AlreadyRunningError
 
 PATIENCE = 3600.0  # seconds that a bot may take
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         if trouble := store.trouble():
             return complain(f"The record cannot be read: {trouble}.")
         with store.read() as tx:
-            found = forgetting.held(tx, person)
+            found = personal_data.find_held(tx, person)
     if not arguments.yes:
         for line in _listed(person, found):
             say(line)
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if done.open else 0
 
 
-def _done(settings: Settings, person: str) -> Forgotten:
+def _done(settings: Settings, person: str) -> ErasureResult:
     """Do it here, or have the bot do it that has the record to itself."""
     clock = SystemClock()
     actor = settings.operator or "system"
@@ -64,18 +64,18 @@ def _done(settings: Settings, person: str) -> Forgotten:
     except AlreadyRunningError:
         wish = PersonUnwanted(person)
         told = say_to_the_bot(wish, settings.database_path, patience=PATIENCE)
-        return Forgotten(**{**told.arguments, "open": tuple(told.arguments["open"])})
+        return ErasureResult(**{**told.arguments, "open": tuple(told.arguments["open"])})
     with closing(store):
         if store.astray:
             raise TurnedAwayError(
                 f"the record is not the one of its last life ({store.astray}); start the bot on it"
             )
-        done = forgetting.forget(store, person, at=clock.now(), actor=actor)
+        done = personal_data.forget(store, person, at=clock.now(), actor=actor)
         store.rewrite()
     return done
 
 
-def _listed(person: str, found: Held) -> Iterator[str]:
+def _listed(person: str, found: PersonalData) -> Iterator[str]:
     yield f"Of {person} would be emptied, with --yes:"
     others = found.many + sum(map(len, found.open)) - found.asked
     yield f"  {found.many} requests: what they asked and wrote, all that was said in these threads"
@@ -86,7 +86,7 @@ def _listed(person: str, found: Held) -> Iterator[str]:
     yield from _left([each[0] for each in found.open], found.sealed)
 
 
-def _told(person: str, done: Forgotten) -> Iterator[str]:
+def _told(person: str, done: ErasureResult) -> Iterator[str]:
     where = f"in {done.requests} requests and {done.votes} votes"
     yield f"Forgotten: what {person} asked and wrote, {where}."
     yield "Not touched: backups, copies, logs, and what stands in Slack."

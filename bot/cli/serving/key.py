@@ -17,8 +17,8 @@ from bot.messages.text import in_utc
 from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
 from bot.programs.wire import KeyRenewed, KeyUnwanted, KeyWanted, Told
 from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
-from storage import keys
-from storage.keys import ClientKey
+from storage import client_keys
+from storage.client_keys import ClientKey
 
 NEW, RENEW, LIST, REVOKE = "new", "renew", "list", "revoke"
 PER_HOUR = 60
@@ -112,7 +112,7 @@ def _done(wish: KeyWanted | KeyRenewed | KeyUnwanted, told: Told) -> Iterator[st
 
 def _list(found: ReadOnlyCore, words: PlainWords) -> int:
     with found.store.read() as tx:
-        listed = keys.every(tx)
+        listed = client_keys.every(tx)
     for each in listed:
         for line in _lines(each, words):
             say(harmless(line))

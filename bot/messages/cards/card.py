@@ -50,7 +50,7 @@ from bot.messages.text import (
     slack_length,
 )
 from bot.messages.views import CallView, CardView
-from bot.tools.stated import Stated
+from bot.tools.effect_source import EffectSource
 from countersign.durations import roughly
 from storage.states import CallStatus
 
@@ -229,8 +229,8 @@ def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> 
     final = [call for call in waiting if call.does == "destructive"]
     ask = None
     if final:
-        known = [effect_of(call) for call in final if call.stated is Stated.BY_AUTHOR]
-        unsure = [effect_of(call) for call in final if call.stated is not Stated.BY_AUTHOR]
+        known = [effect_of(call) for call in final if call.stated is EffectSource.BY_AUTHOR]
+        unsure = [effect_of(call) for call in final if call.stated is not EffectSource.BY_AUTHOR]
         sure = sure_of_all(known, len(waiting), which, unsure=unsure)
         ask = confirm(sure.title, sure.text, sure.yes)
     return button(

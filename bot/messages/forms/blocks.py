@@ -23,7 +23,7 @@ from bot.messages.forms.slots import Kind, Mark, Slot
 from bot.messages.forms.values import readable, shown
 from bot.messages.pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
 from bot.messages.text import plain, slack_length, visible
-from bot.tools.unseen import hidden_in
+from bot.tools.invisible_characters import hidden_in
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines
 LONG_TEXT = 150  # the same, for the most a field takes

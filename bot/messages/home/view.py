@@ -8,7 +8,7 @@ from datetime import datetime
 from bot.messages.actions.targets import HOME, CallTarget, HomeTarget
 from bot.messages.delegation.listing import Delegated
 from bot.messages.overview.view import ListedCall, ListedRun
-from bot.tools.stated import Stated
+from bot.tools.effect_source import EffectSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class WaitingCall:
     unknown: bool = False  # outcome unknown: started, never confirmed
     warned: bool = False  # its card warns of something
     client: str = ""  # the program by which it was asked
-    stated: Stated = Stated.BY_AUTHOR  # who says what it does
+    stated: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
 
 
 @dataclass(frozen=True, slots=True)

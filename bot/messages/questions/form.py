@@ -17,8 +17,7 @@ from bot.messages.forms.inputs import make
 from bot.messages.forms.slots import lookup, slots
 from bot.messages.parts import Json, quote, rich
 from bot.messages.text import plain, unescape, visible
-from bot.tools.people.answer_form import Given, checked, form_of, suggested
-from bot.tools.people.question import AskPerson
+from bot.tools.people.question import AskPerson, Given, checked, form_of, suggested
 
 TOLD = " is told your answer, and it stands under the question. It approves nothing."
 FILL_IN = "Please fill this in."

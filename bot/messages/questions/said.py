@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bot.messages.forms.values import values
-from bot.tools.people.answer_form import Given, form_of, suggested
-from bot.tools.people.question import AskPerson
+from bot.tools.people.question import AskPerson, Given, form_of, suggested
 
 Said = tuple[str, str, str | None]  # label, value in words, the suggestion where it was corrected
 

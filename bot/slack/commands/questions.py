@@ -21,9 +21,9 @@ from bot.messages.overview.view import Answered, Attached
 from bot.messages.text import escape
 from bot.slack.commands.words import SlackWords
 from bot.tools import Registry
-from storage import grants, overview, reports
+from storage import grants, reports, request_lists
+from storage.channel_modes import EVERYWHERE
 from storage.models import Run
-from storage.modes import EVERYWHERE
 from storage.states import Mode
 
 if TYPE_CHECKING:  # the dialogs' own modules are many
@@ -197,7 +197,7 @@ def _names_a_request(can: Answerer, words: Sequence[str]) -> bool:
     if place_of(words[0]):
         return True
     with can.grants.store.read() as tx:
-        return overview.by_id(tx, can.grants.team, words[0].strip("`")) is not None
+        return request_lists.by_id(tx, can.grants.team, words[0].strip("`")) is not None
 
 
 def _names_a_grant(can: Answerer, words: Sequence[str]) -> bool:

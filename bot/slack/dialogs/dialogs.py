@@ -38,7 +38,7 @@ from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
 from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, outbox, runs
-from storage.calls import Shown
+from storage.calls import ShownRevision
 from storage.models import Call
 from storage.states import CallStatus, Verb
 from storage.store import Store
@@ -154,7 +154,12 @@ class Dialogs:
         return replace(made, view=in_thread(made.view, run.channel, run.thread_ts))
 
     def _about_call(
-        self, tx: Transaction, action: Action, target: CallTarget, shown: Shown, by: Admitted
+        self,
+        tx: Transaction,
+        action: Action,
+        target: CallTarget,
+        shown: ShownRevision,
+        by: Admitted,
     ) -> Opening:
         call = shown.call
         match action:
@@ -182,7 +187,7 @@ class Dialogs:
         waiting = [each for each in plan if each.status is CallStatus.PENDING]
         return "\n".join(effect_of(self._tools, tx, each) for each in waiting)
 
-    def _edit_form(self, tx: Transaction, shown: Shown, covered: Sequence[str]) -> Json:
+    def _edit_form(self, tx: Transaction, shown: ShownRevision, covered: Sequence[str]) -> Json:
         call, gate = shown.call, load_gate(shown.call.gate)
         tool, counts = self._tools.known(call), isinstance(gate, Ask) and gate.editor_counts
         here = counts and approved_on_its_card(self._tools, tx, call, self._clock.now())

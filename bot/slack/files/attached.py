@@ -21,8 +21,8 @@ from bot.agent.turn import PlannerError
 from bot.clock import Clock
 from bot.config.model_settings import FilesGiven
 from bot.slack.files.reading import FileReader, Read, not_read
-from storage import attached
-from storage.attached import AttachedFile
+from storage import attached_files
+from storage.attached_files import AttachedFile
 from storage.models import Run
 from storage.store import Store
 from storage.transaction import Transaction
@@ -35,7 +35,7 @@ Item = dict[str, Any]
 class MessageFiles:
     """A message with files."""
 
-    key: str  # of the message: `storage.attached.message_key`
+    key: str  # of the message: `storage.attached_files.message_key`
     person: str  # Slack user id
     name: str
     files: Sequence[Mapping[str, Any]]  # as Slack tells of them
@@ -95,7 +95,7 @@ class AttachedFiles:
         if not with_files:
             return heard
         with self._store.read() as tx:
-            room = _Room(file_items.MOST_IN_THREAD - attached.size_in(tx, run))
+            room = _Room(file_items.MOST_IN_THREAD - attached_files.size_in(tx, run))
         for each in with_files:
             parts = []
             for told in each.files:
@@ -110,7 +110,7 @@ class AttachedFiles:
     def keep(self, tx: Transaction, heard: FilesHeard) -> None:
         """Store what is to be kept, in the transaction that stores the items."""
         for each in heard.rows:
-            attached.add(tx, each, at=self._clock.now())
+            attached_files.add(tx, each, at=self._clock.now())
 
     def _read(
         self, told: Mapping[str, Any], room: _Room, known: dict[str, Read], until: float

@@ -21,8 +21,8 @@ from bot.slack.outbox.search import PostSearch
 from bot.slack.outbox.sender import Sender
 from bot.slack.render import Renderer
 from storage import outbox
+from storage.availability import passes, reason
 from storage.models import Message
-from storage.patience import passes, reason
 from storage.store import Store
 
 log = logging.getLogger("countersign.outbox")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.clock import Clock
-from storage.patience import pause_after
+from storage.availability import pause_after
 
 
 @dataclass(frozen=True, slots=True)

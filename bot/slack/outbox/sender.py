@@ -32,8 +32,8 @@ from bot.slack.render import Renderer, below_of, blocks_of
 from bot.slack_codes import CERTAIN, CODE, Meaning, code_of
 from bot.watch.spans import Work
 from storage import moves, outbox, runs
+from storage.availability import passes, reason
 from storage.models import Message
-from storage.patience import passes, reason
 from storage.states import DRAWN, MessageKind, MessageStatus
 from storage.store import Store
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -26,7 +26,6 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from bot.toml_file import COMPLAINTS, Problems, entries, unknown_key, unreadable
-from bot.tools.database.sql import Dialect
 
 _PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
 
@@ -37,6 +36,9 @@ _LOOKS_SECRET = re.compile(  # a column that holds what nobody should read, as p
     r"|(?:^|_)(?:iban|cvv|cvc|ssn|pin|salt|tokens?)$|_hash$|_token$",
     re.IGNORECASE,
 )
+
+
+Dialect = Literal["sqlite", "postgres"]
 
 
 class DatabasesError(ValueError):

@@ -8,18 +8,284 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from bot.tools import Preview, ToolError
-from bot.tools.database.rows.change import Change
-from bot.tools.database.rows.drawing import Step, counts, drawn, nothing
-from bot.tools.database.rows.listing import listed
-from bot.tools.database.rows.place import placed
+from bot.tools import Preview, Table, ToolError
+from bot.tools.database.row_changes import AtRun, Change, Row, RowChange, TableRows, placed
 from bot.tools.database.secrets import set_columns, target
 from bot.tools.database.session import Session
-from bot.tools.database.sql.statement import Statement
+from bot.tools.database.statement import Statement
+
+# All rows of a change as one table, for who decides about more of them than a card shows. PURE.
+
+# The rows of a change as text for a narrow card in a monospaced font, secret columns masked.
+# PURE.
+
+WIDTH = 60  # characters
+MAX_ROWS, MAX_COLUMNS = 5, 8
+MASK = "••••••••"
+STATEMENT = "Statement "  # with its number, before what each of several does
+_VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement and what it does."""
+
+    text: str  # in SQL
+    verb: str
+    set_here: frozenset[str]  # the folded names of the columns that it sets
+    change: Change
+
+
+def drawn(steps: Sequence[Step]) -> str:
+    """Draw all tables of each statement, the one that the statement names first."""
+    lines = []
+    for number, step in enumerate(steps, 1):
+        target, *others = step.change.tables
+        lines += _title(number, steps)
+        lines += [heading(target, step.verb), *_table(target, step.set_here)]
+        for each in others:
+            lines += [_also(heading(each, step.verb)), *_table(each, frozenset())]
+    rows = (row for step in steps for each in step.change.tables for row in each.rows)
+    if any(map(_at_run, rows)):
+        lines.append("What is set at run time will be another value then.")
+    return "\n".join(lines)
+
+
+def counts(steps: Sequence[Step]) -> str:
+    """Tell how many rows of which tables, and which columns, and nothing that they hold."""
+    lines = []
+    for number, step in enumerate(steps, 1):
+        lines += _title(number, steps)
+        for at, each in enumerate(step.change.tables):
+            lines.append(_also(heading(each, step.verb)) if at else heading(each, step.verb))
+            if names := _changed_columns(each):
+                lines.append(clip(f"   columns: {', '.join(names)}", 4 * WIDTH))
+    return "\n".join(lines)
+
+
+def _title(number: int, steps: Sequence[Step]) -> list[str]:
+    """The beginning of a statement, where there are several; the whole is among the arguments."""
+    text = " ".join(steps[number - 1].text.split())
+    return [clip(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
+
+
+def heading(table: TableRows, verb: str) -> str:
+    """Say what becomes of how many rows: "Changes 2 rows of orders."."""
+    added, changed, gone = map(len, _kinds(table))
+    if table.loose:
+        changed = min(added, gone)
+    found = (
+        ("Adds", added - changed * table.loose),
+        ("Changes", changed),
+        ("Deletes", gone - changed * table.loose),
+        ("Touches", table.counted),
+    )
+    told = [f"{word} {_row_count(count)}" for word, count in found if count]
+    if not told:
+        return f"{_VERBS.get(verb, 'Changes')} 0 rows of {table.table}: nothing matches."
+    sentence = " and ".join([told[0], *(each[0].lower() + each[1:] for each in told[1:])])
+    return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
+
+
+def nothing(steps: Sequence[Step]) -> str:
+    """Say of statements that touch no row why they do not."""
+    found = []
+    for each in steps:
+        ahead = "no row would be added to {}" if each.verb == "insert" else "no row of {} matches"
+        found.append(ahead.format(each.change.target.table))
+    return f"it would change nothing: {', '.join(dict.fromkeys(found))}"
+
+
+def _also(sentence: str) -> str:
+    return f"Also {sentence[0].lower()}{sentence[1:]}"
+
+
+def _row_count(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def _changed_columns(table: TableRows) -> list[str]:
+    return [
+        name
+        for at, name in enumerate(table.columns)
+        if any(
+            row.before is None or row.after is None or row.before[at] != row.after[at]
+            for row in table.rows
+        )
+    ]
+
+
+def _at_run(row: RowChange) -> bool:
+    return any(isinstance(value, AtRun) for value in row.after or ())
+
+
+def _table(table: TableRows, set_here: frozenset[str]) -> list[str]:
+    """The first rows of each kind, the rest counted."""
+    added, changed, gone = _kinds(table)
+    apart = table.loose and bool(added and gone)
+    lines = ["(no lasting key: rows before, then rows after)"] * apart
+    lines += _whole(table, [row.before for row in gone[:MAX_ROWS] if row.before is not None])
+    lines += _rest(len(gone))
+    for number, row in enumerate(changed[:MAX_ROWS], 1):
+        lines += _difference(number, table, row, set_here)
+    lines += _rest(len(changed))
+    lines += _whole(table, [row.after for row in added[:MAX_ROWS] if row.after is not None])
+    return lines + _rest(len(added))
+
+
+def _kinds(table: TableRows) -> tuple[list[RowChange], list[RowChange], list[RowChange]]:
+    """The rows that are added, changed and gone."""
+    added = [row for row in table.rows if row.before is None]
+    gone = [row for row in table.rows if row.after is None]
+    return added, [row for row in table.rows if None not in (row.before, row.after)], gone
+
+
+def _rest(count: int) -> list[str]:
+    return [f"… and {count - MAX_ROWS:,} more row{'s' * (count > MAX_ROWS + 1)}"] * (
+        count > MAX_ROWS
+    )
+
+
+def _difference(
+    number: int, table: TableRows, row: RowChange, set_here: frozenset[str]
+) -> list[str]:
+    """One row: its key, then each column that is set or changes, old and new."""
+    assert row.before is not None
+    assert row.after is not None
+    called = table.key or table.columns[:3]
+    names = ", ".join(f"{each} {show(row.before[table.columns.index(each)])}" for each in called)
+    lines = [clip(f"{number}. {names}", WIDTH)]
+    pairs = list(zip(table.columns, row.before, row.after, strict=True))
+    told = [each for each in pairs if each[0].lower() in set_here or each[1] != each[2]]
+    hidden = [each for each in table.hidden if each.lower() in set_here]
+    wide = min(max(map(len, [*(each[0] for each in told), *hidden]), default=0), 20)
+    for name, old, new in told:
+        lines += _old_new(name.ljust(wide), show(old), show(new), same=old == new)
+    lines += [f"   {each.ljust(wide)}  {MASK} → {MASK}" for each in hidden]
+    return lines if told or hidden else [*lines, "   (nothing of it changes)"]
+
+
+def _old_new(name: str, old: str, new: str, *, same: bool) -> list[str]:
+    if same:
+        return [clip(f"   {name}  {old}  (stays)", WIDTH)]
+    line = f"   {name}  {old} → {new}"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"   {name.rstrip()}", clip(f"   − {old}", WIDTH), clip(f"   + {new}", WIDTH)]
+
+
+def _whole(table: TableRows, rows: Sequence[Row]) -> list[str]:
+    """Whole rows: side by side where they fit, one below the other where not."""
+    if not rows:
+        return []
+    names = list(table.columns[:MAX_COLUMNS])
+    more = len(table.columns) + len(table.hidden) - len(names)
+    cells = [[show(value) for value in row[: len(names)]] for row in rows]
+    widths = [max(len(each) for each in column) for column in zip(names, *cells, strict=True)]
+    note = [f"(and {more} more column{'' if more == 1 else 's'})"] if more else []
+    if sum(widths) + 2 * len(widths) <= WIDTH and names:
+        lined = [names, *cells]
+        return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lined] + note
+    wide = min(max((len(each) for each in names), default=0), 20)
+    lines = []
+    for number, row in enumerate(cells, 1):
+        for at, (name, value) in enumerate(zip(names, row, strict=True)):
+            ahead = f"{number}. " if at == 0 else "   "
+            lines.append(clip(f"{ahead}{clip(name, wide).ljust(wide)}  {value}", WIDTH))
+    return lines + note
+
+
+def show(value: Any) -> str:
+    """A value in one line, as people read it."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes | memoryview):
+        return f"({len(bytes(value)):,} bytes)"
+    text = str(value)
+    plain = "".join(each if each.isprintable() else "·" for each in text)
+    return plain if plain else "''"
+
+
+def clip(text: str, width: int) -> str:
+    """At most `width` characters, with … where something is missing."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+COLUMNS = ("statement", "table", "row", "change", "column", "before", "after")
+MOST_VALUES, MOST_CHARACTERS = 50_000, 4_000_000
+
+
+def listed(steps: Sequence[Step], drawn: str) -> Table | None:
+    """Return a table with a line for each value that is added, changed or deleted.
+
+    None where the `drawn` text shows all of it.
+    """
+    tables = [each for step in steps for each in step.change.tables]
+    if not _is_cut(drawn) and not any(map(_is_large, tables)):
+        return None
+    lines: list[tuple[Any, ...]] = []
+    size = 0
+    for line in _lines(steps):
+        size += sum(len(str(each)) for each in line)
+        if len(lines) == MOST_VALUES or size > MOST_CHARACTERS:
+            return Table("All rows of the change", COLUMNS, tuple(lines), more=True)
+        lines.append(line)
+    return Table("All rows of the change", COLUMNS, tuple(lines))
+
+
+def _is_cut(drawn: str) -> bool:
+    """Whether a value is; how a statement begins is cut as well, and stands elsewhere in full."""
+    return any("…" in line for line in drawn.splitlines() if not line.startswith(STATEMENT))
+
+
+def _is_large(table: TableRows) -> bool:
+    return len(table.rows) > MAX_ROWS or len(table.columns) > MAX_COLUMNS
+
+
+def _lines(steps: Sequence[Step]) -> Iterator[tuple[Any, ...]]:
+    for number, step in enumerate(steps, 1):
+        for table in step.change.tables:
+            for at, row in enumerate(table.rows, 1):
+                named = (number, table.table, _name(table, at, row))
+                yield from ((*named, *each) for each in _values(table, row))
+
+
+def _name(table: TableRows, at: int, row: RowChange) -> str:
+    """By what a row is found again: its key, or only its number in this list."""
+    there: Row = row.before or row.after or ()
+    pairs = zip(table.key, table.key_of(there), strict=False)
+    return ", ".join(f"{name} {_cell(value)}" for name, value in pairs) or f"no. {at}"
+
+
+def _values(table: TableRows, row: RowChange) -> Iterator[tuple[str, str, str, str]]:
+    """The kind of change, the column, before and after, of each value that is not the same."""
+    if row.before is None or row.after is None:
+        kind, values = ("added", row.after) if row.before is None else ("deleted", row.before)
+        for name, value in zip(table.columns, values or (), strict=False):
+            cell = _cell(value)
+            yield (kind, name, "", cell) if kind == "added" else (kind, name, cell, "")
+        return
+    before, after = row.before, row.after
+    changed = [at for at in range(len(table.columns)) if before[at] != after[at]]
+    for at in changed:
+        yield "changed", table.columns[at], _cell(before[at]), _cell(after[at])
+    if not changed:
+        yield "changed", "(nothing of what may be read)", "", ""
+
+
+def _cell(value: Any) -> str:
+    """A value in full."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes | memoryview):
+        return f"0x{bytes(value).hex()}"
+    return str(value) or "''"
+
 
 _DONE = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the first word of a deed
 

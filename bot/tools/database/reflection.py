@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import DOMAIN, ENUM
 from sqlalchemy.engine.reflection import Inspector, ObjectKind
 from sqlalchemy.types import NullType, TypeEngine
 
-from bot.tools.database.sql.catalog import Column, Relation
+from bot.tools.database.catalog import Column, Relation
 
 _CAST = re.compile(r"""('(?:[^']|'')*')::[\w\s".]+(?:\[\])?""")  # PostgreSQL writes a text so
 _SHORT = {  # as everybody writes them

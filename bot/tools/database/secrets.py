@@ -11,10 +11,10 @@ from itertools import zip_longest
 
 from sqlglot import exp
 
+from bot.tools.database.catalog import Catalog, Relation
 from bot.tools.database.config import Database
-from bot.tools.database.sql.catalog import Catalog, Relation
-from bot.tools.database.sql.statement import Statement
-from bot.tools.database.sql.tokens import StatementError
+from bot.tools.database.sql_tokens import StatementError
+from bot.tools.database.statement import Statement
 
 
 def target(statement: Statement, catalog: Catalog) -> Relation:

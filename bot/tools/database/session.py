@@ -22,10 +22,10 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from bot.tools import ToolError
+from bot.tools.database.catalog import OWN_TABLES, Catalog
 from bot.tools.database.config import Database
-from bot.tools.database.rows.change import Change
-from bot.tools.database.sql.catalog import OWN_TABLES, Catalog
-from bot.tools.database.sql.statement import Statement
+from bot.tools.database.row_changes import Change
+from bot.tools.database.statement import Statement
 
 CONNECT_TIMEOUT = 5  # seconds
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks

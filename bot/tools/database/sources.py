@@ -9,7 +9,7 @@ from pathlib import Path
 from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.postgres import PostgresSource
-from bot.tools.database.rights import RightsError
+from bot.tools.database.postgres_rights import RightsError
 from bot.tools.database.session import Source
 from bot.tools.database.sqlite import SqliteSource
 

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from bot.tools.described.patience import MOST_SECONDS, patience
 from bot.tools.described.schemas import Schema, UnfitSchemaError, re2_pattern
+from bot.tools.described.time_budget import MOST_SECONDS, patience
 
 if TYPE_CHECKING:
     import jsonschema

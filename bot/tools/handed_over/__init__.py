@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from bot.tools import RISK_OF, Effect, Registry, Tool, ToolContext, ToolError
 from bot.tools.described import SchemaError, arguments_of
+from bot.tools.effect_source import EffectSource
 from bot.tools.people.question import ASK_PERSON
-from bot.tools.stated import Stated
 from storage.digest import OddValueError, canonical
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
@@ -105,7 +105,7 @@ def _made(action: str) -> Tool[Any]:
         description=given["title"],
         risk=RISK_OF[does],
         action=action,
-        stated=Stated.BY_AUTHOR if said else Stated.BY_NOBODY,
+        stated=EffectSource.BY_AUTHOR if said else EffectSource.BY_NOBODY,
     )
 
 

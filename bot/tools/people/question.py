@@ -1,17 +1,90 @@
-"""Questions to people: what the agent may ask, of whom, and how it is answered. Pure.
+"""A question's answer as arguments: what has to be filled in, read and checked as arguments are.
 
-A question is a call of `ask_person`. Nothing runs: a person's answer is its result.
+Pure. A single answer is a form of one field.
 """
 
 from __future__ import annotations
 
+import json
+from datetime import date
+from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from functools import lru_cache
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    GetCoreSchemaHandler,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema, to_jsonable_python
 
+from bot.policy.conditions.values import Id
+from bot.policy.gates import Approvers
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.people.addressee import Addressee
+from bot.tools.names import Named, Naming
+
+# Questions to people: what the agent may ask, of whom, and how it is answered. Pure.
+
+# Whom a question is for: a person by id, or a user group by its handle, made of what is
+# written.
+
+
+class _PersonOrGroup:
+    """Marks a text that names a person or a user group."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.with_info_after_validator_function(self._made, handler(source))
+
+    def _made(self, value: str, info: ValidationInfo) -> str:
+        names = info.context
+        if isinstance(names, Naming):
+            return _found(names, value.strip())
+        return value if value.startswith("@") else Id(value)
+
+
+def _found(names: Naming, wanted: str) -> str:
+    """Return the id of a person, or a group's handle with its @.
+
+    Raises ValueError where nobody is called so, or a person and a group are; and as `Naming` does.
+    """
+    handle = wanted.removeprefix("@")
+    if names.directory.group(handle) is None:
+        return Id(names.id_of(Named.PERSON, wanted))
+    if names.directory.named(handle):
+        raise ValueError(f"{wanted} is a person and a user group: give the person's id.")
+    return f"@{handle}"
+
+
+Addressee = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=100,
+        description="@handle, full name or id of a person, or the @handle of a user group; "
+        "left out: the requester.",
+    ),
+    _PersonOrGroup(),
+]
+
+
+def people_asked(to: str | None, requester: str) -> Approvers:
+    """Return who may answer a question for `to`, as it is stored; None is the requester."""
+    if to is None:
+        return Approvers(users=(requester,))
+    if to.startswith("@"):
+        return Approvers(groups=(to.removeprefix("@"),))
+    return Approvers(users=(to,))
+
 
 MOST_FIELDS, MOST_OPTIONS = 5, 25
 Option = Annotated[str, Field(min_length=1, max_length=75)]
@@ -107,3 +180,91 @@ def ask_person(_args: AskPerson, _context: ToolContext) -> str:
 
 
 ASK_PERSON: Tool[Any] = ask_person
+
+
+Given = dict[str, Any]  # JSON values by field
+MOST_TEXT = 2_000  # characters of an answer in words
+MOST_PLACES = 6  # decimals of an answer in numbers
+
+
+def form_of(question: AskPerson) -> Tool[Any]:
+    """Return the question as a tool whose arguments are its answer; nobody calls it."""
+    return _form(question.model_dump_json())
+
+
+def suggested(question: AskPerson) -> Given:
+    """Return what the agent suggests; ValueError where that is no such value."""
+    found: Given = {}
+    for number, asked in enumerate(question.asked_fields()):
+        if not asked.suggestion:
+            continue
+        kind: TypeAdapter[Any] = TypeAdapter(_kind_of(asked))
+        try:
+            found[_name(number)] = to_jsonable_python(kind.validate_python(asked.suggestion))
+        except ValidationError as error:
+            raise ValueError(f"the suggestion for {asked.label!r} is no {asked.kind}") from error
+    return found
+
+
+def checked(question: AskPerson, given: Given) -> Given | None:
+    """Return these values as the question's fields have them; None where they do not fit."""
+    try:
+        found: BaseModel = form_of(question).arguments.model_validate_json(json.dumps(given))
+    except ValidationError:
+        return None
+    return found.model_dump(mode="json")
+
+
+def one_value(value: Any) -> Given:
+    """Return the values of an answer that is one value."""
+    return {_name(0): value}
+
+
+def _name(number: int) -> str:
+    return f"a{number}"
+
+
+@lru_cache(maxsize=64)
+def _form(question: str) -> Tool[Any]:
+    """The question as a tool whose arguments are its answer, so that it is read as an edit is."""
+    asked = AskPerson.model_validate_json(question).asked_fields()
+    fields: dict[str, Any] = {_name(number): _field(each) for number, each in enumerate(asked)}
+    model: type[BaseModel] = create_model("AnswerForm", **fields)
+    return Tool(
+        name="answer",
+        title="Answer",
+        effect="Answer",
+        does=Effect.READ,
+        arguments=model,
+        function=ASK_PERSON.function,
+    )
+
+
+def _field(asked: AnswerField) -> tuple[Any, Any]:
+    kind = _kind_of(asked)
+    if asked.optional:
+        return kind | None, Field(None, title=asked.label)
+    return kind, Field(title=asked.label)
+
+
+def _of_few_places(value: Decimal) -> Decimal:
+    """Refuse more than six decimals; a number is told with as many as were given, and not six."""
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and -exponent > MOST_PLACES:
+        raise PydanticKnownError("decimal_max_places", {"decimal_places": MOST_PLACES})
+    return value
+
+
+def _kind_of(asked: AnswerField) -> Any:
+    match asked.kind:
+        case AnswerKind.NUMBER:
+            return Annotated[Decimal, Field(max_digits=18), AfterValidator(_of_few_places)]
+        case AnswerKind.CHOICE:
+            return Literal[tuple(asked.options)]
+        case AnswerKind.YES_NO:
+            return bool
+        case AnswerKind.DATE:
+            return date
+        case _:
+            text = StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_TEXT)
+            return Annotated[str, text]

@@ -1,23 +1,30 @@
-"""What the Slack tools read: channels and people, by name or id. It changes nothing in Slack.
+"""What the Slack tools share: how a channel is named, found, allowed and previewed.
 
-Every failure to read is a ToolError, for nothing has happened yet when something is looked up.
+It changes nothing in Slack.
 """
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from slack_sdk.errors import SlackApiError, SlackClientError
+from pydantic import BaseModel, ConfigDict
+from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 
 from bot.policy.directory import Directory, LookupFailedError
-from bot.tools import ToolError
+from bot.slack_codes import CODE, LIMITED, TOKEN, TOO_MANY, Meaning, code_of, meaning_of
+from bot.tools import ToolContext, ToolError
 from bot.tools.names import no_channel
 
-if TYPE_CHECKING:  # the client is given, never made here
+if TYPE_CHECKING:
     from slack_sdk import WebClient
+    from slack_sdk.web import SlackResponse
+
+
+# What the Slack tools read: channels and people, by name or id. It changes nothing in Slack.
 
 T = TypeVar("T")
 
@@ -183,3 +190,122 @@ def _member(user: dict[str, Any]) -> Member:
         bot=bool(user.get("is_bot")) or user["id"] == "USLACKBOT",
         deleted=bool(user.get("deleted")),
     )
+
+
+# What Slack's refusals mean: certainly nothing happened, in a sentence, or nobody knows.
+
+# what slack_sdk raises where an answer is no text, no JSON object, or none at all
+UNREADABLE = ValueError, LookupError, AttributeError, SlackRequestError
+SENTENCES = {
+    "not_in_channel": "The bot is not in {channel}; somebody there has to invite it first.",
+    "channel_not_found": "There is no {channel} that the bot can see.",
+    "is_archived": "{channel} is archived.",
+    "method_not_supported_for_channel_type": "That cannot be done in {channel}.",
+    "name_taken": "There is a channel {channel} already; it may be private or archived.",
+    "msg_too_long": "The message is too long for Slack.",
+    "too_long": "The topic is too long for Slack.",
+    "already_in_channel": "Somebody of them is in {channel} already.",
+    "cant_invite": "One of them cannot be invited to {channel}.",
+    "cant_invite_self": "The bot cannot invite itself.",
+    "user_is_restricted": "A guest cannot be invited to {channel} by the bot.",
+    "ura_max_channels": "A single-channel guest is in another channel already.",
+    "no_external_invite_permission": "The bot may not invite people of other companies.",
+    "org_user_not_in_team": "One of them is not in this workspace.",
+    "user_not_found": "Slack does not know one of them.",
+    "time_in_past": "That time is over.",
+    "time_too_far": "Slack schedules at most 120 days ahead.",
+    "restricted_too_many": "Too many messages are scheduled for {channel} around that time.",
+    "messages_tab_disabled": "Messages cannot be sent there.",
+    "access_denied": "The workspace's settings do not allow the bot to do that.",
+    "no_permission": "The workspace's settings do not allow the bot to do that.",
+    "cannot_create_channel": "The workspace's settings do not allow the bot to create channels.",
+}
+STEMS = {
+    "restricted_action": "The settings of {channel} do not allow that.",
+    "invalid_name": "Slack does not take {channel} as a channel's name.",
+    "slack_connect_": "Slack does not allow that in a channel shared with another company.",
+}
+
+
+def act(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackResponse:
+    """Slack's answer to a call that changes something; `doing` and `channel` are for the sentences.
+
+    Raises ToolError when Slack refused, so that nothing happened; ConnectionError when its answer
+    leaves that open. What the connection itself raises rises as it is.
+    """
+    try:
+        return call()
+    except SlackApiError as error:
+        status, code = int(error.response.status_code), code_of(error)
+        if meaning_of(code, status=status) is Meaning.UNKNOWN:
+            told = code if CODE.fullmatch(code) else f"HTTP {status}"
+            raise ConnectionError(
+                f"Slack answered {told} while {doing}; whether it happened is not known."
+            ) from error
+        raise ToolError(_sentence(error, code, status, channel)) from error
+    except UNREADABLE as error:
+        raise ConnectionError(f"Slack's answer while {doing} cannot be read.") from error
+
+
+def _sentence(error: SlackApiError, code: str, status: int, channel: str) -> str:
+    if status == TOO_MANY or code in LIMITED:
+        seconds = error.response.headers.get("Retry-After")
+        return f"Slack asks to slow down; try again in {seconds or 'some'} seconds."
+    if code == "missing_scope":
+        return f"The bot lacks the Slack permission {error.response.get('needed') or 'for that'}."
+    if code in TOKEN:
+        return f"Slack no longer lets the bot in ({code})."
+    stems = (text for stem, text in STEMS.items() if code.startswith(stem))
+    return SENTENCES.get(code, next(stems, f"Slack refused ({code}).")).format(channel=channel)
+
+
+class SlackArguments(BaseModel):
+    """What all argument models share: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def target(
+    lookup: Lookup, channel_id: str, context: ToolContext, *, external_ok: bool = True
+) -> Channel:
+    """The channel to act on; ToolError where the requester has no place in it or outsiders would
+    read along.
+    """
+    channel = lookup.channel(channel_id)
+    if channel.private and context.requester not in lookup.members(channel):
+        # Else the bot would be a way into private channels.
+        raise ToolError(no_channel(channel_id))
+    if channel.external and not external_ok:
+        raise ToolError(
+            f"#{channel.name} is shared with another company; say external_ok if they may read it."
+        )
+    return channel
+
+
+def escaped(text: str) -> str:
+    """As Slack wants it: with these three characters replaced nothing in it is a mention, a
+    broadcast or a link.
+    """
+    return html.escape(text, quote=False)
+
+
+def previewed(
+    lookup: Lookup, details: Callable[[Any, Channel, ToolContext], list[str]]
+) -> Callable[[Any, ToolContext], str]:
+    """A preview that says which channel is meant, then `details`.
+
+    ToolError where nothing could be done in it.
+    """
+
+    def preview(args: Any, context: ToolContext) -> str:
+        external_ok = getattr(args, "external_ok", True)
+        channel = target(lookup, args.channel, context, external_ok=external_ok)
+        if channel.archived:
+            raise ToolError(f"#{channel.name} is archived.")
+        if not channel.joined:
+            raise ToolError(SENTENCES["not_in_channel"].format(channel=f"#{channel.name}"))
+        count = "" if channel.members is None else f", {channel.members} members"
+        kind = " · private" * channel.private
+        return "\n".join([f"→ {channel}{count}{kind}", *details(args, channel, context)])
+
+    return preview

@@ -19,7 +19,7 @@ from bot.web.api.hooks import Hooks
 from bot.web.api.problems import FieldError, ProblemError, invalid, later
 from bot.web.api.routes import Routes
 from bot.web.api.waiting import WaitingPrograms
-from storage.patience import passes
+from storage.availability import passes
 
 if TYPE_CHECKING:
     from bot.core import Core

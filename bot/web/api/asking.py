@@ -33,14 +33,14 @@ from bot.web.api.bodies import (
 from bot.web.api.callers import too_often
 from bot.web.api.problems import FieldError, ProblemError, invalid, later, not_taken
 from bot.web.api.shown import shown
-from storage import programs, runs, webhooks
-from storage.handovers import LEASE
+from storage import program_requests, runs, webhooks
+from storage.program_requests import LEASE
 
 if TYPE_CHECKING:
     from bot.core import Core
     from bot.runs.program_calls import ClaimedCall
     from bot.runs.program_requests import ProgramRequest, ProgramRequests
-    from storage.keys import ClientKey
+    from storage.client_keys import ClientKey
 
 MOST_RESULT = 100_000  # bytes of what a program reports
 MOST_LOOKED = 500  # requests that are looked at for one page
@@ -123,11 +123,11 @@ class Asker:
         if after:
             with self._store.read() as tx:
                 run = runs.get(tx, after)
-                if run is None or not programs.belongs_to(tx, run, key):
+                if run is None or not program_requests.belongs_to(tx, run, key):
                     raise not_taken("after", f"This key has no request {after}.")
             before = run.created_at, run.id
         with self._store.read() as tx:
-            looked = programs.asked_by(tx, key, before, MOST_LOOKED)
+            looked = program_requests.asked_by(tx, key, before, MOST_LOOKED)
         found: list[RequestShown] = []
         last = ""
         for number, (run, is_own) in enumerate(looked, 1):
@@ -144,7 +144,7 @@ class Asker:
     def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
         """The id of what this key asked with it; None for nothing."""
         with self._store.read() as tx:
-            return programs.asked_with(tx, key, idempotency)
+            return program_requests.asked_with(tx, key, idempotency)
 
     def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> ClaimedCall | None:
         """Claim a call; None while it is being checked. Raises ProblemError."""

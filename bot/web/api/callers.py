@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from bot.programs.key_text import read_key_text
 from bot.web.api.problems import ProblemError, later
-from storage import keys, programs
-from storage.keys import ClientKey
+from storage import client_keys, program_requests
+from storage.client_keys import ClientKey
 
 if TYPE_CHECKING:
     from bot.clock import Clock
@@ -38,7 +38,7 @@ class Callers:
         text = read_key_text(given.strip()) if scheme.lower() == SCHEME.lower() else None
         if text is not None:
             with self._store.read() as tx:
-                key = keys.get(tx, text.id)
+                key = client_keys.get(tx, text.id)
             is_good = key is not None and text.fits(key.hash) and not key.revoked_at
             if key is not None and is_good and key.team == self._team:
                 return key
@@ -47,7 +47,7 @@ class Callers:
     def insist(self, key: ClientKey) -> None:
         """Raise ProblemError where a key that was good has been revoked meanwhile."""
         with self._store.read() as tx:
-            now = keys.get(tx, key.id)
+            now = client_keys.get(tx, key.id)
         if now is None or now.revoked_at:
             raise _no_key()
 
@@ -59,17 +59,19 @@ class Callers:
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            asked = programs.has_asked
+            asked = program_requests.has_asked
             if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
                 return
-            since = programs.asked_before(tx, key.name, key.per_hour, now - programs.HOUR)
+            since = program_requests.asked_before(
+                tx, key.name, key.per_hour, now - program_requests.HOUR
+            )
         if since is not None:
             raise too_often(key, since, now)
 
 
 def too_often(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
     """Return the problem of a key that has asked as often as it may, the first time `since`."""
-    wait = since + programs.HOUR - now
+    wait = since + program_requests.HOUR - now
     return later(
         HTTPStatus.TOO_MANY_REQUESTS,
         f"{key.name} may make {key.per_hour} requests an hour, and has made them.",

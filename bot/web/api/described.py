@@ -10,7 +10,7 @@ from fastapi.security import HTTPBearer
 
 from bot import __version__
 from bot.web.api.problems import KIND, Problem
-from storage.keys import ClientKey
+from storage.client_keys import ClientKey
 
 REF = "#/components/schemas/{model}"
 ABOUT = (

@@ -38,7 +38,7 @@ from countersign.durations import seconds
 
 if TYPE_CHECKING:
     from bot.web.api.routes import Routes
-    from storage.keys import ClientKey
+    from storage.client_keys import ClientKey
 
 log = logging.getLogger("countersign.api")
 KEPT = 15  # seconds between two signs of life on a line that waits

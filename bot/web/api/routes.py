@@ -24,7 +24,7 @@ from bot.web.api.bodies import (
 from bot.web.api.described import Key, told
 from bot.web.api.problems import later
 from bot.web.api.shown import goes_on, shown
-from storage.keys import ClientKey
+from storage.client_keys import ClientKey
 
 if TYPE_CHECKING:
     from bot.web.api.asking import Asker

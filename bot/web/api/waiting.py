@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from anyio import CapacityLimiter, to_thread
 
 from bot.web.api.problems import later
-from storage import programs
-from storage.programs import Mark
+from storage import program_requests
+from storage.program_requests import Mark
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -92,4 +92,4 @@ class WaitingPrograms:
 
     def _marks(self, run_ids: list[str]) -> dict[str, Mark]:
         with self._store.read() as tx:
-            return dict(programs.marks(tx, run_ids))
+            return dict(program_requests.marks(tx, run_ids))

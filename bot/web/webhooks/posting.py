@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal
 from httpx2 import AsyncClient, HTTPError
 from standardwebhooks import Webhook as Signature
 
-from bot.tools.portal import Portal
+from bot.tools.preview import Portal
 
 PATIENCE = 10.0  # seconds for the address to take it, however slowly it answers
 TAKEN = range(200, 300)

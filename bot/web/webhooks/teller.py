@@ -17,7 +17,7 @@ from bot.programs.key_text import webhook_secret
 from bot.signals import Signal
 from bot.web.api.shown import shown
 from bot.web.webhooks.posting import Envelope, Poster
-from storage import keys, webhooks
+from storage import client_keys, webhooks
 from storage.chain import every
 from storage.webhooks import Webhook
 
@@ -105,7 +105,7 @@ class Teller:
         """One attempt."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
-            key = keys.get(tx, row.key_id)
+            key = client_keys.get(tx, row.key_id)
             if key is None or key.revoked_at or not key.webhook:
                 webhooks.give_up(tx, row, NO_MORE)
                 return

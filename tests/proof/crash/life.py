@@ -26,8 +26,8 @@ from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage import replicas
-from storage.backlog import backlog
 from storage.models import Run
+from storage.schedule import backlog
 from storage.states import RunSource, RunStatus
 from storage.transaction import rows
 from tests.proof.crash.disk import Power

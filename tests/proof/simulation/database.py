@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import psycopg
 from sqlalchemy import make_url
 
-from storage.postgres.session import SCHEMA
+from storage.postgres_session import SCHEMA
 from tests.records import ON_A_SERVER, new_record
 
 Row = Any  # its columns by number and by name

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from bot.messages.actions.codec import Click, decode
 from bot.messages.actions.names import Action
 from bot.messages.actions.targets import CallTarget
-from storage import audit
+from storage import trail
 from storage.models import Message
 from storage.states import DRAWN, MessageStatus
 from storage.store import Store
@@ -36,7 +36,7 @@ def all_is_well(world: World) -> None:
     nobody_is_offered_what_is_over(world)
     store: Store = world.processes[0].store
     with Store.read(store) as tx:
-        assert audit.verify(tx) is None, "the chain is broken"
+        assert trail.verify(tx) is None, "the chain is broken"
     assert world.record.is_sound()
 
 

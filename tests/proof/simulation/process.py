@@ -194,7 +194,7 @@ class Process:
         """Store a delivery and have the loop look, as bot.slack.listeners.Listeners.keep does."""
         with self.store.write() as tx:
             delivery.received_at = self.clock.now()
-            fresh = inbox.store(tx, delivery)
+            fresh = inbox.store_delivery(tx, delivery)
         if fresh:
             if delivery.kind in inbox.CLICKS:
                 self.signals.decisions.claim()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import storage.migrations
 from storage.migrations import SCRIPTS, newest
+from storage.schema_upgrade import upgrade
 from storage.shapes import Shape, shape_of
 from storage.store import Store
-from storage.upgrade import upgrade
 
 SHAPES = Path(storage.migrations.__file__).parent / "shapes"
 HERE = Path(__file__).parent
@@ -24,7 +24,7 @@ RECORD = ("countersign.db", "countersign.db.head", SLACK)
 
 
 def statements_of(path: Path, *, triggers: bool = True) -> str:
-    """All that makes the schema of the file at `path`, as `storage.shapes.statements` reads it."""
+    """All that makes the schema of the file at `path`, as `shapes.statements` reads it."""
     kinds = ("table", "index", "trigger") if triggers else ("table", "index")
     with closing(sqlite3.connect(path)) as raw:
         found = [

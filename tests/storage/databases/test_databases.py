@@ -18,7 +18,7 @@ import pytest
 from sqlmodel import col
 
 from slack_sandbox.workspace.records import Message as Posted
-from storage import audit, shapes
+from storage import shapes, trail
 from storage.migrations import known, newest
 from storage.models import Call, Revision
 from storage.states import CallStatus as C
@@ -134,7 +134,7 @@ def test_what_waited_is_decided_afterwards(revision: str, tmp_path: Path) -> Non
         }
         assert not fakes.ran.keys() - {("note", t) for t in ("pending", "approved", "beside it")}
         with harness.app.core.store.read() as tx:
-            assert audit.verify(tx) is None
+            assert trail.verify(tx) is None
     finally:
         fakes.go_on.set()
         harness.close()

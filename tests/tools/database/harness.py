@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from bot.tools import Preview
-from bot.tools.database.config import Database
+from bot.tools.database.config import Database, Dialect
 from bot.tools.database.session import Session
 from bot.tools.database.sources import sources_of
-from bot.tools.database.sql import Dialect
-from bot.tools.database.sql.statement import Statement, parse
-from bot.tools.database.tools import local_tools
+from bot.tools.database.sql_tools import local_tools
+from bot.tools.database.statement import Statement, parse
 from tests.postgres_server import Server
 from tests.tools import Tools, context, use
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from bot.tools import Table, ToolError
-from bot.tools.database.child.process import Children
-from bot.tools.database.child.tools import database_tools
+from bot.tools.database.child_tools import Children, database_tools
 from tests.tools import context, use
 from tests.tools.database.harness import World, sqlite_world
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot.tools import ToolError
+from bot.tools.database.catalog import OWN_TABLES
 from bot.tools.database.session import OwnDatabaseError
-from bot.tools.database.sql.catalog import OWN_TABLES
 from storage.store import Store
 from tests.tools import context
 from tests.tools.database.harness import GIVEN, World, described

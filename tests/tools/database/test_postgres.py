@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from bot.tools import ToolError
-from bot.tools.runner import Lost, Refused, run_tool
+from bot.tools.runner import LostToolAnswer, ToolRefusal, run_tool
 from tests.postgres_server import Server
 from tests.tools import context
 from tests.tools.database.harness import World, described
@@ -237,7 +237,7 @@ def test_a_commit_whose_answer_is_lost(pg: World, postgres_server: Server, arriv
         tool = pg.with_options(url=url).tools["change"]
         args = tool.arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
         ended = run_tool(tool, args, context(), portal=lambda: None, executor=pool)  # type: ignore[arg-type,return-value] # never called
-    assert isinstance(ended, Lost)
+    assert isinstance(ended, LostToolAnswer)
     assert "the answer to COMMIT was lost" in ended.message
     assert pg.raw("SELECT count(*) FROM heap") == [(0 if arrives else 2,)]
 
@@ -251,5 +251,5 @@ def test_a_commit_that_is_refused(pg: World) -> None:
             {"database": "shop", "sql": "INSERT INTO line (order_id, sku) VALUES (77, 'x')"}
         )
         ended = run_tool(tool, args, context(), portal=lambda: None, executor=pool)  # type: ignore[arg-type,return-value] # never called
-    assert isinstance(ended, Refused)
+    assert isinstance(ended, ToolRefusal)
     assert "violates foreign key constraint" in ended.message

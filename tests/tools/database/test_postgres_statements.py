@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ToolError
-from bot.tools.database.reach import StatementReach
+from bot.tools.database.postgres_rights import StatementReach
 from tests.postgres_server import Server
 from tests.tools.database.harness import GIVEN, World, postgres_world
 

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from bot.tools import ChangedError, Effect, Table, ToolError
 from bot.tools.database.sources import sources_of
-from bot.tools.database.tools import local_tools
-from bot.tools.runner import Changed, run_tool
+from bot.tools.database.sql_tools import local_tools
+from bot.tools.runner import ToolStateChange, run_tool
 from tests.tools import context
 from tests.tools.database.harness import World
 
@@ -130,7 +130,7 @@ def test_through_the_executor(world: World) -> None:
     args = tool.arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
     with ThreadPoolExecutor(1) as pool:
         ended = run_tool(tool, args, context(expects="rows=7"), portal=lambda: None, executor=pool)  # type: ignore[arg-type,return-value] # never called
-    assert isinstance(ended, Changed)
+    assert isinstance(ended, ToolStateChange)
     assert (tool.does, tool.idempotent, world.tools["query"].asks) == (
         Effect.DESTRUCTIVE,
         False,

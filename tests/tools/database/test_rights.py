@@ -12,7 +12,7 @@ from bot.cli.run import run
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.tools import ToolError
-from bot.tools.database.rights import RightsError
+from bot.tools.database.postgres_rights import RightsError
 from tests.tools.database.harness import GIVEN, World
 
 EVERYTHING = "GRANT ALL ON ALL TABLES IN SCHEMA public TO agent"

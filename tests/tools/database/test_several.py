@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.tools import ChangedError, ToolError
-from bot.tools.database.sql.statement import MAX_STATEMENTS
+from bot.tools.database.statement import MAX_STATEMENTS
 from tests.tools.database.harness import World
 
 DEPENDING = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bot.tools.database.sql import Dialect
-from bot.tools.database.sql.statement import parse
-from bot.tools.database.sql.tokens import MAX_LENGTH, StatementError
-from bot.tools.database.tools import Sql
+from bot.tools.database.config import Dialect
+from bot.tools.database.sql_tokens import MAX_LENGTH, StatementError
+from bot.tools.database.sql_tools import Sql
+from bot.tools.database.statement import parse
 
 QUERIES = [
     "SELECT * FROM orders",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from bot.tools.database.rows.change import Change, RowChange, TableRows
-from bot.tools.database.rows.moment import between
-from bot.tools.database.rows.trials import settled
+from bot.tools.database.row_changes import Change, RowChange, TableRows, between, settled
 
 START = datetime(2026, 11, 24, 12, 0, 0, 900_000, tzinfo=UTC)
 

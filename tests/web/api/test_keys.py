@@ -9,7 +9,7 @@ import pytest
 
 from bot.programs.key_text import webhook_secret
 from countersign.cli.main import main
-from storage.keys import ClientKey
+from storage.client_keys import ClientKey
 from storage.models import Audit
 from tests.stories.harness import Harness
 from tests.stories.operator_steps import command, environment, with_tools

@@ -1,0 +1,152 @@
+"""What a database holds, as far as the agent may know: tables, columns, keys, and which of them are
+secret. PURE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from bot.tools.database.config import Dialect
+
+MOST_VALUES, MOST_CHECKS, MOST_OF_COMMENT = 20, 5, 120  # told of a column or a table
+OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    default: str = ""  # in SQL, or in words
+    computed: str | None = None  # the expression of a generated column; "" when it is not known
+    values: tuple[str, ...] = ()  # an enum's
+    comment: str = ""  # its owner's
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One table or view that the role can see."""
+
+    name: str
+    kind: str  # table, view, partitioned, foreign, virtual
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()  # the primary key's columns
+    definition: str = ""  # a view's SELECT
+    secret: frozenset[str] = frozenset()  # folded names of columns nobody is shown
+    schema: str = ""  # PostgreSQL's
+    comment: str = ""  # its owner's
+    checks: tuple[str, ...] = ()  # conditions that its rows have to meet, in SQL
+    keys: tuple[tuple[str, ...], ...] = ()  # columns that no two rows have alike; "" for a computed
+    # columns with values that have to be in a column of another table: (own, table, its column)
+    references: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The tables of one database by their folded names, with their schema ("sales.orders") where
+    they are not in the first of the schemas.
+    """
+
+    dialect: Dialect
+    schemas: tuple[str, ...]
+    tables: Mapping[str, Relation]
+
+    def fold(self, name: str, *, quoted: bool = False) -> str:
+        """A name as it is compared: SQLite ignores case everywhere, PostgreSQL only in names
+        without quotes.
+        """
+        return name if self.dialect == "postgres" and quoted else name.lower()
+
+    def find(self, table: exp.Table) -> Relation | None:
+        """The table that a name in a statement means, if it is there."""
+        name = self.fold(table.name, quoted=bool(table.this.args.get("quoted")))
+        places = [table.db.lower()] if table.db else [each.lower() for each in self.schemas]
+        first = self.schemas[0].lower()
+        keys = [name if place == first else f"{place}.{name}" for place in places]
+        return next((self.tables[key] for key in keys if key in self.tables), None)
+
+    def with_secrets(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
+        """The same with further secret columns, by folded table name."""
+        known = {
+            name: replace(table, secret=table.secret | frozenset(secrets.get(name, ())))
+            for name, table in self.tables.items()
+        }
+        return replace(self, tables=known)
+
+    def is_secret(self, table: str, column: str) -> bool:
+        """Whether a table of this name, in any schema, has a secret column of that name."""
+        folded = column.lower() if self.dialect == "sqlite" else column
+        return any(
+            folded in each.secret
+            for each in self.tables.values()
+            if each.name.lower() == table.lower()
+        )
+
+    def with_remarks(self, told: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
+        """The same with the comment and the checks of tables, by folded table name."""
+        known = dict(self.tables)
+        for name, (comment, checks) in told.items():
+            known[name] = replace(known[name], comment=comment, checks=checks)
+        return replace(self, tables=known)
+
+    def describe(self, table: Relation, *, brief: bool = False) -> str:
+        """Return a table in one line: its kind, its columns, which are keys, which are secret.
+
+        Unless `brief`, with what a row has to be: values of enums, NOT NULL, defaults, checks; and
+        with its owner's comments.
+        """
+        kind = "" if table.kind == "table" else f" [{table.kind}]"
+        columns = ", ".join(self._column(table, each, brief) for each in table.columns)
+        name = f"{table.name}{kind}"
+        if brief:
+            return f"{name}: {columns}"
+        # what is said of a secret column may tell something of it
+        told = [each for each in table.checks if not _names(each, table.secret)]
+        checks = "".join(f"; CHECK {clip(each, 100)}" for each in told[:MOST_CHECKS])
+        return f"{name}{_remark(table.comment)}: {columns}{checks}"
+
+    def _column(self, table: Relation, column: Column, brief: bool) -> str:
+        text = f"{column.name} {column.type}" + " key" * (column.name in table.key)
+        if self.column_key(column) in table.secret:
+            return f"{text} SECRET"
+        if brief:
+            return text
+        if column.values:
+            more = len(column.values) - MOST_VALUES
+            listed = "|".join(clip(each, 30) for each in column.values[:MOST_VALUES])
+            text += f" ({listed}{f'|… {more} more' if more > 0 else ''})"
+        text += " NOT NULL" * (not column.nullable and column.name not in table.key)
+        if column.computed is not None:
+            text += " computed"
+        elif column.default:
+            text += f" default {clip(column.default, 40)}"
+        return text + _remark(column.comment)
+
+    def column_key(self, column: Column) -> str:
+        """A column's folded name."""
+        return self.fold(column.name, quoted=True)
+
+
+def clip(text: str, width: int) -> str:
+    """At most `width` characters in one line, with … where something is missing."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _remark(comment: str) -> str:
+    return f" “{clip(comment, MOST_OF_COMMENT)}”" if comment.strip() else ""
+
+
+def _names(text: str, columns: Iterable[str]) -> bool:
+    """Whether one of these columns may be meant in a text."""
+    return any(each in text.lower() for each in map(str.lower, columns))
+
+
+def quoted(name: str) -> str:
+    """A name in double quotes."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,114 @@
+"""The child process: takes calls of the database tools, one after the other, and answers.
+
+It ends when the bot does, and by itself when memory has run out.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import resource
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from bot.tools import Tool
+from bot.tools.database.child_frames import COMMITTING, complaint, frame, line
+from bot.tools.database.config import Database
+from bot.tools.database.session import Session, Source
+from bot.tools.database.sources import sources_of
+from bot.tools.database.sql_tools import Sources, local_tools, parsed
+
+MEMORY = 400_000_000  # bytes that a call may take
+OUT_OF_MEMORY = "it took more memory than a call may take, and was stopped; nothing was changed"
+
+
+class _Announcing:
+    """A source whose sessions say when they are about to commit."""
+
+    def __init__(self, source: Source, announce: Callable[[], None]) -> None:
+        self._source, self._announce = source, announce
+        self.database: Database = source.database
+
+    @contextmanager
+    def open(
+        self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
+    ) -> Iterator[Session]:
+        """See Source."""
+        with self._source.open(
+            writes=writes, timeout=timeout, lock_timeout=lock_timeout
+        ) as session:
+            session.tell_before_commit(self._announce)
+            yield session
+
+
+def main() -> None:
+    """Answer until the bot is gone."""
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, lines), daemon=True).start()
+    first = frame(lines.get())
+    databases = [Database.model_validate(each) for each in first["databases"]]
+    own = Path(first["own"]) if first["own"] else None
+
+    def announce() -> None:
+        answers.write(line(COMMITTING))
+
+    sources: dict[str, Source] = {
+        name: _Announcing(each, announce) for name, each in sources_of(databases, own).items()
+    }
+    tools = {each.name: each for each in local_tools(sources)}
+    _bound_memory()
+    while True:
+        answers.write(_answer(sources, tools, frame(lines.get())))
+
+
+def _read(stream: BinaryIO, lines: queue.SimpleQueue[bytes]) -> None:
+    """Hand on what the bot says; when it says no more, nobody waits for an answer."""
+    for each in stream:
+        lines.put(each)
+    os._exit(0)
+
+
+def _bound_memory() -> None:
+    """Let what is allocated from here on fail at a limit."""
+    now = int(Path("/proc/self/statm").read_text().split()[0]) if _linux() else 0
+    if now:
+        limit = now * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _linux() -> bool:
+    return Path("/proc/self/statm").exists()
+
+
+def _answer(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> bytes:
+    """The answer to one call, as it is sent."""
+    try:
+        return line({"result": _called(sources, tools, asked)})
+    except MemoryError:
+        return line({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
+    except Exception as error:  # noqa: BLE001 - the bot is told, whatever it was
+        if "out of memory" in str(error).lower():
+            return line({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
+        return line(complaint(error))
+
+
+def _called(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> Any:
+    given = asked["args"]
+    if asked["act"] == "check":
+        parsed(sources, given["database"], given["sql"], changes=asked["tool"] == "change")
+        return None
+    tool = tools[asked["tool"]]
+    args = tool.arguments.model_construct(**given)  # they were validated by the bot
+    if asked["act"] == "preview":
+        assert tool.preview is not None
+        return tool.preview(args, *asked["more"])
+    return tool.function(args, *asked["more"])
+
+
+main()

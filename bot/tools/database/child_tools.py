@@ -1,0 +1,231 @@
+"""The database tools as the bot has them: each does what it does in a child process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import lru_cache, wraps
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from bot.tools import Tool, ToolError
+from bot.tools.database.child_frames import COMMITTING, frame, line, raised
+from bot.tools.database.config import Database
+from bot.tools.database.session import Session
+from bot.tools.database.sql_tokens import StatementError
+from bot.tools.database.sql_tools import local_tools
+
+# The bot's end of its child processes: started when needed, kept warm, ended when they take too
+# long. What became of a call is never guessed.
+
+KEPT = 2  # processes that wait for the next call
+START = 30.0  # seconds that a process may take to be there
+PARSING = 3.0  # seconds
+_HIDDEN = ("SLACK_", "OPENAI_", "COUNTERSIGN_")  # of the environment: none of the child's business
+
+log = logging.getLogger("countersign.databases")
+
+
+class Child:
+    """One process; one call at a time."""
+
+    def __init__(self, greeting: bytes) -> None:
+        environ = {key: each for key, each in os.environ.items() if not key.startswith(_HIDDEN)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bot.tools.database.child_main"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,  # Ctrl-C is for the bot, which ends what it started
+        )
+        self._rest, self._fresh = b"", True
+        self._tell(greeting)
+
+    def call(self, asked: dict[str, Any], seconds: float) -> Any:
+        """The answer to a call.
+
+        Raises what the call raised; ToolError when the process had to be ended before a COMMIT,
+        ConnectionError when that was on its way.
+        """
+        deadline = time.monotonic() + seconds + (START if self._fresh else 0)
+        self._fresh = committing = False
+        self._tell(line(asked))
+        while answer := self._heard(deadline) or self._left():
+            if answer == COMMITTING:
+                committing = True
+                continue
+            if answer.get("spent"):
+                self.end()
+            if "error" in answer:
+                raise raised(answer)
+            return answer["result"]
+        late = time.monotonic() >= deadline
+        why = f"took longer than {seconds:g} s" if late else "ended before it was done"
+        if committing:
+            raise ConnectionError(f"it {why} at its COMMIT; whether it was made is not known")
+        raise ToolError(f"it {why} and was stopped; nothing was changed")
+
+    def _left(self) -> dict[str, Any] | None:
+        """End the process; what it had said by then that nobody has heard."""
+        self._process.kill()
+        self._process.wait()
+        return self._heard(time.monotonic() + 1)
+
+    def alive(self) -> bool:
+        """Whether it can take a call."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        for each in (self._process.stdin, self._process.stdout):
+            assert each is not None
+            try:
+                each.close()
+            except OSError:  # what could not be written is of no use to anybody
+                log.debug("closing a child's pipe failed", exc_info=True)
+
+    def _tell(self, text: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(text)
+            self._process.stdin.flush()
+        except OSError:  # it is gone, which whoever waits for the answer finds out
+            log.warning("a database process took no call", exc_info=True)
+
+    def _heard(self, deadline: float) -> dict[str, Any] | None:
+        """The next frame; None when there is none in time, or none any more."""
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not ready.select(max(deadline - time.monotonic(), 0)):
+                    return None
+                more = os.read(self._process.stdout.fileno(), 1 << 16)
+                if not more:
+                    return None
+                self._rest += more
+        text, _, self._rest = self._rest.partition(b"\n")
+        return frame(text)
+
+
+class Children:
+    """The processes over some databases."""
+
+    def __init__(self, databases: Iterable[Database], own: Path | None) -> None:
+        """`own`: the file of Countersign's own database."""
+        told = [
+            {**each.model_dump(by_alias=True), "url": each.url.get_secret_value()}
+            for each in databases
+        ]
+        self._greeting = line({"databases": told, "own": str(own) if own else None})
+        self._idle: list[Child] = []
+        self._lock = threading.Lock()
+        weakref.finalize(self, _end, self._idle)
+
+    def call(self, act: str, tool: str, args: dict[str, Any], *more: Any, seconds: float) -> Any:
+        """What the tool gives in a process of its own; see Child.call."""
+        with self._lock:
+            child = self._idle.pop() if self._idle else None
+        if child is None or not child.alive():
+            child = Child(self._greeting)
+        try:
+            return child.call({"act": act, "tool": tool, "args": args, "more": more}, seconds)
+        finally:
+            self._keep(child)
+
+    def _keep(self, child: Child) -> None:
+        with self._lock:
+            if child.alive() and len(self._idle) < KEPT:
+                self._idle.append(child)
+                return
+        child.end()
+
+
+def _end(children: list[Child]) -> None:
+    for each in children:
+        each.end()
+
+
+PREVIEW = 8.0  # seconds, fewer than any preview may take
+MARGIN = 2.0  # seconds that are left of a tool's own limit when its process is ended
+
+
+@dataclass
+class _Elsewhere:
+    """A database that is opened in a child process alone."""
+
+    database: Database
+
+    def open(self, **_limits: Any) -> AbstractContextManager[Session]:
+        """Never: here nothing is read or run."""
+        raise ToolError(f"the database {self.database.name} is not opened here")
+
+
+def database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool[Any]]:
+    """The tools over these databases; `own` is the file of Countersign's own."""
+    named = tuple(databases)
+    children = Children(named, own)
+    check = _checking(children)
+    found = local_tools({each.name: _Elsewhere(each) for each in named}, check)
+    query = next((each for each in found if each.name == "query"), None)
+    return [_in_child(each, children, query) for each in found]
+
+
+def _checking(children: Children) -> Callable[..., None]:
+    """Return what checks a statement, each one once: arguments are validated again and again."""
+
+    @lru_cache(maxsize=256)
+    def refusal(name: str, sql: str, changes: bool) -> str:
+        try:
+            values = {"database": name, "sql": sql}
+            children.call("check", "change" if changes else "query", values, seconds=PARSING)
+        except StatementError as error:
+            return str(error)
+        return ""
+
+    def check(name: str, sql: str, *, changes: bool) -> None:
+        try:
+            why = refusal(name, sql, changes)
+        except ToolError as error:
+            raise StatementError(str(error)) from None
+        if why:
+            raise StatementError(why)
+
+    return check
+
+
+def _in_child(tool: Tool[Any], children: Children, query: Tool[Any] | None) -> Tool[Any]:
+    """`query`: who may run it unasked may see what a preview keeps from the thread."""
+    make = tool.preview
+
+    @wraps(tool.function)
+    def run(args: BaseModel, *more: Any) -> Any:
+        seconds = tool.timeout - MARGIN
+        return children.call("run", tool.name, args.model_dump(), *more, seconds=seconds)
+
+    if make is None:
+        return replace(tool, function=run)
+
+    @wraps(make)
+    def preview(args: BaseModel, *more: Any) -> Any:
+        values = args.model_dump()
+        made = children.call("preview", tool.name, values, *more, seconds=PREVIEW)
+        if query is None or made.in_thread is None:
+            return made
+        read = query.arguments.model_construct(database=values["database"], sql="SELECT 1")
+        return replace(made, as_read=(query, read))
+
+    return replace(tool, function=run, preview=preview)

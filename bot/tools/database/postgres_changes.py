@@ -1,0 +1,440 @@
+"""What a change does to the rows of a PostgreSQL database, told by the server's own bookkeeping.
+
+The change runs twice in one snapshot (REPEATABLE READ), the first time up to a savepoint. The
+server counts the rows that it adds, changes and deletes in each table, by triggers and cascades
+too; all of them have to be found. The rows of the statement's table are found by the keys that
+RETURNING tells, others by who has written them (xmin) and who has made an end of them (xmax).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from sqlglot import exp
+
+from bot.tools import ToolError
+from bot.tools.database.catalog import Catalog, Relation, quoted
+from bot.tools.database.row_changes import (
+    Change,
+    Moment,
+    Row,
+    RowChange,
+    TableRows,
+    TooManyError,
+    UnforeseenError,
+    most_events,
+    placed,
+    refuse_chance,
+    settle,
+    too_many,
+)
+from bot.tools.database.statement import Statement
+
+# The tables of a PostgreSQL database that one transaction touches: what the server counts in
+# each, and what of them may be read.
+
+Raw = psycopg.Connection[Any]
+_COUNTS = """
+    SELECT relid, schemaname, n_tup_ins, n_tup_upd, n_tup_del
+    FROM pg_catalog.pg_stat_xact_all_tables
+    WHERE n_tup_ins + n_tup_upd + n_tup_del > 0 AND schemaname !~ '^pg_toast'"""
+_TABLE = """
+    SELECT c.oid, c.relname::text, n.nspname::text, c.relpages,
+        pg_catalog.has_table_privilege(c.oid, 'SELECT'),
+        ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid
+            AND a.attnum > 0 AND NOT a.attisdropped
+            AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT') ORDER BY a.attnum),
+        pg_catalog.json_object_agg(a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod))::text
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT attisdropped
+    WHERE c.oid = ANY(%s::oid[]) GROUP BY c.oid, n.oid"""
+_FAMILY = """
+    WITH RECURSIVE kin(oid) AS (SELECT %s::regclass::oid
+        UNION SELECT i.inhrelid FROM kin JOIN pg_catalog.pg_inherits i ON i.inhparent = kin.oid)
+    SELECT oid FROM kin"""
+# what locks whole tables changes more than rows, and the counts would not tell: TRUNCATE, ALTER
+_LOCKS = """
+    SELECT count(*) FROM pg_catalog.pg_locks
+    WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
+        AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')"""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many rows of a table the server has added, changed and deleted."""
+
+    added: int
+    changed: int
+    deleted: int
+
+    @property
+    def total(self) -> int:
+        """All of them; a row that was changed twice counts twice."""
+        return self.added + self.changed + self.deleted
+
+    def plus(self, other: Written) -> Written:
+        """Both together."""
+        return Written(
+            self.added + other.added, self.changed + other.changed, self.deleted + other.deleted
+        )
+
+    def less(self, other: Written) -> Written:
+        """What has been added to the `other` counts."""
+        return Written(
+            self.added - other.added, self.changed - other.changed, self.deleted - other.deleted
+        )
+
+
+NONE = Written(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One table as it can be read."""
+
+    relation: Relation  # as the catalog has it
+    label: str  # as people are told of it
+    name: str  # with its schema, quoted
+    source: str  # what stands after FROM
+    oid: int
+    pages: int
+    columns: tuple[str, ...]  # neither secret nor forbidden to the role
+    key: tuple[str, ...]
+    types: Mapping[str, str]
+    all_readable: bool  # the role may read the table as a whole
+
+    @property
+    def listed(self) -> str:
+        """The columns for a SELECT."""
+        return ", ".join(map(quoted, self.columns)) or "NULL"
+
+    def shaped(self, rows: Sequence[RowChange], **more: Any) -> TableRows:
+        """These rows as rows of this table."""
+        hidden = [each.name for each in self.relation.columns if each.name not in self.columns]
+        return TableRows(self.label, self.columns, self.key, tuple(hidden), tuple(rows), **more)
+
+
+class Touched:
+    """The tables that one transaction touches, by OID; the parts of a table count as the table."""
+
+    def __init__(self, raw: Raw, catalog: Catalog, table: Relation) -> None:
+        """`table`: the one that the statement names. Raises ToolError where it cannot be read."""
+        self._raw, self._catalog = raw, catalog
+        self._known = {(each.schema, each.name): each for each in catalog.tables.values()}
+        name = f"{quoted(table.schema)}.{quoted(table.name)}"
+        self._family = [oid for (oid,) in self.ask(_FAMILY, (name,))]
+        self.found: dict[int, Found | None] = {}
+        target = self.look_up([self._family[0]])[self._family[0]]
+        if target is None or table.kind == "foreign":
+            raise ToolError(f"{table.name} is a {table.kind} table, whose rows cannot be watched")
+        if len(self._family) > 1:  # its parts are read by its own name
+            target = replace(target, source=target.name)
+            self.found[target.oid] = target
+        self.target = target
+
+    def ask(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a query of our own."""
+        return self._raw.execute(text.encode(), tuple(values) or None).fetchall()
+
+    def counts(self) -> dict[int, Written]:
+        """What the transaction has done so far to each table.
+
+        Raises ToolError where it did more than change rows.
+        """
+        rows = self.ask(_COUNTS)
+        if any(schema in ("pg_catalog", "information_schema") for _, schema, *_ in rows):
+            raise ToolError("it changes more than rows, which cannot be watched")
+        counts: dict[int, Written] = {}
+        for oid, _, *numbers in rows:
+            own = self._family[0] if oid in self._family else oid
+            counts[own] = Written(*numbers).plus(counts.get(own, NONE))
+        if self.ask(_LOCKS)[0][0]:
+            raise ToolError("it locks or alters whole tables, which cannot be watched")
+        return counts
+
+    def look_up(self, oids: list[int]) -> dict[int, Found | None]:
+        """The tables with these OIDs; None for one that the tools may not read."""
+        if new := [oid for oid in oids if oid not in self.found]:
+            for oid, name, schema, pages, whole, readable, types in self.ask(_TABLE, (new,)):
+                relation = self._known.get((schema, name))
+                self.found[oid] = None
+                if relation is None:
+                    continue
+                first = schema == self._catalog.schemas[0]
+                columns = [
+                    each.name
+                    for each in relation.columns
+                    if each.name in readable
+                    and self._catalog.column_key(each) not in relation.secret
+                ]
+                key = relation.key if set(relation.key) <= set(columns) else ()
+                full = f"{quoted(schema)}.{quoted(name)}"
+                self.found[oid] = Found(
+                    relation,
+                    name if first else f"{schema}.{name}",
+                    full,
+                    f"ONLY {full}",
+                    oid,
+                    pages,
+                    tuple(columns),
+                    key,
+                    json.loads(types),
+                    whole,
+                )
+        return {oid: self.found.get(oid) for oid in oids}
+
+
+MAX_PAGES = 100_000  # of a table that is looked through from end to end, 8 kB each
+_NOW = """
+    SELECT pg_catalog.now()::timestamptz(6) AT TIME ZONE 'UTC',
+        pg_catalog.clock_timestamp() AT TIME ZONE 'UTC',
+        ARRAY[pg_catalog.now()::text, LOCALTIMESTAMP::text, pg_catalog.now()::timestamp::text,
+            pg_catalog.to_json(pg_catalog.now()) #>> '{}',
+            pg_catalog.to_json(LOCALTIMESTAMP) #>> '{}']"""
+_OURS = "pg_catalog.age(xmin) <= 0"  # written in this transaction
+_PLACE = "tableoid::text || ' ' || ctid::text"
+# What was ended or locked in this transaction. Two statements of one transaction that do so to the
+# same row leave a number of another kind; that of a row which is as it was does no harm.
+_ENDED = (
+    "xmax <> 0 AND (pg_catalog.age(xmax) <= 0 OR pg_catalog.mxid_age(xmax) BETWEEN 1 AND 10000)"
+)
+
+Runner = Callable[[Statement, str], list[Row]]
+
+
+@dataclass(slots=True)
+class Trial:
+    """One run of the change: what it told and what the server counted."""
+
+    keys: list[Row] = field(default_factory=list)
+    returned: int = 0
+    counts: dict[int, Written] = field(default_factory=dict)
+    after: dict[int, list[tuple[str, Row]]] = field(default_factory=dict)  # with their places
+    left: dict[int, set[str]] = field(default_factory=dict)  # old rows that are still there
+
+
+def observe(
+    raw: Raw,
+    catalog: Catalog,
+    named: Sequence[tuple[Statement, Relation]],
+    run: Runner,
+    most: int,
+) -> tuple[Change, ...]:
+    """Run statements, each with the table that it is about, one after the other; see
+    Session.observe.
+
+    `run` runs a statement that returns these columns, a list in SQL.
+    """
+    statements = [statement for statement, _ in named]
+
+    def trial() -> list[tuple[Change, Change]]:
+        made: list[tuple[Change, Change]] = []
+        for number, (statement, table) in enumerate(named, 1):
+            with placed(number, statements):
+                watch = Watch(raw, catalog, statement, table, later=number > 1)
+                made.append(watch.tried(run, most))
+            too_many(_lasts(made), most)
+        return made
+
+    if len(named) == 1:
+        [(first, last)] = trial()
+        return settle([first], [last], _moment(raw), statements)
+    raw.execute("SAVEPOINT countersign_call")
+    once = trial()
+    raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
+    again = trial()
+    return settle(_lasts(once), _lasts(again), _moment(raw), statements)
+
+
+def _lasts(tried: list[tuple[Change, Change]]) -> list[Change]:
+    """What was left standing of each statement."""
+    return [last for _, last in tried]
+
+
+class Watch:
+    """Watches one change in one transaction."""
+
+    def __init__(
+        self, raw: Raw, catalog: Catalog, statement: Statement, table: Relation, *, later: bool
+    ) -> None:
+        """`table`: the one that the statement is about. `later`: others ran before it."""
+        self._raw, self._statement, self._later = raw, statement, later
+        self._tables = Touched(raw, catalog, table)
+        self._target = self._tables.target
+        self._before: dict[int, list[tuple[str, Row]]] = {}
+        self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
+
+    def tried(self, run: Runner, most: int) -> tuple[Change, Change]:
+        """Run the change twice, the first time rolled back; the rows of both times."""
+        self._raw.execute("SAVEPOINT countersign_trial")
+        once = self._trial(run, most)
+        self._raw.execute("ROLLBACK TO SAVEPOINT countersign_trial")
+        self._read_before(once, most)
+        again = self._trial(run, most)
+        if once.counts != again.counts:
+            raise UnforeseenError
+        first, last = (self._change(each, again) for each in (once, again))
+        refuse_chance(first, last)
+        return first, last
+
+    def _trial(self, run: Runner, most: int) -> Trial:
+        earlier = self._tables.counts()
+        trial = Trial()
+        self._run(run, trial)
+        self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # nothing is left for COMMIT
+        trial.counts = {
+            oid: count.less(earlier.get(oid, NONE))
+            for oid, count in self._tables.counts().items()
+            if count.less(earlier.get(oid, NONE)).total
+        }
+        if sum(each.total for each in trial.counts.values()) > most_events(most):
+            raise TooManyError(most)
+        for oid, found in self._tables.look_up(list(trial.counts)).items():
+            if found and self._is_read(found, trial):
+                trial.after[oid] = self._written(found, trial, most)
+                trial.left[oid] = self._still_there(found)
+        return trial
+
+    def _run(self, run: Runner, trial: Trial) -> None:
+        """Run the statement, which tells the keys of its table's rows."""
+        tree, key = self._statement.tree, self._target.key
+        plain = isinstance(tree, exp.Insert | exp.Update | exp.Delete)
+        if not key or not plain or tree.args.get("returning"):
+            trial.returned = -1
+            run(self._statement, "")
+            return
+        named = _name_of(self._statement)
+        trial.keys = run(self._statement, ", ".join(f"{named}.{quoted(each)}" for each in key))
+        trial.returned = len(trial.keys)
+
+    def _by_key(self, trial: Trial) -> bool:
+        """Whether the keys that were returned tell all rows of the statement's table."""
+        total = trial.counts.get(self._target.oid, NONE).total
+        return trial.returned == total == len(set(trial.keys))
+
+    def _is_read(self, found: Found, trial: Trial) -> bool:
+        if found is self._target and self._by_key(trial):
+            return True
+        return found.all_readable and found.pages <= MAX_PAGES
+
+    def _written(self, found: Found, trial: Trial, most: int) -> list[tuple[str, Row]]:
+        """The rows of a table as the change has left them, those that it has written."""
+        if found is self._target and self._by_key(trial):
+            return [("", row) for row in self._with_keys(found, trial.keys)]
+        # our snapshot is older than our number: what bears it or a later one is our own
+        text = f"SELECT {_PLACE}, {found.listed} FROM {found.source} WHERE {_OURS} "
+        rows = self._tables.ask(f"{text} ORDER BY ctid LIMIT {most_events(most) + 1}")
+        if len(rows) > most_events(most):
+            raise TooManyError(most)
+        return [(place, tuple(row)) for place, *row in rows]
+
+    def _with_keys(self, found: Found, keys: list[Row]) -> list[Row]:
+        """The rows of the statement's table, or of the part of it, that have these keys."""
+        if not keys:
+            return []
+        names = ", ".join(map(quoted, found.key))
+        arrays = ", ".join(f"%s::{found.types[each]}[]" for each in found.key)
+        columns = found.listed.replace("%", "%%")
+        text = (
+            f"SELECT {columns} FROM {found.source.replace('%', '%%')} WHERE "
+            f"({names.replace('%', '%%')}) IN (SELECT * FROM pg_catalog.unnest({arrays}))"
+        )
+        rows = self._tables.ask(text, [list(each) for each in zip(*keys, strict=True)])
+        places = {key: at for at, key in enumerate(keys)}
+        at = [found.columns.index(each) for each in found.key]
+        return sorted(rows, key=lambda row: places[tuple(row[each] for each in at)])
+
+    def _read_before(self, once: Trial, most: int) -> None:
+        """What was there before, of the rows that the first trial has touched."""
+        for oid, found in self._tables.look_up(list(once.counts)).items():
+            if found is None or oid not in once.after:
+                continue
+            if found is self._target and self._by_key(once):
+                rows = self._with_keys(found, once.keys)
+                self._before[oid] = [("", row) for row in rows]
+                if len(rows) == once.counts[oid].changed + once.counts[oid].deleted:
+                    continue  # else keys were changed, and what was before has others
+            if found.all_readable:
+                self._before[oid] = self._ended(found, most)
+                if self._later:
+                    ours = f"SELECT {_PLACE} FROM {found.source} WHERE {_OURS}"
+                    self._earlier[oid] = {place for (place,) in self._tables.ask(ours)}
+
+    def _ended(self, found: Found, most: int) -> list[tuple[str, Row]]:
+        """The rows that the first trial has made an end of, or locked, and where they are."""
+        rows = self._tables.ask(
+            f"SELECT {_PLACE}, {found.listed} FROM {found.source} "
+            f"WHERE {_ENDED} ORDER BY tableoid, ctid"
+        )
+        if len(rows) > most_events(most):
+            raise TooManyError(most)
+        return [(place, tuple(row)) for place, *row in rows]
+
+    def _still_there(self, found: Found) -> set[str]:
+        """Which rows that were there before are there as they were: they were only locked."""
+        places = [place for place, _ in self._before.get(found.oid, []) if place]
+        if not places:
+            return set()
+        source = found.source.replace("%", "%%")
+        text = f"SELECT {_PLACE} FROM {source} WHERE ctid = ANY(%s::tid[])"
+        return {
+            place for (place,) in self._tables.ask(text, ([each.split(" ")[1] for each in places],))
+        }
+
+    def _change(self, trial: Trial, last: Trial) -> Change:
+        """All rows of one trial; `last`: the one that knows which old rows were only locked."""
+        tables: list[TableRows] = []
+        for oid, count in trial.counts.items():
+            found = self._tables.found.get(oid)
+            if found is None:
+                ((name,),) = self._tables.ask("SELECT %s::oid::regclass::text", (oid,))
+                tables.append(TableRows(name, (), (), (), (), count.total, "may not be read"))
+            elif oid not in trial.after:
+                why = "only counted" if found.all_readable else "may not be read as a whole"
+                tables.append(found.shaped((), counted=count.total, why=why))
+            else:
+                left = last.left.get(oid, set())
+                before = [row for place, row in self._before.get(oid, []) if place not in left]
+                known = self._earlier.get(oid, set())
+                after = [row for place, row in trial.after[oid] if place not in known]
+                tables.append(_paired(found, before, after, count))
+        own = [each for each in tables if each.table == self._target.label]
+        others = sorted((each for each in tables if each not in own), key=lambda one: one.table)
+        return Change((*(own or [self._target.shaped(())]), *others))
+
+
+def _moment(raw: Raw) -> Moment:
+    ((start, end, texts),) = raw.execute(_NOW.encode()).fetchall()
+    at, until = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
+    return Moment(at, until, tuple(dict.fromkeys(texts)), at)
+
+
+def _name_of(statement: Statement) -> str:
+    """The name by which a statement calls its table, quoted."""
+    assert statement.target is not None
+    alias = statement.target.args.get("alias")
+    this = alias.this if alias is not None and alias.this is not None else statement.target.this
+    return quoted(this.name if this.args.get("quoted") else this.name.lower())
+
+
+def _paired(found: Found, before: list[Row], after: list[Row], count: Written) -> TableRows:
+    """The rows of one table, by key where it has one.
+
+    Raises UnforeseenError where they are not as many as the server has counted.
+    """
+    if len(after) - len(before) != count.added - count.deleted or (
+        len(after) > count.added + count.changed
+    ):
+        raise UnforeseenError
+    shape = found.shaped(())
+    later = {shape.key_of(row): row for row in after} if found.key else {}
+    rows = [RowChange(row, later.pop(shape.key_of(row), None)) for row in before]
+    added = list(later.values()) if found.key else after
+    gone = any(each.after is None for each in rows)
+    loose = bool(gone and added and count.changed)
+    return found.shaped([*rows, *(RowChange(None, row) for row in added)], loose=loose)

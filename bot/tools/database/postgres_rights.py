@@ -1,0 +1,416 @@
+"""What a role of PostgreSQL may do too much: rights that no tool needs, and reading what is secret.
+
+PostgreSQL keeps a column secret by not granting SELECT on it. A role that can read one is refused,
+with the statements that take the right away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import psycopg
+
+from bot.tools import ToolError
+from bot.tools.database.catalog import quoted
+from bot.tools.database.config import Database
+from bot.tools.database.sql_tokens import StatementError, lex
+from bot.tools.database.statement import acts_beyond, computes
+
+# What functions a statement can reach in PostgreSQL, and that none of them acts beyond it.
+
+_MADE = 16384  # what has a number from here on was made by somebody, not by PostgreSQL
+_NAME_LENGTH = 63  # bytes of a name that the server looks at
+# trigger functions and those with internal arguments cannot be called by a statement
+_NAMED_FUNCTIONS = """
+    SELECT p.oid::int8, p.proname::text FROM pg_catalog.pg_proc p
+    WHERE p.proname = ANY(%s) AND p.prorettype NOT IN (2279, 3838)
+        AND NOT 2281 = ANY(p.proargtypes)
+        AND (%s OR pg_catalog.has_function_privilege(p.oid, 'EXECUTE'))"""
+_NAMED_RELATIONS = """
+    SELECT c.oid::int8, c.relname::text, n.nspname IN ('pg_catalog', 'pg_toast')
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname = ANY(%s) AND c.relkind IN ('r', 'v', 'm', 'p', 'f', 'i')"""
+_FUNCTIONS = """
+    SELECT p.oid::int8, p.proname::text, p.prokind::text, p.provolatile = 'v', l.lanname::text,
+        l.lanpltrusted, p.prosrc, pg_catalog.to_jsonb(p) ->> 'prosqlbody', p.proargdefaults::text,
+        EXISTS (SELECT FROM pg_catalog.pg_depend d
+            JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
+            JOIN pg_catalog.pg_available_extension_versions v
+                ON v.name = e.extname AND v.version = e.extversion AND v.trusted
+            WHERE l.lanname = 'c' AND d.classid = 'pg_catalog.pg_proc'::regclass
+                AND d.objid = p.oid AND d.deptype = 'e'),
+        ARRAY(SELECT b.oid::int8 FROM pg_catalog.pg_proc b
+            WHERE l.lanname = 'internal' AND p.oid >= 16384 AND b.oid < 16384
+                AND b.prosrc = p.prosrc)
+        || ARRAY(SELECT pg_catalog.unnest(ARRAY[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn,
+            aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::int8[])
+            FROM pg_catalog.pg_aggregate a WHERE a.aggfnoid = p.oid)
+    FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+    WHERE p.oid = ANY(%s::oid[])"""
+# of each: what it is, its parse tree, a function that it calls, a relation that it leads to
+_READ = """
+    SELECT 'the view ' || c.relname, r.ev_action::text, 0::int8, 0::int8
+        FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class
+        WHERE c.oid = ANY(%(oids)s::oid[]) AND r.rulename = '_RETURN'
+    UNION ALL SELECT 'the row security of ' || polrelid::regclass,
+            pg_catalog.concat_ws(' ', polqual::text, polwithcheck::text), 0, 0
+        FROM pg_catalog.pg_policy WHERE polrelid = ANY(%(oids)s::oid[])
+    UNION ALL SELECT 'a computed column of ' || adrelid::regclass, adbin::text, 0, 0
+        FROM pg_catalog.pg_attrdef JOIN pg_catalog.pg_attribute a
+            ON attrelid = adrelid AND attnum = adnum AND a.attgenerated <> ''
+        WHERE adrelid = ANY(%(oids)s::oid[])
+    UNION ALL SELECT '', '', 0, inhrelid::int8
+        FROM pg_catalog.pg_inherits WHERE inhparent = ANY(%(oids)s::oid[])"""
+_WRITTEN = """
+    UNION ALL SELECT 'the rule ' || rulename || ' of ' || ev_class::regclass,
+            pg_catalog.concat_ws(' ', ev_action::text, ev_qual::text), 0, 0
+        FROM pg_catalog.pg_rewrite WHERE ev_class = ANY(%(oids)s::oid[]) AND rulename <> '_RETURN'
+    UNION ALL SELECT 'a default of ' || adrelid::regclass, adbin::text, 0, 0
+        FROM pg_catalog.pg_attrdef WHERE adrelid = ANY(%(oids)s::oid[])
+    UNION ALL SELECT 'the check ' || conname, conbin::text, 0, 0
+        FROM pg_catalog.pg_constraint WHERE contype = 'c' AND conrelid = ANY(%(oids)s::oid[])
+    UNION ALL SELECT 'the trigger ' || tgname || ' of ' || tgrelid::regclass, tgqual::text,
+            tgfoid::int8, 0
+        FROM pg_catalog.pg_trigger
+        WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgrelid = ANY(%(oids)s::oid[])
+    UNION ALL SELECT 'the index ' || indexrelid::regclass,
+            pg_catalog.concat_ws(' ', indexprs::text, indpred::text), 0, 0
+        FROM pg_catalog.pg_index WHERE indrelid = ANY(%(oids)s::oid[])
+    UNION ALL SELECT 'the parts of ' || partrelid::regclass, partexprs::text, 0, 0
+        FROM pg_catalog.pg_partitioned_table WHERE partrelid = ANY(%(oids)s::oid[])
+    UNION ALL SELECT '', '', 0, conrelid::int8
+        FROM pg_catalog.pg_constraint WHERE contype = 'f' AND confrelid = ANY(%(oids)s::oid[])
+            AND (confdeltype NOT IN ('a', 'r') OR confupdtype NOT IN ('a', 'r'))"""
+# what is called without being spelled in any text
+_EVERYWHERE = """
+    SELECT 'the operator ' || oprname || ' of this database', '', oprcode::int8, 0::int8
+        FROM pg_catalog.pg_operator WHERE oid >= 16384
+    UNION ALL SELECT 'a cast of this database', '', castfunc::int8, 0
+        FROM pg_catalog.pg_cast WHERE oid >= 16384 AND castfunc <> 0
+    UNION ALL SELECT 'the check ' || conname, conbin::text, 0, 0
+        FROM pg_catalog.pg_constraint WHERE contype = 'c' AND contypid <> 0 AND oid >= 16384
+    UNION ALL SELECT 'an operator class of this database', '', amproc::int8, 0
+        FROM pg_catalog.pg_amproc WHERE oid >= 16384
+    UNION ALL SELECT 'a range of this database', '', pg_catalog.unnest(
+            ARRAY[rngsubdiff, rngcanonical]::int8[]), 0
+        FROM pg_catalog.pg_range WHERE rngtypid >= 16384"""
+_CALLED = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid|\w+RangeFunc|tsmhandler) ([1-9]\d*)")
+_RELATED = re.compile(r":relid ([1-9]\d*)")
+_WORD = re.compile(r'[^\W\d][\w$]*|"(?:[^"]|"")+"')
+# by language, what makes up a statement or a name
+_DYNAMIC = {
+    "sql": re.compile(r"u&[\"']", re.IGNORECASE),
+    "plpgsql": re.compile(r"\bexecute\b|u&[\"']", re.IGNORECASE),
+    "": re.compile(r"spi|exec|prepare|eval|u&[\"']", re.IGNORECASE),
+}
+Raw = psycopg.Connection[Any]
+
+
+class _Function(NamedTuple):
+    oid: int
+    name: str
+    kind: str  # a: an aggregate
+    volatile: bool
+    language: str
+    trusted: bool
+    source: str
+    body: str | None  # its parse tree, where the server keeps one
+    defaults: str | None  # of its arguments, as a parse tree
+    trusted_extension: bool
+    others: list[int]  # those that it stands for, or is made of
+
+
+class StatementReach:
+    """Follows what one statement can reach."""
+
+    def __init__(self, raw: Raw, *, writes: bool) -> None:
+        """`writes`: the transaction may change rows."""
+        self._raw, self._writes = raw, writes
+        # to be looked at, with what calls them; where numbers are taken, other things are allowed
+        self._functions: dict[tuple[int, bool], str] = {}
+        self._relations: set[int] = set()
+        self._seen_functions: set[tuple[int, bool]] = set()
+        self._seen_relations: set[int] = set()
+
+    def refuse(self, text: str) -> None:
+        """Raise ToolError where the statement `text` could reach a function that does more than
+        compute, or StatementError where it names one, or a table of the server's own.
+        """
+        words = _spelled(text)
+        for oid, name in self._raw.execute(_NAMED_FUNCTIONS, (words, False)).fetchall():
+            self._functions[oid, False] = "" if oid < _MADE else f"the function {name}"
+        self._name_relations(words, "")
+        self._take(self._raw.execute(_EVERYWHERE).fetchall())
+        while self._functions or self._relations:
+            self._look_at_functions()
+            self._look_at_relations()
+
+    def _name_relations(self, words: list[str], what: str) -> None:
+        for oid, name, server in self._raw.execute(_NAMED_RELATIONS, (words,)).fetchall():
+            if server and not what:
+                raise StatementError(f"{name} is the server's own; the tool tables tells more")
+            self._relations.add(oid)
+
+    def _take(self, rows: Iterable[tuple[str, str | None, int, int]]) -> None:
+        for what, tree, function, relation in rows:
+            for oid in filter(None, [function, *map(int, _CALLED.findall(tree or ""))]):
+                self._functions.setdefault((oid, _takes_numbers(what)), what)
+            found = [relation, *map(int, _RELATED.findall(tree or ""))]
+            self._relations |= {oid for oid in found if oid}
+
+    def _look_at_relations(self) -> None:
+        new = {oid for oid in self._relations if oid >= _MADE} - self._seen_relations
+        self._relations = set()
+        self._seen_relations |= new
+        if new:
+            text = _READ + (_WRITTEN if self._writes else "")
+            self._take(self._raw.execute(text.encode(), {"oids": list(new)}).fetchall())
+
+    def _look_at_functions(self) -> None:
+        new = {key: at for key, at in self._functions.items() if key not in self._seen_functions}
+        self._functions = {}
+        self._seen_functions |= set(new)
+        if not new:
+            return
+        oids = list({oid for oid, _ in new})
+        known = {found.oid: found for found in map(_Function._make, self._ask(_FUNCTIONS, oids))}
+        for (oid, _), what in new.items():
+            if oid in known:
+                self._look_at(known[oid], what)
+
+    def _ask(self, text: str, oids: list[int]) -> list[tuple[Any, ...]]:
+        return self._raw.execute(text.encode(), (oids,)).fetchall()
+
+    def _look_at(self, found: _Function, what: str) -> None:
+        """Look at a function that `what` calls ("": the statement itself)."""
+        if found.oid < _MADE:
+            given = found.name == "nextval" and what and (not self._writes or _takes_numbers(what))
+            if not (given or computes(found.name, volatile=found.volatile, owners=bool(what))):
+                raise self._refusal(what, found.name, "which no rollback undoes")
+            return
+        if why := _closed(found):
+            raise self._refusal(what, found.name, why)
+        self._take([(what, f"{found.body or ''} {found.defaults or ''}", 0, 0)])
+        self._take([(what, "", oid, 0) for oid in found.others])
+        if found.body is None and found.language not in ("c", "internal"):
+            # all functions and tables that its text could mean by its words
+            words = _folded(_WORD.findall(found.source))
+            named = self._raw.execute(_NAMED_FUNCTIONS, (words, True)).fetchall()
+            self._take([(what, "", oid, 0) for oid, _ in named])
+            self._name_relations(words, what)
+
+    def _refusal(self, what: str, name: str, why: str) -> ToolError:
+        if not what:
+            return StatementError(f"the function {name} is not allowed")
+        ahead = "it cannot be tried out, and so not be made" if self._writes else "it is not run"
+        if what == f"the function {name}":
+            return ToolError(f"{ahead}: it names {what}, {why}")
+        return ToolError(f"{ahead}: {what} calls {name}, {why}")
+
+
+def _closed(found: _Function) -> str:
+    """Why nobody can tell what a function of somebody's reaches; "" where one can."""
+    if found.kind == "a":
+        return ""  # the functions that it is made of tell
+    if found.language == "c":
+        may = (found.trusted_extension or not found.volatile) and not acts_beyond(found.name)
+        return "" if may else "which may reach out of the database"
+    if found.language == "internal":
+        return "" if found.others else "which may reach out of the database"
+    if found.language != "sql" and not found.trusted:
+        return "which may reach out of the database"
+    if found.body is None and _DYNAMIC.get(found.language, _DYNAMIC[""]).search(found.source):
+        return "which makes up its statements as it runs"
+    return ""
+
+
+def _takes_numbers(what: str) -> bool:
+    """Whether numbers are taken there for new rows, which is what a sequence is for."""
+    return what.startswith(("a default", "the trigger"))
+
+
+def _spelled(text: str) -> list[str]:
+    """All names that are spelled in a statement."""
+    return _folded(each.text for each in lex(text) if each.kind in ("word", "quoted"))
+
+
+def _folded(words: Iterable[str]) -> list[str]:
+    """The names as the server compares them."""
+    names = {each[1:-1].replace('""', '"') if each[0] == '"' else each.lower() for each in words}
+    return sorted({each.encode()[:_NAME_LENGTH].decode(errors="ignore") for each in names})
+
+
+_ROLES = "pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER')"  # it can become any of them
+_TOO_MUCH = f"""
+    SELECT string_agg(DISTINCT rolname, ', ') FROM pg_catalog.pg_roles r
+    WHERE {_ROLES} AND (
+        rolsuper OR rolbypassrls OR rolreplication OR rolcreaterole OR rolname IN (
+            'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program',
+            'pg_signal_backend', 'pg_read_all_data', 'pg_write_all_data', 'pg_read_all_stats',
+            'pg_monitor'))"""
+_RECORD = f"""
+    SELECT 1 FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
+    WHERE n.nspname = 'countersign' AND c.relname = 'audit' AND EXISTS (
+        SELECT FROM pg_catalog.pg_roles r WHERE {_ROLES}
+            AND pg_catalog.has_schema_privilege(r.oid, n.oid, 'USAGE'))"""
+_OURS = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
+_COLUMNS = f"""
+    SELECT c.oid::int8, a.attnum::int, n.nspname::text, c.relname::text, a.attname::text,
+        c.relkind::text, coalesce(c.reloptions::text ~ 'security_invoker=(true|on|yes|1)', false)
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND attnum > 0 AND NOT attisdropped
+    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {_OURS} ORDER BY 3, 4, 2"""
+# Which column (0: anything) of one is read by which column (0: the whole) of another: tables that
+# inherit, generated columns, foreign keys, views, and views that use a whole row.
+_FLOWS = """
+    SELECT i.inhparent::int8, a.attnum::int, i.inhrelid::int8, b.attnum::int
+        FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.inhparent
+        JOIN pg_catalog.pg_attribute b ON b.attrelid = i.inhrelid AND b.attname = a.attname
+        WHERE a.attnum > 0
+    UNION ALL SELECT d.refobjid::int8, d.refobjsubid, a.attrelid::int8, a.attnum
+        FROM pg_catalog.pg_attribute a
+        LEFT JOIN pg_catalog.pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
+        JOIN pg_catalog.pg_depend d ON d.refobjid = a.attrelid AND d.refobjsubid > 0 AND (
+            d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = a.attrelid
+                AND d.objsubid = a.attnum
+            OR d.classid = 'pg_catalog.pg_attrdef'::regclass AND d.objid = f.oid)
+        WHERE a.attgenerated <> '' AND d.refobjsubid <> a.attnum
+    UNION ALL SELECT confrelid::int8, k.other::int, conrelid::int8, k.own::int
+        FROM pg_catalog.pg_constraint
+        CROSS JOIN ROWS FROM (pg_catalog.unnest(conkey), pg_catalog.unnest(confkey))
+            AS k(own, other) WHERE contype = 'f'
+    UNION ALL SELECT d.refobjid::int8, d.refobjsubid, r.ev_class::int8, 0
+        FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_depend d
+        ON d.classid = 'pg_catalog.pg_rewrite'::regclass AND d.objid = r.oid
+            AND d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid <> r.ev_class
+        WHERE r.rulename = '_RETURN' AND (
+            d.refobjsubid > 0 OR r.ev_action::text LIKE '%:varattno 0 %')"""
+_READABLE = f"""
+    SELECT t.table_oid, t.number FROM unnest(%s::int8[], %s::int[]) AS t(table_oid, number)
+    JOIN pg_catalog.pg_class c ON c.oid = t.table_oid::oid
+    WHERE EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE {_ROLES} AND
+            pg_catalog.has_schema_privilege(r.oid, c.relnamespace, 'USAGE'))
+        AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE {_ROLES} AND
+            pg_catalog.has_column_privilege(r.oid, c.oid, t.number::int2, 'SELECT'))"""
+_GRANTED = f"""
+    SELECT DISTINCT g.oid::int8, coalesce(r.rolname::text, '') FROM (
+        SELECT c.oid, acl.grantee, acl.privilege_type FROM pg_catalog.pg_class c,
+            pg_catalog.aclexplode(coalesce(c.relacl, pg_catalog.acldefault('r', c.relowner))) acl
+        UNION SELECT a.attrelid, acl.grantee, acl.privilege_type FROM pg_catalog.pg_attribute a,
+            pg_catalog.aclexplode(a.attacl) acl) g
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid = g.grantee
+    WHERE g.oid = ANY(%s::oid[]) AND g.privilege_type = 'SELECT'
+        AND (g.grantee = 0 OR {_ROLES}) ORDER BY 2"""
+Place = tuple[int, int]  # a table's OID and a column's number
+
+
+class RightsError(ToolError):
+    """The role may do too much; `remedy` has the SQL that takes it away, a statement a line."""
+
+    def __init__(self, message: str, remedy: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+@dataclass
+class _Relation:
+    name: str
+    full: str  # quoted, with its schema
+    invoker: bool  # a view that reads with the rights of who asks
+    columns: dict[int, str] = field(default_factory=dict)
+
+
+def refuse_rights(raw: psycopg.Connection[Any], database: Database) -> None:
+    """Raise RightsError when the role may do too much."""
+    found = raw.execute(_TOO_MUCH).fetchone()
+    if found and found[0]:
+        raise RightsError(
+            f"the role may do too much ({found[0]}): the database tools need one that is no "
+            "superuser, reads no server files, runs no programs and goes past no row security"
+        )
+    if raw.execute(_RECORD).fetchone():
+        raise RightsError(
+            "the role can reach Countersign's own record, which is kept there: no tool may",
+            ("REVOKE ALL ON SCHEMA countersign FROM PUBLIC, CURRENT_ROLE",),
+        )
+    relations = _relations(raw)
+    secret = _secret(raw, relations, database)
+    seen = _readable(raw, relations, secret, database)
+    if not seen:
+        return
+    names = sorted({_name(relations[oid], number) for oid, number in seen})
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    raise RightsError(
+        f"the role can read what is secret ({', '.join(names[:8])}{more}); nothing is read or "
+        "changed there until an operator takes that right away (countersign doctor tells how)",
+        tuple(_remedy(raw, relations, secret, {oid for oid, _ in seen})),
+    )
+
+
+def _name(relation: _Relation, number: int) -> str:
+    return f"{relation.name}.{relation.columns[number]}"
+
+
+def _relations(raw: psycopg.Connection[Any]) -> dict[int, _Relation]:
+    relations: dict[int, _Relation] = {}
+    for oid, number, schema, name, column, _, invoker in raw.execute(_COLUMNS).fetchall():
+        full = f"{quoted(schema)}.{quoted(name)}"
+        relations.setdefault(oid, _Relation(name, full, invoker)).columns[number] = column
+    return relations
+
+
+def _secret(
+    raw: psycopg.Connection[Any], relations: dict[int, _Relation], database: Database
+) -> set[Place]:
+    """The columns that are secret, and all those of views that read one."""
+    secret = {
+        (oid, number)
+        for oid, each in relations.items()
+        for number, column in each.columns.items()
+        if database.is_secret(each.name, column)
+    }
+    flows: list[tuple[int, int, int, int]] = raw.execute(_FLOWS.encode()).fetchall()
+    known = -1
+    while known != len(secret):
+        known = len(secret)
+        holders = {oid for oid, _ in secret}
+        for from_oid, number, oid, to in flows:
+            reads = (from_oid, number) in secret or (number == 0 and from_oid in holders)
+            if reads and oid in relations:
+                secret |= {(oid, each) for each in ([to] if to else relations[oid].columns)}
+    return secret
+
+
+def _readable(
+    raw: psycopg.Connection[Any],
+    relations: dict[int, _Relation],
+    secret: Iterable[Place],
+    database: Database,
+) -> list[Place]:
+    """Those that the role can read, unless the operator has said that they tell nothing."""
+    asked = [
+        (oid, number)
+        for oid, number in secret
+        if not relations[oid].invoker
+        and not database.is_open(relations[oid].name, relations[oid].columns[number])
+    ]
+    values = ([oid for oid, _ in asked], [number for _, number in asked])
+    return raw.execute(_READABLE, values).fetchall()
+
+
+def _remedy(
+    raw: psycopg.Connection[Any],
+    relations: dict[int, _Relation],
+    secret: set[Place],
+    tables: set[int],
+) -> Iterable[str]:
+    """The statements: a right on a whole table is replaced by one on its other columns."""
+    for oid, grantee in raw.execute(_GRANTED, (sorted(tables),)).fetchall():
+        table, who = relations[oid], quoted(grantee) if grantee else "PUBLIC"
+        yield f"REVOKE SELECT ON {table.full} FROM {who};"
+        left = [quoted(name) for at, name in table.columns.items() if (oid, at) not in secret]
+        if left:
+            yield f"GRANT SELECT ({', '.join(left)}) ON {table.full} TO {who};"

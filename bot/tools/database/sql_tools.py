@@ -1,0 +1,313 @@
+"""The database tools: what is there, one query, one change, in databases the settings name. Off
+until one is named.
+
+The rules are elsewhere: what a statement may be in `sql.statement`, what stays secret in `secrets`,
+how it is kept and runs in `sqlite` and `postgres`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Annotated, Any, Protocol
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
+from bot.tools.database.preview import changed, difference, observed, preview_change, promised, told
+from bot.tools.database.session import CONNECT_TIMEOUT, PREVIEW_TIMEOUT, Rows, Session, Source
+from bot.tools.database.sql_tokens import MAX_LENGTH, StatementError, Token, apart, lex
+from bot.tools.database.statement import Statement, parse, parse_changes
+
+# One statement or several, as the text that the arguments of a call hold. PURE.
+
+_DEEDS = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
+
+
+class Sql(str):
+    """Statements as text, which can say in a few words what they do."""
+
+    __slots__ = ()
+
+    @property
+    def deed(self) -> str:
+        """For people: "Update orders", "Update orders, then delete rows of heap"."""
+        try:
+            first, *others = map(_deed, apart(lex(self)))
+        except StatementError:
+            return "Change rows"
+        if len(others) > 2:
+            others = [others[0], f"{len(others) - 1} more changes"]
+        return ", then ".join([first, *(each[0].lower() + each[1:] for each in others)])
+
+
+def _deed(tokens: tuple[Token, ...]) -> str:
+    """What one statement does."""
+    words = [each for each in tokens if each.depth == 0]
+    for at, (each, after) in enumerate(pairwise(words)):
+        # what is not the name of a WITH
+        if each.word in _DEEDS and after.word != "as" and after.text != "(":
+            return _named(_DEEDS[each.word], words[at + 1 :])
+    return "Change rows"
+
+
+def _named(deed: str, rest: list[Token]) -> str:
+    """The deed with the table that it is about, as it is written."""
+    named = [each for each in rest if each.word not in ("into", "from", "only")]
+    name = "".join(each.text.strip('"') for each in named[:1])
+    if len(named) > 2 and named[1].text == ".":
+        name = f"{name}.{named[2].text.strip(chr(34))}"
+    return f"{deed} {name}".rstrip()
+
+
+MAX_CELL = 2_000  # characters of one value
+MAX_TABLES = 200  # listed at once
+MAX_DETAILED = 40  # tables of which all is told
+Sources = Mapping[str, Source]
+
+
+class Checking(Protocol):
+    """Raises StatementError for a statement that is refused."""
+
+    def __call__(self, name: str, sql: str, *, changes: bool) -> object: ...
+
+
+class Tables(BaseModel):
+    """Arguments of tables."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    database: str | None = Field(
+        None, title="Database", max_length=40, description="Left out: all of them."
+    )
+    named: str | None = Field(
+        None, title="Tables named", max_length=80, description="Part of the tables' names."
+    )
+
+
+class StatementArguments(BaseModel):
+    """What query and change share."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    database: str = Field(
+        title="Database", max_length=40, description="Its name, as the tool tables lists it."
+    )
+    sql: Annotated[str, AfterValidator(Sql)] = Field(
+        title="SQL",
+        max_length=MAX_LENGTH,
+        description="In the database's own SQL, with its values written out. No comments, no "
+        "parameters.",
+    )
+
+    @field_validator("sql", mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return value.strip().removesuffix(";").rstrip() if isinstance(value, str) else value
+
+
+def local_tools(sources: Sources, check: Checking | None = None) -> list[Tool[Any]]:
+    """The tools over these databases, which do all they do in this process: none without a
+    database, no `change` where all of them are read-only.
+
+    `check` raises StatementError for arguments that are refused, else `parsed` does.
+    """
+    if not sources:
+        return []
+    check = check or partial(parsed, sources)
+    found = [_tables(sources), _query(sources, check)]
+    if any(not each.database.read_only for each in sources.values()):
+        found.append(_change(sources, check))
+    return found
+
+
+def _patience(sources: Sources) -> float:
+    """Seconds that a tool may take: more than the slowest database is allowed to."""
+    return (
+        max(each.database.timeout + each.database.lock_timeout for each in sources.values())
+        + CONNECT_TIMEOUT
+        + 10
+    )
+
+
+def _tables(sources: Sources) -> Tool[Any]:
+    @tool(
+        title="List tables",
+        effect="List what the databases hold",
+        step=lambda _args: "listing what the databases hold",
+        does=Effect.READ,
+        timeout=_patience(sources),
+    )
+    def tables(args: Tables, _context: ToolContext) -> str:
+        """List the databases that query and change can use, with their tables, columns and types.
+
+        Use it first.
+        """
+        if args.database is not None:
+            _source(sources, args.database)
+        chosen = [each for name, each in sources.items() if args.database in (None, name)]
+        return "\n\n".join(_listing(each, (args.named or "").lower()) for each in chosen)
+
+    return tables
+
+
+def _query(sources: Sources, check: Checking) -> Tool[Any]:
+    class Query(StatementArguments):
+        """Arguments of query."""
+
+        @model_validator(mode="after")
+        def _parses(self) -> Query:
+            check(self.database, str(self.sql), changes=False)
+            return self
+
+        def statement(self) -> Statement:
+            """What is to run; raises StatementError where it is refused."""
+            [statement] = parsed(sources, self.database, str(self.sql), changes=False)
+            return statement
+
+    def preview(args: Query, _context: ToolContext) -> Preview:
+        source = _source(sources, args.database)
+        statement = Query.statement(args)
+        with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
+            session.look(statement)
+        return Preview(f"Reads at most {source.database.max_rows:,} rows and changes nothing.")
+
+    @tool(
+        title="Query a database",
+        effect="Read from the database {database}",
+        step=lambda args: f"reading from the database {args.database}",
+        does=Effect.READ,
+        asks=True,
+        preview=preview,
+        timeout=_patience(sources),
+    )
+    def query(args: Query, _context: ToolContext) -> Table:
+        """Run one SELECT in a database.
+
+        Secret columns cannot be used in any way: name the others instead of *.
+        """
+        source = _source(sources, args.database)
+        statement = Query.statement(args)
+        with source.open(writes=False) as session:
+            rows = session.query(statement, source.database.max_rows)
+        return _table(args.database, rows)
+
+    return query
+
+
+def _change(sources: Sources, check: Checking) -> Tool[Any]:
+    class Change(StatementArguments):
+        """Arguments of change."""
+
+        @model_validator(mode="after")
+        def _parses(self) -> Change:
+            check(self.database, str(self.sql), changes=True)
+            return self
+
+        def statements(self) -> tuple[Statement, ...]:
+            """What is to run; raises StatementError where it is refused."""
+            return parsed(sources, self.database, str(self.sql), changes=True)
+
+    def preview(args: Change, _context: ToolContext) -> Preview:
+        source = _source(sources, args.database)
+        statements = Change.statements(args)
+        with source.open(
+            writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT
+        ) as session:
+            return preview_change(session, statements)
+
+    @tool(
+        title="Change a database",
+        effect="{sql.deed} in the database {database}",
+        does=Effect.DESTRUCTIVE,
+        preview=preview,
+        outcome=changed,
+        step=lambda args: f"changing the database {args.database}",
+        timeout=_patience(sources),
+    )
+    def change(args: Change, context: ToolContext) -> dict[str, Any]:
+        """Run one INSERT, UPDATE or DELETE in a database, or up to 10 that belong together: in one
+        transaction, with ; between them.
+
+        People see beforehand which rows it would touch.
+        """
+        source = _source(sources, args.database)
+        statements = Change.statements(args)
+        with source.open(writes=True) as session:
+            return _run(session, statements, context.expects)
+
+    return change
+
+
+def _run(session: Session, statements: Sequence[Statement], expects: str) -> dict[str, Any]:
+    """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when
+    that is unknown.
+    """
+    changes = observed(session, statements)
+    if expects and expects != promised(changes):
+        raise ChangedError(difference(expects, changes))
+    session.commit()
+    return told(changes)
+
+
+def _source(sources: Sources, name: str) -> Source:
+    found = sources.get(name)
+    if found is None:
+        raise StatementError(f"there is no database {name[:40]}; there are: {', '.join(sources)}")
+    return found
+
+
+def parsed(sources: Sources, name: str, sql: str, *, changes: bool) -> tuple[Statement, ...]:
+    """The one query or the changes for the database of that name; raises StatementError where it is
+    refused.
+    """
+    database = _source(sources, name).database
+    if changes and database.read_only:
+        raise StatementError(f"the database {database.name} is read-only")
+    if changes:
+        return parse_changes(sql, database.dialect)
+    return (parse(sql, database.dialect, changes=False),)
+
+
+def _table(name: str, rows: Rows) -> Table:
+    """The rows as JSON can hold them."""
+    cells = [tuple(map(_plain, row)) for row in rows.rows]
+    return Table(f"Rows from {name}", rows.columns, tuple(cells), rows.more)
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold without loss, or that says what is missing."""
+    if isinstance(value, bytes | memoryview):
+        return f"({len(bytes(value)):,} bytes)"
+    if isinstance(value, int) and abs(value) >= 2**53:
+        return str(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in value[:100]]
+    if isinstance(value, str) and len(value) > MAX_CELL:
+        return f"{value[:MAX_CELL]}… ({len(value) - MAX_CELL:,} more characters)"
+    return value
+
+
+def _listing(source: Source, named: str) -> str:
+    database = source.database
+    kind = "SQLite" if database.dialect == "sqlite" else "PostgreSQL"
+    head = (
+        f"{database.name} ({kind}{', read-only' if database.read_only else ''}): {database.about}"
+    )
+    try:
+        with source.open(writes=False) as session:
+            catalog = session.remarked(session.catalog)
+    except ToolError as error:
+        return f"{head}\n  cannot be used now: {error}"
+    found = sorted(
+        (each for each in catalog.tables.values() if named in each.name.lower()),
+        key=lambda each: each.name,
+    )
+    brief = len(found) > MAX_DETAILED
+    lines = [head, *(f"  {catalog.describe(table, brief=brief)}" for table in found[:MAX_TABLES])]
+    if brief:
+        lines.append("  (defaults, checks and comments: say which tables with `named`)")
+    if len(found) > MAX_TABLES:
+        lines.append(f"  … and {len(found) - MAX_TABLES} more; say which with `named`")
+    return "\n".join(lines if found else [*lines, "  no such tables"])

@@ -1,0 +1,336 @@
+"""What a change does to the rows of an SQLite database: triggers of our own write them down.
+
+SQLite itself says which tables a statement can reach, by foreign keys and by triggers. Each of them
+gets temporary triggers, which see every row that is added, changed or deleted, by whomever. What
+they wrote down has to account for every row that SQLite counted, or the change is refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bot.tools import ToolError
+from bot.tools.database.catalog import Catalog, Relation, quoted
+from bot.tools.database.row_changes import (
+    AtRun,
+    Change,
+    Moment,
+    Row,
+    RowChange,
+    TableRows,
+    TooManyError,
+    between,
+    filled,
+    most_events,
+    placed,
+    settle,
+    too_many,
+)
+from bot.tools.database.statement import Statement
+
+# The numbers that SQLite gives to the rows that are added. It only reads.
+
+
+def highest_numbers(
+    raw: sqlite3.Connection, tables: Iterable[tuple[Relation, str]]
+) -> Mapping[str, int]:
+    """The highest number that each table has given to a row, where SQLite gives the numbers.
+
+    `tables`: each with the name by which its rows are told apart.
+    """
+    counters: dict[str, int] = {}
+    if raw.execute("SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'").fetchone():
+        counters = dict(raw.execute("SELECT lower(name), seq FROM main.sqlite_sequence").fetchall())
+    found = {}
+    for table, identity in tables:
+        types = {column.name: column.type.upper() for column in table.columns}
+        if [types[name] for name in table.key] == ["INTEGER"] and "id" in identity:
+            text = f"SELECT max({quoted(identity)}) FROM main.{quoted(table.name)}"
+            ((highest,),) = raw.execute(text).fetchall()
+            found[table.name] = max(highest or 0, counters.get(table.name.lower()) or 0)
+    return found
+
+
+def numbered(change: Change, highest: Mapping[str, int], given: frozenset[str]) -> Change:
+    """Return the change with an AtRun for the numbers that SQLite gives to added rows.
+
+    They go on from the highest one, which may be another by then. `given`: the columns that the
+    statement fills itself.
+    """
+    tables = []
+    for table in change.tables:
+        start = highest.get(table.table)
+        said = table is change.target and {each.lower() for each in table.key} <= given
+        if start is not None and table.key and not said:
+            at = table.columns.index(table.key[0])
+            rows = tuple(_with_number(row, at, start) for row in table.rows)
+            table = replace(table, rows=rows)
+        tables.append(table)
+    return Change(tuple(tables))
+
+
+def _with_number(row: RowChange, at: int, start: int) -> RowChange:
+    if row.before is not None or row.after is None:
+        return row
+    number = row.after[at]
+    if not isinstance(number, int) or number <= start:
+        return row
+    further = number - start - 1
+    told = AtRun(f"the next number{f' + {further}' * bool(further)}")
+    after = (*row.after[:at], told, *row.after[at + 1 :])
+    return RowChange(None, after)
+
+
+_CHANGES = {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
+_EVENTS = (("INSERT", False, True), ("UPDATE", True, True), ("DELETE", True, False))
+_FULL = "countersign: too many rows"
+Authorizer = Callable[[int, Any, Any, Any, Any], int]
+Guarded = Callable[[Statement], AbstractContextManager[Authorizer]]
+
+
+class Reach:
+    """An authorizer around another: lets our triggers write to their logs, and notes which tables
+    are changed.
+    """
+
+    def __init__(self, inner: Authorizer, logs: Set[str]) -> None:
+        """`logs`: the temporary tables of our triggers."""
+        self._inner, self._logs = inner, logs
+        self.tables: set[str] = set()
+
+    def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
+        """SQLITE_OK or SQLITE_DENY."""
+        if (action, place) == (sqlite3.SQLITE_INSERT, "temp") and inner is not None:
+            # by a trigger of ours: the database's own reach no temporary table
+            return sqlite3.SQLITE_OK if first in self._logs else sqlite3.SQLITE_DENY
+        if action in _CHANGES and place == "main":
+            self.tables.add(str(first))
+        return self._inner(action, first, second, place, inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One table with triggers of ours."""
+
+    table: Relation
+    number: int
+    identity: tuple[
+        str, ...
+    ]  # what never changes unseen: the rowid, or the key where there is none
+    columns: tuple[str, ...]
+    hidden: tuple[str, ...]
+
+    @property
+    def log(self) -> str:
+        """The temporary table that holds what the triggers saw."""
+        return f"countersign_rows_{self.number}"
+
+
+def observe(
+    raw: sqlite3.Connection,
+    catalog: Catalog,
+    guarded: Guarded,
+    statements: Sequence[Statement],
+    most: int,
+) -> tuple[Change, ...]:
+    """Run checked changes one after the other, all of it twice, the first time rolled back; which
+    rows each has touched.
+
+    `guarded`: in it only that statement may run. Raises ToolError where more than `most` rows would
+    be touched, and where they cannot be told.
+    """
+    start = datetime.now(UTC)
+    reached: set[str] = set()
+    for number, each in enumerate(statements, 1):
+        with placed(number, statements):
+            reached |= _run(raw, guarded, each, f"EXPLAIN {each.body}")
+    watched = _watch(raw, catalog, reached, most)
+    highest = highest_numbers(raw, [(each.table, each.identity[0]) for each in watched])
+
+    def trial() -> list[Change]:
+        made: list[Change] = []
+        read = {each.number: 0 for each in watched}
+        for number, each in enumerate(statements, 1):
+            with placed(number, statements):
+                made.append(_tried(raw, guarded, each, watched, read))
+            too_many(made, most)
+        return made
+
+    try:
+        raw.execute("SAVEPOINT countersign_trial")
+        once = trial()
+        raw.execute("ROLLBACK TO countersign_trial")
+        again = trial()
+    except sqlite3.IntegrityError as error:
+        if str(error) != _FULL:
+            raise
+        raise TooManyError(most) from None
+    return settle(
+        once,
+        again,
+        _moment(start),
+        statements,
+        lambda change, statement: numbered(change, highest, filled(statement)),
+    )
+
+
+def _tried(
+    raw: sqlite3.Connection,
+    guarded: Guarded,
+    statement: Statement,
+    watched: list[Watched],
+    read: dict[int, int],
+) -> Change:
+    """Run one statement; the rows that it has touched. `read`: see `_read`."""
+    assert statement.target is not None
+    before = raw.total_changes
+    logs = {each.log for each in watched}
+    changed = _run(raw, guarded, statement, statement.text, logs)
+    if not changed <= {each.table.name for each in watched}:
+        raise ToolError("it changes tables that cannot be watched")
+    target = statement.target.name.lower()
+    return _read(raw, watched, target, raw.total_changes - before, read)
+
+
+def _run(
+    raw: sqlite3.Connection,
+    guarded: Guarded,
+    statement: Statement,
+    text: str,
+    logs: Set[str] = frozenset(),
+) -> set[str]:
+    """Run the text as this statement may; the tables that it may change. `logs`: see Reach."""
+    with guarded(statement) as guard:
+        reach = Reach(guard, logs)
+        raw.set_authorizer(reach)
+        raw.execute(text).fetchall()
+    return reach.tables
+
+
+def _watch(raw: sqlite3.Connection, catalog: Catalog, names: set[str], most: int) -> list[Watched]:
+    """Have triggers write down the rows of these tables, at most `most` of each.
+
+    Raises ToolError for a table whose rows cannot be watched.
+    """
+    kinds = {
+        name.lower(): (kind, bool(without))
+        for _, name, kind, _, without, *_ in raw.execute("PRAGMA main.table_list")
+    }
+    watched = []
+    for number, name in enumerate(sorted(names)):
+        table, (kind, without_rowid) = catalog.tables.get(name.lower()), kinds[name.lower()]
+        if table is None or kind != "table":
+            raise ToolError(f"it would change {name}, a {kind} table, whose rows cannot be watched")
+        made = _watched(table, catalog, number, without_rowid)
+        for text in _triggers(made, most):
+            raw.execute(text)
+        watched.append(made)
+    return watched
+
+
+def _watched(table: Relation, catalog: Catalog, number: int, without_rowid: bool) -> Watched:
+    hidden = tuple(each.name for each in table.columns if catalog.column_key(each) in table.secret)
+    columns = tuple(each.name for each in table.columns if each.name not in hidden)
+    taken = {each.name.lower() for each in table.columns}
+    free = [each for each in ("rowid", "_rowid_", "oid") if each not in taken]
+    identity = table.key if without_rowid else tuple(free[:1])
+    if not identity or set(identity) & set(hidden):
+        raise ToolError(f"the rows of {table.name} have nothing open by which to tell them apart")
+    return Watched(table, number, identity, columns, hidden)
+
+
+def _triggers(watched: Watched, most: int) -> list[str]:
+    seen = [*watched.identity, *watched.columns]
+    fields = ", ".join(f"{side}{at}" for side in "on" for at in range(len(seen)))
+    texts = [f"CREATE TEMP TABLE {watched.log} (seq INTEGER PRIMARY KEY, kind TEXT, {fields})"]
+    for event, has_old, has_new in _EVENTS:
+        values = [
+            f"{side}.{quoted(each)}" if there else "NULL"
+            for side, there in (("OLD", has_old), ("NEW", has_new))
+            for each in seen
+        ]
+        texts.append(
+            f"CREATE TEMP TRIGGER countersign_watch_{watched.number}_{event.lower()} AFTER {event} "
+            f"ON main.{quoted(watched.table.name)} BEGIN "
+            f"INSERT INTO {watched.log} VALUES (NULL, '{event[0]}', {', '.join(values)}); "
+            f"SELECT RAISE(ABORT, '{_FULL}') WHERE last_insert_rowid() > {most_events(most)}; "
+            "END"
+        )
+    return texts
+
+
+@dataclass(slots=True)
+class _Traced:
+    """One row on its way through the statement."""
+
+    before: Row | None
+    after: Row | None
+
+
+def _read(
+    raw: sqlite3.Connection,
+    watched: list[Watched],
+    target: str,
+    counted: int,
+    read: dict[int, int],
+) -> Change:
+    """What the triggers have seen since it was last `read`, the table `target` first.
+
+    `counted`: rows that SQLite says were changed since, our own notes included. Raises ToolError
+    where that is more than was seen, or where what was seen is no sequence of changes.
+    """
+    seen, tables = 0, []
+    for each in watched:
+        text = f"SELECT * FROM temp.{each.log} WHERE seq > ? ORDER BY seq"
+        events = raw.execute(text, (read[each.number],)).fetchall()
+        seen += len(events)
+        read[each.number] += len(events)
+        rows = _followed(events, len(each.identity), len(each.columns), each.table.name)
+        key = each.table.key if set(each.table.key) <= set(each.columns) else ()
+        tables.append(TableRows(each.table.name, each.columns, key, each.hidden, rows))
+    if counted - seen > seen:
+        raise ToolError("it changes rows in a way that cannot be watched")
+    # what is only reached and has no row is left out, but for the table that the statement names
+    found = [each for each in tables if each.rows or each.table.lower() == target]
+    return Change(tuple(sorted(found, key=lambda one: (one.table.lower() != target, one.table))))
+
+
+def _followed(events: list[Row], ids: int, columns: int, table: str) -> tuple[RowChange, ...]:
+    """From each row's first event to its last."""
+    alive: dict[Row, _Traced] = {}
+    gone: dict[Row, _Traced] = {}  # and may come back, as REPLACE does it
+    all_rows: list[_Traced] = []
+    wide = ids + columns
+    for _, kind, *values in events:
+        old, new = tuple(values[:wide]), tuple(values[wide:])
+        if kind != "I":
+            row = alive.pop(old[:ids], None)
+            if row is None:
+                row = _Traced(old[ids:], old[ids:])
+                all_rows.append(row)
+            if row.after != old[ids:]:
+                raise ToolError(f"what its triggers do to {table} cannot be followed")
+            row.after = None
+            gone[old[:ids]] = row
+        elif (row := gone.pop(new[:ids], None)) is None:
+            row = _Traced(None, None)
+            all_rows.append(row)
+        if kind != "D":
+            if new[:ids] in alive:
+                raise ToolError(f"what its triggers do to {table} cannot be followed")
+            row.after, alive[new[:ids]] = new[ids:], row
+            gone.pop(old[:ids], None)
+    kept = [RowChange(row.before, row.after) for row in all_rows]
+    return tuple(row for row in kept if row.before is not None or row.after is not None)
+
+
+def _moment(start: datetime) -> Moment:
+    """The time since `start` (UTC), as SQLite writes it down in UTC and in local time."""
+    end = datetime.now(UTC)
+    zone = end.astimezone().utcoffset() or timedelta()
+    return between(start, end, [zone])

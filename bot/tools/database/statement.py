@@ -1,0 +1,236 @@
+"""One SQL statement as a model wrote it: what kind it is, and what it is about. PURE.
+
+sqlglot tells the kind, so that a refusal comes early and in words that help. The database holds it
+to that (docs/decisions/0020): nothing here is the guard. The text runs as it was written.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+import sqlglot
+from sqlglot import exp
+
+from bot.tools.database.config import Dialect
+from bot.tools.database.sql_tokens import StatementError, Token, apart, lex, not_run
+
+# Which of PostgreSQL's own functions a statement may reach. Constants, and questions about a
+# function.
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# What runs a text as SQL, or works on the server by another way than rows, though the server calls
+# some of it stable.
+_BEYOND = ("pg_", "lo_", "dblink", "binary_upgrade")
+_BEYOND_NAMES = _words(
+    "set_config setval loread lowrite query_to_xml query_to_xmlschema query_to_xml_and_xmlschema "
+    "cursor_to_xml cursor_to_xmlschema table_to_xml table_to_xmlschema table_to_xml_and_xmlschema "
+    "schema_to_xml schema_to_xmlschema schema_to_xml_and_xmlschema database_to_xml "
+    "database_to_xmlschema database_to_xml_and_xmlschema ts_stat ts_rewrite crosstab crosstabn "
+    "crosstab2 crosstab3 crosstab4 crosstab_hash connectby xpath_table"
+)
+_HARMLESS = _words(
+    "pg_typeof pg_size_pretty pg_size_bytes pg_column_size pg_relation_size pg_table_size "
+    "pg_indexes_size pg_total_relation_size pg_database_size pg_get_expr random random_normal "
+    "clock_timestamp timeofday gen_random_uuid uuidv4 uuidv7 array_sample array_shuffle"
+)
+# what a rollback does undo, or what only tells: for views, triggers and the like, not for a text
+_WITHIN = _words("pg_notify pg_advisory_xact_lock currval lastval")
+
+
+def acts_beyond(name: str) -> bool:
+    """Whether a function of PostgreSQL, by its name in lower case, does what a transaction does not
+    hold, or tells of the server.
+    """
+    return name in _BEYOND_NAMES or (name.startswith(_BEYOND) and name not in _HARMLESS)
+
+
+def computes(name: str, *, volatile: bool, owners: bool) -> bool:
+    """Whether a function of the server's own, looked up there, may be called: it only computes.
+
+    What the server calls volatile may do anything, but for those that are listed here. `owners`:
+    what calls it was made by the owner of the database, so it may tell of the server.
+    """
+    if owners:
+        return (not volatile and name not in _BEYOND_NAMES) or name in _HARMLESS | _WITHIN
+    return name in _HARMLESS or not (volatile or acts_beyond(name))
+
+
+# The nodes of a statement that write.
+WRITES: tuple[type[exp.Expr], ...] = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
+
+
+# it would log the text of what it cannot parse
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+_CHANGES = {"insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
+_READS = ("select", "values", "with", "explain")
+_FOR_CHANGE = "INSERT, UPDATE or DELETE"
+_FOR_QUERY = "SELECT"
+MAX_STATEMENTS = 10  # of one call
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a known kind; `text` is what runs."""
+
+    text: str
+    dialect: Dialect
+    verb: str  # select, insert, update, delete
+    tree: exp.Expr
+    tokens: tuple[Token, ...]
+
+    @cached_property
+    def change(self) -> exp.Expr | None:
+        """What of it changes rows: the whole, or what stands in a WITH; None for a query."""
+        return self.tree if isinstance(self.tree, WRITES) else self.tree.find(*WRITES)
+
+    @cached_property
+    def target(self) -> exp.Table | None:
+        """The table a change is about; None for a query."""
+        this = self.change.this if self.change is not None else None
+        named = this.this if isinstance(this, exp.Schema) else this
+        return named if isinstance(named, exp.Table) else None
+
+    @cached_property
+    def explains(self) -> str | None:
+        """What EXPLAIN is told ("(FORMAT JSON)", often ""); None where it is no EXPLAIN."""
+        if self.tokens[0].word != "explain":
+            return None
+        return self.text[len("explain") : _explained(self.tokens).start].strip()
+
+    @cached_property
+    def body(self) -> str:
+        """The statement that runs or is explained."""
+        return self.text if self.explains is None else self.text[_explained(self.tokens).start :]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What is written before a parenthesis, in lower case: the functions it calls among it."""
+        return frozenset(
+            here.word or here.text[1:-1].replace('""', '"').lower()
+            for here, after in pairwise(self.tokens)
+            if after.text == "(" and here.kind in ("word", "quoted")
+        )
+
+
+@lru_cache(maxsize=256)
+def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
+    """The one statement in `text`: a change (INSERT, UPDATE, DELETE), or else a query.
+
+    Raises StatementError with the reason, for a person and the model. The text must not end in a
+    semicolon.
+    """
+    tokens = lex(text)
+    wanted = _FOR_CHANGE if changes else _FOR_QUERY
+    if not tokens:
+        raise StatementError("it is empty")
+    first = next((each for each in tokens if each.text != "("), tokens[0])
+    if first.word not in (*_CHANGES, *_READS):
+        raise StatementError(not_run(first.word or first.text, wanted))
+    if any(each.text == ";" for each in tokens):
+        raise StatementError("it is more than one statement; here one is taken, without ;")
+    if dialect == "sqlite" and any(each.text == "[" for each in tokens):
+        raise StatementError("quote names with double quotes, not [ ]")
+    start = _explained(tokens).start if first.word == "explain" else 0
+    tree = _tree(text[start:], dialect)
+    verb = "select" if first.word == "explain" else _verb(tree, tokens)
+    statement = Statement(text, dialect, verb, tree, tokens)
+    _kind(statement, changes)
+    _beyond(statement)
+    return statement
+
+
+def parse_changes(text: str, dialect: Dialect) -> tuple[Statement, ...]:
+    """The changes in `text`, one or several with semicolons between them.
+
+    Raises StatementError with the reason, which says of several at which one it is.
+    """
+    parts = list(apart(lex(text)))
+    if len(parts) == 1:
+        return (parse(text, dialect, changes=True),)
+    if len(parts) > MAX_STATEMENTS:
+        raise StatementError(f"it has {len(parts)} statements, more than {MAX_STATEMENTS}")
+    found = []
+    for number, each in enumerate(parts, 1):
+        piece = text[each[0].start : each[-1].start + len(each[-1].text)] if each else ""
+        try:
+            found.append(parse(piece, dialect, changes=True))
+        except StatementError as error:
+            raise StatementError(f"statement {number}: {error}") from None
+    return tuple(found)
+
+
+def _explained(tokens: tuple[Token, ...]) -> Token:
+    """Where what an EXPLAIN explains begins."""
+    for each in tokens[1:]:
+        if each.depth == 0 and each.word in (*_CHANGES, "select", "values", "with"):
+            return each
+    raise StatementError("EXPLAIN explains a SELECT, INSERT, UPDATE or DELETE")
+
+
+def _tree(text: str, dialect: Dialect) -> exp.Expr:
+    try:
+        trees = sqlglot.parse(text, dialect=dialect)
+    except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over is refused
+        words = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise StatementError(
+            f"it cannot be parsed: {re.sub(chr(27) + r'.[0-9;]*m', '', words)[:200]}"
+        ) from None
+    if len(trees) != 1 or trees[0] is None:
+        raise StatementError("it is not exactly one statement")
+    return trees[0]
+
+
+def _verb(tree: exp.Expr, tokens: tuple[Token, ...]) -> str:
+    for verb, kind in _CHANGES.items():
+        if isinstance(tree, kind):
+            return verb
+    if isinstance(tree, exp.Merge):
+        raise StatementError(not_run("merge", _FOR_CHANGE))
+    inner = tree.find(*WRITES)
+    if inner is not None:
+        return _verb(inner, tokens)
+    if isinstance(tree, (exp.Query, exp.Values, *WRITES)):
+        return "select"
+    raise StatementError(not_run(tokens[0].word or tokens[0].text, "SELECT"))
+
+
+def _kind(statement: Statement, changes: bool) -> None:
+    """Refuse what this tool is not for, and what would change more than it says."""
+    verb, change = statement.verb, statement.change
+    if statement.explains is not None and changes:
+        raise StatementError("it is EXPLAIN; use the tool query for it")
+    if changes == (verb == "select"):
+        other = "use the tool query for it" if changes else "use the tool change for it"
+        wanted = _FOR_CHANGE if changes else _FOR_QUERY
+        raise StatementError(f"it is {verb.upper()}, and only {wanted} is allowed here; {other}")
+    if not changes or change is None:
+        return
+    if statement.target is None:
+        raise StatementError("it names no table")
+    if change.args.get("alternative"):
+        word = str(change.args["alternative"]).upper()
+        raise StatementError(
+            f"INSERT OR {word} is not run: write INSERT … ON CONFLICT (…) DO UPDATE SET …, or "
+            "ON CONFLICT DO NOTHING"
+        )
+
+
+def _beyond(statement: Statement) -> None:
+    """Refuse what a server would do beyond the statement and its transaction."""
+    if statement.dialect != "postgres":
+        return
+    for name in sorted(statement.names):
+        if acts_beyond(name):
+            raise StatementError(f"the function {name[:60]} is not allowed")
+    for table in statement.tree.find_all(exp.Table):
+        if table.name.lower().startswith("pg_") or table.db.lower().startswith("pg_"):
+            raise StatementError(f"{table.name} is the server's own; the tool tables tells more")

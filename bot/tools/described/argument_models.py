@@ -1,0 +1,406 @@
+"""Makes the argument model of a schema: a field for each property, typed where that says enough.
+
+What no field can say is a value of any JSON; the whole schema is held to in either case.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
+    create_model,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, PydanticKnownError
+
+from bot.tools.described.checking import TOO_MUCH, Checker
+from bot.tools.described.schemas import Schema, UnfitSchemaError, at, normal, text_of
+from storage.digest import SAFE_INTEGER
+
+# What all argument models made of a schema have in common: what they take, and what they give
+# back. Exactly what was given is kept; nothing appears that was not.
+
+MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, also an empty one
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What one object of a schema holds."""
+
+    schema: Schema  # as those who call the tool are given it
+    form: Schema  # the same by the names of its fields, as forms read it
+    names: Mapping[str, str]  # the field of each key
+    never_null: frozenset[str]  # keys and fields for which null says that nothing is given
+    takes_more: bool  # keys beside these
+    checker: Checker | None  # of the whole; None for an object within another
+    widest: int  # fields of the object within it that has most
+
+
+class Described(BaseModel):
+    """The arguments of a tool, as a schema describes them."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        serialize_by_alias=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        protected_namespaces=(),
+    )
+    _outline: ClassVar[Outline]
+
+    @classmethod
+    def outline(cls) -> Outline:
+        """Return what it holds."""
+        return cls._outline
+
+    @classmethod
+    def takes_more(cls) -> bool:
+        """Return whether it takes values that its schema does not name."""
+        return cls._outline.takes_more
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
+        """Return the schema that it was made of; with `by_alias=False` the one that forms read."""
+        by_alias = args[0] if args else options.get("by_alias", True)
+        return copy.deepcopy(cls._outline.schema if by_alias else cls._outline.form)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _taken(cls, value: Any, handler: ModelWrapValidatorHandler[Described]) -> Described:
+        outline = cls._outline
+        if not isinstance(value, Mapping):
+            return handler(value)
+        if outline.checker is not None and outline.widest * _objects(value) > MOST_CELLS:
+            raise TOO_MUCH
+        given = {k: v for k, v in value.items() if v is not None or k not in outline.never_null}
+        more: dict[str, Any] = {}
+        if outline.takes_more:
+            known = {*outline.names, *outline.names.values()}
+            more = {key: json_value(given.pop(key)) for key in [*given] if key not in known}
+        made = handler(given)
+        if more:
+            object.__setattr__(made, "__pydantic_extra__", more)
+        if outline.checker is not None:
+            outline.checker.check(cls.__name__, made.model_dump())
+        return made
+
+    @model_serializer(mode="wrap")
+    def _given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        whole = handler(self)
+        found: dict[str, Any] = {}
+        for key, name in self._outline.names.items():
+            called = key if key in whole else name
+            if name in self.model_fields_set and called in whole:
+                found[called] = whole[called]
+        return {**found, **(self.__pydantic_extra__ or {})}
+
+
+def _objects(value: Any) -> int:
+    """How many objects there are in a JSON value."""
+    found, left = 0, [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, Mapping):
+            found += 1
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return found
+
+
+def json_value(value: Any) -> Any:
+    """Return any JSON value with numbers that keep what they are on the way to the record and back.
+
+    Raises PydanticCustomError for what JSON does not have.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, list | tuple):
+        return [json_value(each) for each in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: json_value(each) for key, each in value.items()}
+    raise PydanticCustomError("json_value", "Input should be a JSON value")
+
+
+def number(value: float) -> int | float:
+    """Return a number as it is read again from the record.
+
+    Raises PydanticCustomError where it would be another one.
+    """
+    if isinstance(value, int) and abs(value) > SAFE_INTEGER:
+        value = _as_float(value)
+    if not math.isfinite(value):
+        raise PydanticCustomError("json_number", "Input has more digits than a number can keep")
+    return value
+
+
+def _as_float(value: int) -> float:
+    """The same number as a float, or as the record writes one; not a number where there is none."""
+    try:
+        found = float(value)
+    except OverflowError:
+        return math.nan
+    return found if value in (int(found), int(Decimal(repr(found)))) else math.nan
+
+
+def no_boolean(value: Any) -> Any:
+    """Refuse true and false where a number is meant."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("float_type")
+    return value
+
+
+# What a schema says of one value: references followed, parts that all hold merged. Pure.
+
+_MOST_FOLLOWED = 200  # references and parts on the way to one value
+_DEEPEST = 20  # alternatives within one another
+_NULL = {"type": "null"}
+
+
+def followed(node: Any, root: Schema) -> Schema:
+    """Return the schema with what it refers to, and what holds besides, merged into it.
+
+    Raises UnfitSchemaError for a reference that leads to itself.
+    """
+    return _followed(node, root, [_MOST_FOLLOWED])
+
+
+def _followed(node: Any, root: Schema, left: list[int]) -> Schema:
+    left[0] -= 1
+    if left[0] < 0:
+        raise UnfitSchemaError("A reference in the schema leads to itself, or to too many others.")
+    if not isinstance(node, dict):
+        return {}
+    found = {key: each for key, each in node.items() if key not in ("$ref", "allOf")}
+    parts = [at(root, node["$ref"])] if "$ref" in node else []
+    parts += node["allOf"] if isinstance(node.get("allOf"), list) else []
+    for each in parts:
+        found = _merged(found, _followed(each, root, left))
+    return found
+
+
+def _merged(one: Schema, other: Schema) -> Schema:
+    """Both, the first before the second."""
+    made = {**other, **one}
+    if "properties" in one and "properties" in other:
+        made["properties"] = {**other["properties"], **one["properties"]}
+    if "required" in one and "required" in other:
+        made["required"] = list(dict.fromkeys([*other["required"], *one["required"]]))
+    return made
+
+
+def without_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]:
+    """Return what a value has to be where it is not null, and whether it may be null.
+
+    Raises UnfitSchemaError for a reference that leads to itself.
+    """
+    if depth > _DEEPEST:
+        raise UnfitSchemaError("A reference in the schema leads to itself.")
+    found, nullable = followed(node, root), False
+    if isinstance(found.get("type"), list):
+        types = [each for each in found["type"] if each != "null"]
+        nullable = len(types) < len(found["type"])
+        found["type"] = types[0] if len(types) == 1 else types
+    for key in ("anyOf", "oneOf"):
+        options = [followed(each, root) for each in found.get(key, ())]
+        kept = [each for each in options if each.get("type") != "null"]
+        nullable |= len(kept) < len(options)
+        if len(kept) == 1:
+            rest = {name: each for name, each in found.items() if name != key}
+            inner, also = without_null(_merged(rest, kept[0]), root, depth + 1)
+            return inner, nullable or also
+        if options:
+            found[key] = kept
+    if isinstance(found.get("enum"), list) and None in found["enum"]:
+        found["enum"], nullable = [each for each in found["enum"] if each is not None], True
+    return found, nullable
+
+
+def is_object(found: Schema) -> bool:
+    """Whether it is an object of named values."""
+    return found.get("type", "object") == "object" and isinstance(found.get("properties"), dict)
+
+
+def takes_more(found: Schema) -> bool:
+    """Whether an object takes keys that are not named: where it says so, or names none."""
+    if "additionalProperties" in found:
+        return found["additionalProperties"] is not False
+    return "patternProperties" in found or "properties" not in found
+
+
+def as_form(node: Any, root: Schema, *, optional: bool) -> Schema:
+    """Return what a form has to know of a value, null as one of its options where it may be left
+    out.
+    """
+    found, nullable = without_null(node, root)
+    if isinstance(found.get("items"), dict):
+        found = {**found, "items": followed(found["items"], root)}
+    return {"anyOf": [found, _NULL]} if nullable or optional else found
+
+
+DEEPEST = 4  # objects within one another that have fields; below they are JSON
+MOST_INNER = 3_000  # fields of all objects within; what is beyond them is JSON
+MOST_CHOICES = 100  # of a field; more are any JSON that the schema is held to
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
+Whole = Annotated[int, BeforeValidator(no_boolean)]
+Number = Annotated[int | float, BeforeValidator(no_boolean), AfterValidator(number)]
+Json = Annotated[Any, AfterValidator(json_value)]
+_PLAIN: dict[str, Any] = {"string": str, "integer": Whole, "number": Number, "boolean": bool}
+_LITERAL: Any = Literal  # of values that are known only now
+_LIST: Any = list  # the same, of types
+
+
+def arguments_of(schema: Mapping[str, Any], name: str) -> type[BaseModel]:
+    """Return the argument model of a JSON Schema of an object (2020-12, or an earlier draft).
+
+    `name` is that of the tool. What was validated is dumped as it was given: an optional value that
+    was not given is not there, and null stands for that where null itself is not allowed. Values
+    are held to the whole schema, and errors stand at their field. A key that the schema does not
+    name is refused, unless it says that there may be more or names none. The same schema and name
+    give the same model.
+
+    Raises UnfitSchemaError for a schema that is of no object, too large, refers to other
+    documents, or could take endless time to check.
+    """
+    return _made(text_of(schema), name)
+
+
+@lru_cache(512)
+def _made(text: str, name: str) -> type[BaseModel]:
+    whole = normal(text)
+    checker = Checker(whole)
+    top = followed(whole, whole)
+    if top.get("type", "object") != "object":
+        raise UnfitSchemaError("The schema is not that of an object.")
+    return _Maker(whole, checker).model({"properties": {}, **top}, top, name, 0)
+
+
+class _Maker:
+    """Makes the models of one schema, each object once."""
+
+    def __init__(self, whole: Schema, checker: Checker) -> None:
+        self._whole, self._checker = whole, checker
+        self._models: dict[str, type[Described] | None] = {}
+        self._left = MOST_INNER
+
+    def model(self, found: Schema, said: Schema, name: str, depth: int) -> type[Described]:
+        """`found` has properties; `said` is the same as it was written."""
+        properties, required = found["properties"], set(found.get("required", ()))
+        names = _names(properties)
+        fields: dict[str, Any] = {}
+        for key, called in names.items():
+            fields[called] = self._field(key, called, properties[key], key in required, depth)
+        made: type[Described] = create_model(name, __base__=Described, **fields)
+        optional = [key for key in properties if key not in required]
+        silent = [key for key in optional if not self._checker.takes_null(properties[key])]
+        within = (len(each.model_fields) for each in self._models.values() if each)
+        made._outline = Outline(
+            schema=self._schema(found, takes_more(said)) if depth == 0 else found,
+            form={
+                "type": "object",
+                "properties": {
+                    called: as_form(properties[key], self._whole, optional=key not in required)
+                    for key, called in names.items()
+                },
+            },
+            names=names,
+            never_null=frozenset({*silent, *(names[key] for key in silent)}),
+            takes_more=takes_more(said),
+            checker=self._checker if depth == 0 else None,
+            widest=max(within, default=0),
+        )
+        return made
+
+    def _schema(self, top: Schema, free: bool) -> Schema:
+        """The whole schema, its properties at the top."""
+        required = {"required": top["required"]} if top.get("required") else {}
+        shown = {"type": "object", "properties": top["properties"], **required}
+        more = {} if free else {"additionalProperties": False}
+        return {**self._whole, **shown, **more}
+
+    def _field(self, key: str, called: str, part: Schema, required: bool, depth: int) -> Any:
+        found, nullable = without_null(part, self._whole)
+        type_ = self._type(found, called, depth)
+        description = found.get("description")
+        told: dict[str, Any] = {
+            "alias": key if key != called else None,
+            "title": part.get("title") if isinstance(part.get("title"), str) else None,
+            "description": description if isinstance(description, str) else None,
+        }
+        if required:
+            return (type_ | None if nullable else type_, Field(**told))
+        return (type_ | None, Field(default_factory=_nothing, **told))
+
+    def _type(self, found: Schema, name: str, depth: int) -> Any:
+        choices = [found["const"]] if "const" in found else found.get("enum")
+        if choices:
+            plain = all(isinstance(each, str | int) for each in choices[:MOST_CHOICES])
+            # each error of a field would name all of them; the check of the schema does not
+            plain = plain and len(choices) <= MOST_CHOICES
+            return _LITERAL[tuple(choices)] if plain else Json
+        kind = found.get("type")
+        if isinstance(kind, str) and kind in _PLAIN and not _alternatives(found):
+            return _PLAIN[kind]
+        if depth >= DEEPEST:
+            return Json
+        if kind == "array" and isinstance(found.get("items"), dict) and "prefixItems" not in found:
+            inner, nullable = without_null(found["items"], self._whole)
+            type_ = self._type(inner, name, depth + 1)
+            return _LIST[type_ | None if nullable else type_]
+        if is_object(found) and not _alternatives(found):
+            return self._inner(found, name, depth)
+        return Json
+
+    def _inner(self, found: Schema, name: str, depth: int) -> Any:
+        """The model of an object within; one that holds itself is JSON there."""
+        if self._left < 0:
+            return Json
+        text = json.dumps(found, sort_keys=True)
+        if text not in self._models:
+            self._models[text] = None
+            self._left -= len(found["properties"])
+            if self._left < 0:
+                return Json
+            self._models[text] = self.model(found, found, name, depth + 1)
+        return self._models[text] or Json
+
+
+def _nothing() -> None:
+    """Stand for what is not given."""
+
+
+def _alternatives(found: Schema) -> bool:
+    return any(key in found for key in ("anyOf", "oneOf"))
+
+
+def _names(keys: Iterable[str]) -> dict[str, str]:
+    """A name for the field of each key: the key itself where it can be one."""
+    wanted = list(keys)
+    found: dict[str, str] = {}
+    for key in wanted:
+        name = key
+        if not _NAME.fullmatch(key) or hasattr(Described, key):
+            name = re.sub(r"[^A-Za-z0-9_-]+", "_", key).strip("_")[:70]
+            name = name if name[:1].isalpha() else f"field_{name}"
+            while name in wanted or name in found.values() or hasattr(Described, name):
+                name += "_"
+        found[key] = name
+    return found

@@ -1,0 +1,249 @@
+"""What was proposed, and what counted at a moment that is past, as well as the rows allow.
+
+Reads only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, func, select
+from sqlmodel import col
+
+from storage.calls import IN_REQUEST
+from storage.models import Call, Item, Message, PersonAnswer, Plan, Revision, Run, Vote
+from storage.spending import AT_WORK, OPEN, Counted, attempts
+from storage.states import CallStatus, MessageKind, MessageStatus
+from storage.transaction import Transaction, first, rows
+
+# Everything that a call has been, and what its request's thread was told. Reads only.
+
+_CALL: Any = bindparam("call_")
+_REVISIONS = select(Revision).where(col(Revision.call_id) == _CALL).order_by(col(Revision.number))
+_VOTES = select(Vote).where(col(Vote.call_id) == _CALL).order_by(col(Vote.seq))
+_DECLINED = select(col(PersonAnswer.declined)).where(col(PersonAnswer.call_id) == _CALL)
+_SAID = (
+    select(Message)
+    .where(
+        col(Message.run_id).in_(select(col(Run.id)).where(col(Run.root_id) == bindparam("root_"))),
+        col(Message.kind).in_((MessageKind.ANSWER, MessageKind.NOTICE)),
+        col(Message.status) != MessageStatus.STREAMING,
+    )
+    .order_by(col(Message.seq))
+)
+
+
+def revisions(tx: Transaction, call_id: str) -> list[Revision]:
+    """Every revision of a call, oldest first."""
+    return rows(tx, Revision, _REVISIONS, call_=call_id)
+
+
+def every_vote(tx: Transaction, call_id: str) -> list[Vote]:
+    """Every vote on any revision of a call, oldest first."""
+    return rows(tx, Vote, _VOTES, call_=call_id)
+
+
+def thread_messages(tx: Transaction, root_id: str) -> list[Message]:
+    """What a request's thread was told in words, whole: answers and lines, in order."""
+    return rows(tx, Message, _SAID, root_=root_id)
+
+
+def is_declined(tx: Transaction, call: Call) -> bool:
+    """Whether it is a question that who was asked could not answer."""
+    return call.status is CallStatus.ANSWERED and bool(tx.scalar(_DECLINED, {"call_": call.id}))
+
+
+C = CallStatus
+_SINCE = (
+    select(Call)
+    .where(col(Call.created_at) >= bindparam("since_"))
+    .order_by(col(Call.created_at), col(Call.id))
+)
+_ARGUMENTS = select(col(Revision.arguments)).where(
+    col(Revision.call_id) == bindparam("call_"), col(Revision.number) == bindparam("number_")
+)
+_ITEMS = select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
+_ONE = (
+    Call.id,
+    Call.plan_id,
+    Call.position,
+    Call.status,
+    Call.created_at,
+    Call.decided_at,
+    Call.finished_at,
+)
+_OF_ANYONE = (
+    select(*map(col, _ONE), col(Revision.created_at).label("revised_at"), col(Revision.arguments))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .join(Revision, col(Revision.call_id) == col(Call.id))
+    .where(
+        col(Run.team) == bindparam("team_"),
+        col(Call.tool) == bindparam("tool_"),
+        col(Call.status) != C.REFUSED,
+    )
+    .order_by(col(Call.created_at), col(Call.id), col(Revision.number))
+)
+_OF_ONE = _OF_ANYONE.where(col(Run.requester) == bindparam("requester_"))
+
+
+_ASKED = (
+    select(col(Call.gate), col(Run.requester), func.count())
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Call.created_at) >= bindparam("since_"), col(Call.status) != C.REFUSED)
+    .group_by(col(Call.gate), col(Run.requester))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
+    """A call of one requester with one tool, and the arguments it had, with the moments from which
+    it had them.
+    """
+
+    id: str
+    plan_id: str
+    position: int
+    status: CallStatus
+    created_at: datetime
+    ended_at: datetime | None
+    arguments: tuple[tuple[datetime, str], ...]
+    attempts: tuple[Counted, ...]  # what it may have done besides
+
+
+def since(tx: Transaction, moment: datetime) -> list[Call]:
+    """The calls proposed since then, in order."""
+    return rows(tx, Call, _SINCE, since_=moment)
+
+
+def asked(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
+    """Gates (JSON) of the calls proposed since then, with who asked and how often."""
+    return [
+        (gate, requester, count)
+        for gate, requester, count in tx.execute(_ASKED, {"since_": moment})
+    ]
+
+
+def arguments(tx: Transaction, call: Call) -> str | None:
+    """The call's arguments as they stand (canonical JSON); None where it was refused before it had
+    any.
+    """
+    found: str | None = tx.scalar(_ARGUMENTS, {"call_": call.id, "number_": call.revision})
+    return found
+
+
+def proposed(tx: Transaction, call: Call) -> str | None:
+    """The arguments in the model's own words, from the transcript; None where there are none."""
+    for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
+        item = json.loads(text)
+        if item.get("type") == "function_call" and item.get("call_id") == call.provider_id:
+            return str(item.get("arguments"))
+    return None
+
+
+def of_one(tx: Transaction, team: str, requester: str | None, tool: str) -> list[ProposedCall]:
+    """All that this person's requests (None: anyone's) asked of this tool and was not refused, in
+    order.
+    """
+    found: dict[str, ProposedCall] = {}
+    tried = defaultdict[str, tuple[Counted, ...]](tuple)
+    for call_id, counts in attempts(tx, team, requester, tool):
+        tried[call_id] += (counts,)
+    about = {"team_": team, "requester_": requester, "tool_": tool}
+    found_rows = tx.execute(_OF_ANYONE if requester is None else _OF_ONE, about)
+    for row in found_rows.named():
+        had = found[row.id].arguments if row.id in found else ()
+        found[row.id] = ProposedCall(
+            row.id,
+            row.plan_id,
+            row.position,
+            row.status,
+            row.created_at,
+            row.finished_at or row.decided_at,
+            (*had, (row.revised_at, row.arguments)),
+            tried[row.id],
+        )
+    return list(found.values())
+
+
+def counted_before(history: Sequence[ProposedCall], call: Call) -> Iterator[Counted]:
+    """What counted towards a sum when `call` was proposed, as `spending.counted` would have
+    said then.
+    """
+    now = call.created_at
+    for each in history:
+        yield from (one for one in each.attempts if one.at is not None and one.at <= now)
+        sibling = each.plan_id == call.plan_id
+        if each.position >= call.position if sibling else each.created_at >= now:
+            continue
+        had = [text for since, text in each.arguments if since <= now] or [each.arguments[0][1]]
+        over = each.ended_at is not None and each.ended_at <= now and each.status not in OPEN
+        if not over and (each.ended_at is not None or each.status in OPEN):
+            yield Counted(None, had[-1])
+        elif each.status in (C.SUCCEEDED, C.UNKNOWN, *AT_WORK):
+            yield Counted(each.ended_at or each.created_at, had[-1])
+
+
+# What was proposed before, which the next call is held against: of its request, of its program.
+
+_TOOL = col(Call.tool).concat("")  # alone, SQLite would look through all calls of the tool
+_GATE_OF_REJECTED = (
+    select(col(Call.gate))
+    .where(IN_REQUEST, col(Call.status) == CallStatus.REJECTED)
+    .order_by(col(Call.decided_at).desc())
+    .limit(1)
+)
+_SAME_BEFORE = (
+    select(Call)
+    .join(Plan, col(Plan.id) == col(Call.plan_id))
+    .join(
+        Revision,
+        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
+    )
+    .where(IN_REQUEST, bindparam("tool_") == _TOOL, col(Call.status) != CallStatus.REFUSED)
+    .where(col(Revision.arguments) == bindparam("arguments_"))
+    .order_by(col(Call.created_at), col(Plan.turn), col(Call.position))
+)
+_LATELY = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .join(
+        Revision,
+        (col(Revision.call_id) == col(Call.id))
+        & (col(Revision.number).in_((1, col(Call.revision)))),
+    )
+    .where(col(Run.client) == bindparam("client_"), col(Run.created_at) > bindparam("since_"))
+    .where(bindparam("tool_") == _TOOL, col(Revision.arguments) == bindparam("arguments_"))
+    .where(col(Call.status).in_((C.RUNNING, C.SUCCEEDED, C.UNKNOWN)))
+    .order_by(col(Call.created_at).desc())
+    .limit(1)
+)
+
+
+def same_before(tx: Transaction, root_id: str, tool: str, arguments: str) -> list[Call]:
+    """The request's calls of this tool with these canonical arguments, in order; none refused.
+
+    Also those of its sub-agents.
+    """
+    return rows(tx, Call, _SAME_BEFORE, id_=root_id, tool_=tool, arguments_=arguments)
+
+
+def begun_lately(
+    tx: Transaction, client: str, tool: str, arguments: str, since: datetime
+) -> Call | None:
+    """The last call of this tool that this program asked with these canonical arguments.
+
+    As it asked, or as people edited it; asked after `since`, and begun.
+    """
+    values = {"client_": client, "tool_": tool, "arguments_": arguments, "since_": since}
+    return first(tx, Call, _LATELY, **values)
+
+
+def gate_of_rejected(tx: Transaction, root_id: str) -> str | None:
+    """The gate (JSON) of the call that people rejected last in this request; None for none."""
+    found: str | None = tx.scalar(_GATE_OF_REJECTED, {"id_": root_id})
+    return found

@@ -1,0 +1,109 @@
+"""Questions to people, which are calls that wait: their answers, and which of them wait where.
+
+An answer ends its own call and no other; whether a call is a question, and whose, is known above.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import bindparam, select, update
+from sqlmodel import col
+
+from storage import moves, runs
+from storage.columns import values
+from storage.decisions import Applied, Closed, Open, look
+from storage.models import Call, Message, PersonAnswer, Run
+from storage.states import CallStatus, MessageStatus
+from storage.transaction import Transaction, first, insert_into, readable
+
+_GIVEN = select(PersonAnswer).where(col(PersonAnswer.call_id) == bindparam("id_"))
+_WAITING = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Call.status) == CallStatus.PENDING, col(Call.tool) == bindparam("tool_"))
+    .where(col(Run.team) == bindparam("team_"), col(Call.deadline) > bindparam("at_"))
+    .order_by(col(Call.deadline))
+)
+
+_BEING_POSTED = (
+    select(Message)
+    .join(Call, col(Call.plan_id) == col(Message.plan_id))
+    .where(col(Message.channel) == bindparam("channel_"))
+    .where(col(Message.status) == MessageStatus.SENDING, col(Message.ts) == "")
+    .where(col(Call.status) == CallStatus.PENDING, col(Call.tool) == bindparam("tool_"))
+    .limit(1)
+)
+
+
+def answer(
+    tx: Transaction,
+    call_id: str,
+    revision: int,
+    person: str,
+    *,
+    at: datetime,
+    given: str,
+    declined: bool,
+    output: str,
+) -> Applied | Closed:
+    """Store what a person said by the moment `at`, and let the run go on.
+
+    `given`: canonical JSON of the values; `output`: what the model is told. Whoever comes second is
+    told what was first.
+    """
+    found = look(tx, call_id, revision, at)
+    if not isinstance(found, Open):
+        return found
+    call = found.call
+    row = PersonAnswer(
+        call_id=call.id,
+        revision=revision,
+        person=person,
+        given=given,
+        declined=declined,
+        created_at=at,
+    )
+    tx.execute(insert_into(PersonAnswer), values(row))
+    digest = tx.chain.sign("answer", call.id, given)
+    moved = moves.call(
+        tx,
+        call,
+        CallStatus.ANSWERED,
+        at=at,
+        actor=person,
+        event="question.answered",
+        data={"answer": digest, "declined": declined},
+        decided_at=at,
+        finished_at=at,
+        output=output,
+    )
+    if not moved:
+        raise RuntimeError("a call moved inside the writer's own transaction")
+    runs.free(tx, call.run_id, at=at, actor=person)
+    return Applied(call)
+
+
+def given(tx: Transaction, call_id: str) -> PersonAnswer | None:
+    """What was said to the question; None while nobody has."""
+    return first(tx, PersonAnswer, _GIVEN, id_=call_id)
+
+
+def waiting(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
+    """The questions (calls of `tool`) of a workspace that wait then, the first deadline first."""
+    return readable(tx, Call, col(Call.id), _WAITING, tool_=tool, team_=team, at_=at)
+
+
+def reminded(tx: Transaction, call: Call) -> bool:
+    """Nothing is due before the deadline any more; False when the question has moved meanwhile."""
+    where = (
+        col(Call.id) == call.id,
+        col(Call.revision) == call.revision,
+        col(Call.status) == CallStatus.PENDING,
+    )
+    return tx.execute(update(Call).where(*where).values(next_at=None)).rowcount == 1
+
+
+def being_posted(tx: Transaction, tool: str, channel: str) -> bool:
+    """Whether a question that waits is on its way into this channel; `tool`: which asks people."""
+    return first(tx, Message, _BEING_POSTED, tool_=tool, channel_=channel) is not None

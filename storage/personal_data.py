@@ -1,0 +1,436 @@
+"""All that the record holds of one person, for them to have. Reads only."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    String,
+    bindparam,
+    cast,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlmodel import SQLModel, col
+
+from storage import calls, grants, purge, trail
+from storage.attached_files import AttachedFile
+from storage.client_keys import ClientKey
+from storage.contacts import Contact
+from storage.delegations import Delegation
+from storage.grants import Grant
+from storage.models import (
+    Attempt,
+    Audit,
+    Call,
+    Delivery,
+    Item,
+    Message,
+    ModeSwitch,
+    PersonAnswer,
+    Plan,
+    Revision,
+    Run,
+    Vote,
+)
+from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
+from storage.store import BREATH, Store
+from storage.transaction import Transaction, rows
+from storage.webhooks import Webhook
+
+# Forgetting one person: what they asked and wrote is emptied everywhere it stands.
+
+FORGOTTEN = "person.forgotten"  # the audit's event, written at the end of each time
+_PERSON: Any = bindparam("person_")
+_RUNS = purge.RUNS
+_WROTE = (
+    select(col(Run.id)).where(col(Run.requester) == _PERSON),
+    select(col(Delivery.run_id)).where(
+        col(Delivery.user) == _PERSON, col(Delivery.run_id).is_not(None)
+    ),
+    select(col(AttachedFile.run_id)).where(col(AttachedFile.person) == _PERSON),
+    # as a transcript says who wrote what it quotes: "Ben (<@UBEN00001>)"
+    select(col(Item.run_id)).where(col(Item.body).contains(literal("(<@").concat(_PERSON))),
+    *(
+        select(col(Call.run_id)).where(col(Call.id).in_(select(of).where(*whose)))
+        for of, *whose in (
+            (col(Vote.call_id), col(Vote.person) == _PERSON, col(Vote.reason) != ""),
+            (col(PersonAnswer.call_id), col(PersonAnswer.person) == _PERSON),
+            (col(Revision.call_id), col(Revision.author) == _PERSON),
+        )
+    ),
+)
+_PLACE = select(
+    col(Run.team), col(Run.channel), col(Run.thread_ts), func.coalesce(col(Run.root_id), "")
+).where(col(Run.id) == bindparam("id_"))
+_BESIDE = select(col(Run.id)).where(
+    or_(
+        (col(Run.team) == bindparam("team_"))
+        & (col(Run.channel) == bindparam("channel_"))
+        & (col(Run.thread_ts) == bindparam("thread_ts_"))
+        & (col(Run.thread_ts) != ""),
+        col(Run.root_id) == bindparam("root_"),
+    )
+)
+_OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
+_DONE = (MessageStatus.SENT, MessageStatus.FAILED)
+_SETTLED = (DeliveryStatus.DONE, DeliveryStatus.BROKEN)
+_OPEN = (
+    select(col(Run.id)).where(col(Run.id).in_(_RUNS), col(Run.status).in_(RUN_OPEN)),
+    select(col(Call.run_id)).where(col(Call.run_id).in_(_RUNS), _OPEN_CALL),
+    select(col(Message.run_id)).where(
+        col(Message.run_id).in_(_RUNS), col(Message.status).not_in(_DONE)
+    ),
+)
+_UNPURGED = select(col(Run.id)).where(col(Run.id).in_(_RUNS), col(Run.purged_at).is_(None))
+_OF_RUNS = select(col(Call.id)).where(col(Call.run_id).in_(_RUNS))
+_REMEMBERED = select(Grant).where(
+    or_(col(Grant.call_id).in_(_OF_RUNS), col(Grant.requester) == _PERSON),
+    col(Grant.pinned) != "{}",
+)
+_UNPINNED = update(Grant).where(col(Grant.id) == bindparam("id_")).values(pinned="{}")
+# what a purge leaves in the requests of others, and a program's own key of a request
+_BESIDES = (
+    update(Delivery)
+    .where(col(Delivery.run_id).in_(_RUNS), col(Delivery.note) != "")
+    .values(note=""),
+    update(Delivery)
+    .where(col(Delivery.run_id).in_(_RUNS), col(Delivery.kind) == DeliveryKind.PROGRAM)
+    .values(key=literal("forgotten:").concat(cast(col(Delivery.seq), String))),
+    update(Webhook)
+    .where(col(Webhook.run_id).in_(_RUNS), col(Webhook.error) != "")
+    .values(error=""),
+)
+# clicks and dialogs, which know no request: what they are about stands in their payload
+_CLICKS = select(col(Delivery.seq), col(Delivery.user), col(Delivery.body)).where(
+    col(Delivery.seq) > bindparam("after_"),
+    col(Delivery.seq) <= bindparam("until_"),
+    col(Delivery.status).in_(_SETTLED),
+    col(Delivery.run_id).is_(None),
+    or_(col(Delivery.body) != "{}", col(Delivery.answer) != "", col(Delivery.note) != ""),
+)
+_CLICK = (
+    update(Delivery)
+    .where(col(Delivery.seq) == bindparam("seq_"))
+    .values(body="{}", answer="", note="")
+)
+# what is said to one person or about no request, and is not told of one by its id
+_LINES = select(
+    col(Message.seq),
+    col(Message.key),
+    col(Message.recipient),
+    col(Message.channel),
+    col(Message.body),
+).where(col(Message.run_id) == "", col(Message.status).in_(_DONE))
+_LINE = delete(Message).where(col(Message.seq) == bindparam("seq_"))
+_PRIVATE = delete(Message).where(
+    col(Message.key) == bindparam("key_"), col(Message.status).in_(_DONE)
+)
+_PLANS = select(col(Plan.id)).where(col(Plan.run_id).in_(_RUNS))
+_AN_ID = re.compile(r"[\w-]{22}", re.ASCII)
+_GAVE = select(col(Delegation.id)).where(col(Delegation.giver) == _PERSON)
+_GIVEN = (
+    update(Delegation)
+    .where(col(Delegation.giver) == _PERSON, col(Delegation.words) != "")
+    .values(words="")
+)
+_REASONS = (
+    update(Vote)
+    .where(
+        col(Vote.person) == _PERSON,
+        col(Vote.reason) != "",
+        col(Vote.call_id).in_(
+            select(col(Call.id))
+            .join(Run, col(Run.id) == col(Call.run_id))
+            .where(col(Run.purged_at).is_not(None))
+        ),
+    )
+    .values(reason="")
+)
+_HAS_REASONS = select(func.count()).where(col(Vote.person) == _PERSON, col(Vote.reason) != "")
+# builds before 0.1.0 sealed the reason of a vote with the rest of its row
+_SEALED = (
+    select(func.count())
+    .where(col(Audit.actor) == _PERSON, col(Audit.data).contains('"reason": "'))
+    .where(~col(Audit.data).contains('"reason": ""'))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalData:
+    """The requests in which a person asked or wrote, those of the same thread together."""
+
+    closed: Sequence[Sequence[str]]  # ids
+    open: Sequence[Sequence[str]]  # in which something goes on, or is still to be told
+    asked: int  # of all those: which the person asked
+    sealed: int  # rows of the audit with words that no one can take out
+
+    @property
+    def many(self) -> int:
+        """How many requests can be emptied."""
+        return sum(map(len, self.closed))
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureResult:
+    """What was done."""
+
+    requests: int  # that were emptied now
+    votes: int  # whose words were taken away now
+    open: tuple[str, ...]  # one request of each thread that is left, as something in it is open
+    sealed: int  # rows of the audit with words that no one can take out
+
+
+def find_held(tx: Transaction, person: str) -> PersonalData:
+    """Where this person (a Slack user id) asked or wrote."""
+    wrote = {each for found in _WROTE for each in tx.scalars(found, {"person_": person})}
+    asked = tx.scalars(_WROTE[0], {"person_": person})
+    threads = list(_together(tx, sorted(wrote)))
+    opened = [each for each in threads if is_open(tx, each)]
+    closed = [each for each in threads if each not in opened]
+    return PersonalData(closed, opened, len(asked), int(tx.scalar(_SEALED, {"person_": person})))
+
+
+def is_open(tx: Transaction, run_ids: Sequence[str]) -> bool:
+    """Whether anything goes on in one of these requests, or is still to be told of it."""
+    return any(tx.execute(each, purge.named(some)) for some in _chunks(run_ids) for each in _OPEN)
+
+
+def forget(
+    store: Store,
+    person: str,
+    *,
+    at: datetime,
+    actor: str,
+    is_over: Callable[[], bool] = lambda: False,
+) -> ErasureResult:
+    """Empty all of this person's that is not open, a hundred requests at a time, until `is_over`.
+
+    Done again it goes on with what was left. The words are gone from the rows and from the disk;
+    others who write wait for some milliseconds at a time.
+    """
+    with store.read() as tx:
+        found = find_held(tx, person)
+        about = {
+            each for thread in found.closed for some in _chunks(thread) for each in _ids(tx, some)
+        }
+        last = purge.last_delivery(tx)
+    emptied = 0
+    for pack in _packs(found.closed):
+        if is_over():
+            break
+        with store.write() as tx:
+            emptied += _empty(tx, pack, person, at, actor)
+        time.sleep(BREATH)
+    for after in range(0, last, purge.MANY):
+        with store.write() as tx:
+            _empty_clicks(tx, person, about, after)
+        time.sleep(BREATH)
+    with store.write() as tx:
+        votes = _empty_rest(store, tx, person, about)
+        with_open = tuple(each[0] for each in found.open)
+        said = {"person": person, "requests": emptied, "votes": votes, "open": len(with_open)}
+        trail.record(tx, FORGOTTEN, at=at, actor=actor, data=said)
+    store.shrink(is_over=is_over)
+    return ErasureResult(emptied, votes, with_open, found.sealed)
+
+
+def _ids(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
+    """These ids, and those of the plans and calls of these requests."""
+    named = purge.named(run_ids)
+    return {*run_ids, *tx.scalars(_PLANS, named), *tx.scalars(_OF_RUNS, named)}
+
+
+def _empty_clicks(tx: Transaction, person: str, about: set[str], after: int) -> None:
+    """Empty what this person clicked and filled in, and what others did with such requests."""
+    tx.overwrite()
+    among = {"after_": after, "until_": after + purge.MANY}
+    for seq, user, body in tx.execute(_CLICKS, among):
+        if user == person or not about.isdisjoint(_AN_ID.findall(body)):
+            tx.execute(_CLICK, {"seq_": seq})
+            tx.execute(_PRIVATE, {"key_": f"private:{seq}"})
+
+
+def _empty_rest(store: Store, tx: Transaction, person: str, about: set[str]) -> int:
+    """Empty what they said of delegations, and take away what was said to them alone, or of one of
+    those, and the words of their votes; returns how many votes.
+    """
+    tx.overwrite()
+    gave = set(tx.scalars(_GAVE, {"person_": person}))
+    tx.execute(_GIVEN, {"person_": person})
+    for seq, key, recipient, channel, body in tx.execute(_LINES):
+        is_theirs = person in (recipient, channel) or not gave.isdisjoint(key.split(":"))
+        if is_theirs or not about.isdisjoint(_AN_ID.findall(body)):
+            tx.execute(_LINE, {"seq_": seq})
+    return _take_reasons(store, tx, person)
+
+
+def _empty(
+    tx: Transaction, threads: Iterable[Sequence[str]], person: str, at: datetime, actor: str
+) -> int:
+    """Empty the requests of these threads that are not open by now; returns how many."""
+    run_ids = [each for thread in threads if not is_open(tx, thread) for each in thread]
+    emptied = 0
+    for some in _chunks(run_ids):
+        named = purge.named(some)
+        fresh = tx.scalars(_UNPURGED, named)
+        purge.empty(tx, some, at=at)
+        for grant in rows(tx, Grant, _REMEMBERED, person_=person, **named):
+            grants.revoke(tx, grant.id, actor, at)
+            tx.execute(_UNPINNED, {"id_": grant.id})
+        for statement in _BESIDES:
+            tx.execute(statement, named)
+        if fresh:
+            data = {"person": person, trail.PURGED_RUNS: fresh}
+            trail.record(tx, trail.PURGE, at=at, actor=actor, data=data)
+        emptied += len(fresh)
+    return emptied
+
+
+def _take_reasons(store: Store, tx: Transaction, person: str) -> int:
+    """Take the words from this person's votes; who voted, and how, stays."""
+    if not tx.scalar(_HAS_REASONS, {"person_": person}):
+        return 0
+    with _unguarded(store, tx, "vote"):
+        return tx.execute(_REASONS, {"person_": person}).rowcount
+
+
+@contextmanager
+def _unguarded(store: Store, tx: Transaction, table: str) -> Iterator[None]:
+    """Without the trigger that refuses updates there, which nobody else sees: it is put back in
+    the same transaction.
+    """
+    trigger = re.compile(rf"\b{table}_no_update\b")
+    for statement in filter(trigger.search, store.database.not_append_only()):
+        tx.exec_driver_sql(statement)
+    yield
+    for statement in filter(trigger.search, store.database.append_only()):
+        tx.exec_driver_sql(statement)
+
+
+def _together(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[str]]:
+    """These requests with all others of the same thread, or that began with the same message."""
+    seen: set[str] = set()
+    for run_id in run_ids:
+        if run_id in seen:
+            continue
+        found, todo, places = [run_id], [run_id], set()
+        seen.add(run_id)
+        while todo:
+            [place] = tx.execute(_PLACE, {"id_": todo.pop()})
+            if place in places:
+                continue
+            places.add(place)
+            names = ("team_", "channel_", "thread_ts_", "root_")
+            beside = tx.scalars(_BESIDE, dict(zip(names, place, strict=True)))
+            new = [each for each in beside if each not in seen]
+            seen.update(new)
+            found += new
+            todo += new
+        yield found
+
+
+def _packs(threads: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    """The threads, some at a time: a hundred requests, or a thread that has more."""
+    pack: list[Sequence[str]] = []
+    for thread in threads:
+        if pack and sum(map(len, pack)) + len(thread) > purge.SOME:
+            yield pack
+            pack = []
+        pack.append(thread)
+    if pack:
+        yield pack
+
+
+def _chunks(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (run_ids[start : start + purge.SOME] for start in range(0, len(run_ids), purge.SOME))
+
+
+_SECRET = {"client_key": {"hash"}}  # columns that are nobody's to have
+_OF_RUN: tuple[Any, ...] = (Plan, Call, Item, Message, Delivery, AttachedFile, Audit)
+_OF_CALL: tuple[Any, ...] = (Revision, Vote, PersonAnswer, Attempt)
+
+
+def held(tx: Transaction, person: str) -> dict[str, Any]:
+    """What is held of this person (a Slack user id), as JSON's own types.
+
+    `asked`: every row of the requests that they asked, by table. `elsewhere`: rows of their own in
+    the requests of others, and in none. `emptied_with`: the requests of others that
+    `storage.personal_data` would empty, as what they wrote has gone into them.
+    """
+    mine = select(col(Run.id)).where(col(Run.requester) == person)
+    calls = select(col(Call.id)).where(col(Call.run_id).in_(mine))
+    asked: dict[str, list[dict[str, Any]]] = {"run": _rows(tx, Run, col(Run.requester) == person)}
+    for model in _OF_RUN:
+        asked[_name(model)] = _rows(tx, model, col(model.run_id).in_(mine))
+    for model in _OF_CALL:
+        asked[_name(model)] = _rows(tx, model, col(model.call_id).in_(calls))
+    elsewhere = {
+        _name(model): _rows(tx, model, *where) for model, where in _own(person, mine, calls)
+    }
+    threads = find_held(tx, person)
+    own = {row["id"] for row in asked["run"]}
+    emptied = [each for thread in (*threads.closed, *threads.open) for each in thread]
+    return {
+        "asked": asked,
+        "elsewhere": elsewhere,
+        "emptied_with": sorted({*emptied} - own),
+    }
+
+
+def _own(person: str, mine: Any, calls: Any) -> Iterator[tuple[type[SQLModel], tuple[Any, ...]]]:
+    """The rows that are theirs outside the requests that they asked."""
+    yield Vote, (col(Vote.person) == person, col(Vote.call_id).not_in(calls))
+    yield (
+        PersonAnswer,
+        (col(PersonAnswer.person) == person, col(PersonAnswer.call_id).not_in(calls)),
+    )
+    yield Revision, (col(Revision.author) == person, col(Revision.call_id).not_in(calls))
+    yield Delivery, (col(Delivery.user) == person, _not_in(col(Delivery.run_id), mine))
+    quoted = col(Item.body).contains(f"(<@{person}>)")
+    yield Item, (quoted, col(Item.run_id).not_in(mine))
+    told = or_(col(Message.recipient) == person, col(Message.channel) == person)
+    yield Message, (told, col(Message.run_id).not_in(mine))
+    yield AttachedFile, (col(AttachedFile.person) == person, col(AttachedFile.run_id).not_in(mine))
+    yield Audit, (col(Audit.actor) == person, col(Audit.run_id).not_in(mine))
+    yield ModeSwitch, (col(ModeSwitch.person) == person,)
+    yield Delegation, (or_(col(Delegation.giver) == person, col(Delegation.delegate) == person),)
+    yield Grant, (or_(col(Grant.requester) == person, col(Grant.given_by) == person),)
+    yield ClientKey, (col(ClientKey.person) == person,)
+    yield Contact, (col(Contact.person) == person,)
+
+
+def _not_in(column: Any, found: Any) -> ColumnElement[bool]:
+    return or_(column.is_(None), column.not_in(found))
+
+
+def _rows(tx: Transaction, model: type[SQLModel], *where: Any) -> list[dict[str, Any]]:
+    """Rows by column, times as in 2026-11-24T22:00:00+00:00, in the order of the key."""
+    table: Any = model.__dict__["__table__"]
+    hidden = _SECRET.get(table.name, set())
+    statement = select(model).where(*where).order_by(*table.primary_key.columns)
+    found = tx.execute(statement)
+    return [_plain(dict(zip(found.columns, row, strict=True)), hidden) for row in found]
+
+
+def _plain(row: Mapping[str, Any], hidden: set[str]) -> dict[str, Any]:
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in row.items()
+        if name not in hidden
+    }
+
+
+def _name(model: type[SQLModel]) -> str:
+    return str(model.__dict__["__table__"].name)

@@ -1,1 +1,0 @@
-"""All that is PostgreSQL's own: sessions, one writer at a time, the append-only triggers."""

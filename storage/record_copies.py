@@ -1,0 +1,213 @@
+"""All rows of one record into another, in one transaction on either side; of any kind of database.
+
+What a record says of itself as a copy stays behind, and the schema is made beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Table, delete, select
+from sqlmodel import Field, SQLModel, col
+
+from storage import columns
+from storage.attached_files import AttachedFile as AttachedFile
+from storage.chain import Chain, Head
+from storage.client_keys import ClientKey as ClientKey
+from storage.columns import Row, values
+from storage.contacts import Contact as Contact
+from storage.delegations import Delegation as Delegation
+from storage.replicas import Lane, Pause, Replica
+from storage.statement import driver_error
+from storage.transaction import Transaction, first, insert_into
+from storage.webhooks import Webhook as Webhook
+
+# What a record says of itself where it is a copy, or was left for one.
+
+
+class Copied(Row, table=True):
+    """That the record is a copy, or was left for one."""
+
+    __tablename__ = "copied"
+    seq: int | None = Field(default=None, primary_key=True)
+    at: datetime = columns.time()
+    why: str  # in which way, for people
+    version: str = ""  # of Countersign, which made it
+    key_id: str = ""  # of the key that its audit goes on under
+    head_seq: int = 0  # how far the audit had come
+    head_hash: str = ""
+    counts: str = columns.text("{}")  # JSON: how many rows, by table
+    problems: str = columns.text("[]")  # JSON: what of the record was not sound when it was copied
+    seal: str = ""  # over all that; "" where it says only why
+    signing_key: str = columns.text("")  # the key itself, where somebody wanted it in the copy
+
+    @property
+    def head(self) -> Head:
+        """How far the audit had come."""
+        return Head(self.head_seq, self.head_hash)
+
+    @property
+    def known(self) -> list[str]:
+        """What of the record was not sound when it was copied."""
+        found: list[str] = json.loads(self.problems)
+        return found
+
+    def is_sealed_by(self, chain: Chain) -> bool:
+        """Whether it is as it was written, under the key of `chain`."""
+        return self.seal == _seal(self, chain.of(self.key_id) or chain)
+
+    def missing(self, counts: Mapping[str, int]) -> str:
+        """Which table does not have the rows it should have; "" where all do."""
+        due: dict[str, int] = json.loads(self.counts)
+        there = {name: counts.get(name, 0) for name in due}
+        odd = [
+            f"{there[name]} of {due[name]} rows in {name}"
+            for name in due
+            if there[name] != due[name]
+        ]
+        return ", ".join(odd)
+
+
+_FIRST = select(Copied).order_by(col(Copied.seq)).limit(1)
+
+
+def noted_copy(tx: Transaction) -> Copied | None:
+    """What the record says of itself; None where it is no copy."""
+    return first(tx, Copied, _FIRST)
+
+
+def note_copy(tx: Transaction, row: Copied) -> None:
+    """Have the record say this of itself, and nothing else."""
+    forget_copy(tx)
+    tx.execute(insert_into(Copied), values(row))
+
+
+def forget_copy(tx: Transaction) -> bool:
+    """Have it say nothing of that kind; whether it did."""
+    return tx.execute(delete(Copied)).rowcount > 0
+
+
+def sealed_copy(row: Copied, chain: Chain) -> Copied:
+    """The row with its seal, under the key of `chain`."""
+    mine = columns.altered(row, key_id=chain.key_id)
+    return columns.altered(mine, seal=_seal(mine, chain))
+
+
+def _seal(row: Copied, chain: Chain) -> str:
+    said = (row.at.isoformat(), row.why, row.version, row.counts, row.problems)
+    return chain.sign("copied", *said, row.head_seq, row.head_hash)
+
+
+SOME = 5000  # rows that are read at once
+PATIENCE = "10min"  # until a server ends a transaction in which nothing happens
+NUL, INSTEAD = "\x00", "\N{REPLACEMENT CHARACTER}"  # PostgreSQL takes no text that holds the first
+# what a record says of itself, and what processes tell one another
+_APART = {str(each.__tablename__) for each in (Copied, Lane, Pause, Replica)}
+
+
+class LostRowsError(Exception):
+    """The rows that are to be copied cannot be read; says of which table, and why."""
+
+
+def tables() -> list[Table]:
+    """The tables that make up the record, each behind those that it refers to."""
+    return [each for each in SQLModel.metadata.sorted_tables if each.name not in _APART]
+
+
+def counts(tx: Transaction) -> dict[str, int]:
+    """How many rows each of them has."""
+    return {each.name: _count(tx, each) for each in tables()}
+
+
+def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
+    """Copy every row of `source` into the empty tables of `target`; returns how many, by table.
+
+    Raises LostRowsError for what is wrong with the source, SQLAlchemy's DBAPIError for what the
+    target does not take, and ValueError where rows are missing there afterwards.
+    """
+    found = {}
+    for tx in (source, target):
+        _take_time(tx)
+    for table in tables():
+        found[table.name] = _count(source, table)
+        _insert(target, table, _rows(source, table))
+        there = _count(target, table)
+        if there != found[table.name]:
+            raise ValueError(f"{there} of {found[table.name]} rows arrived in {table.name}")
+    if target.dialect.name != "sqlite":
+        _count_on(target)
+    return found
+
+
+def _take_time(tx: Transaction) -> None:
+    """Let no server end this transaction for taking long, or for reading what it was told."""
+    if tx.dialect.name != "sqlite":
+        for limit in ("statement_timeout", "lock_timeout"):
+            tx.exec_driver_sql(f"SET LOCAL {limit} TO 0")
+        tx.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout TO '{PATIENCE}'")
+
+
+def _count(tx: Transaction, table: Table) -> int:
+    sql = f"SELECT count(*) FROM {_named(tx, table.name)}"  # noqa: S608 # our own names
+    return int(tx.exec_driver_sql(sql).scalar())
+
+
+def _named(tx: Transaction, name: str) -> str:
+    return str(tx.dialect.identifier_preparer.quote(name))
+
+
+def _columns(tx: Transaction, table: Table) -> str:
+    return ", ".join(_named(tx, each.name) for each in table.columns)
+
+
+def _rows(tx: Transaction, table: Table) -> Iterator[Sequence[Any]]:
+    """Every row, in the order of the key, a few thousand at a time."""
+    key = ", ".join(_named(tx, each.name) for each in table.primary_key.columns)
+    where = f"{_named(tx, table.name)} ORDER BY {key}"
+    sql = f"SELECT {_columns(tx, table)} FROM {where}"  # noqa: S608 # our own names
+    base: Any = tx.dialect.loaded_dbapi.Error
+    try:
+        if tx.dialect.name == "sqlite":
+            yield from tx.raw.execute(sql)
+        else:
+            with tx.raw.cursor(name="poured") as cursor:
+                cursor.itersize = SOME
+                cursor.execute(sql)
+                yield from cursor
+    except base as error:
+        raise LostRowsError(f"{table.name}: {error}") from error
+
+
+def _insert(tx: Transaction, table: Table, rows: Iterable[Sequence[Any]]) -> None:
+    base: Any = tx.dialect.loaded_dbapi.Error
+    into = f"{_named(tx, table.name)} ({_columns(tx, table)})"
+    try:
+        if tx.dialect.name == "sqlite":
+            sql = f"INSERT INTO {into} VALUES ({', '.join('?' for _ in table.columns)})"  # noqa: S608 # our own names
+            tx.raw.executemany(sql, rows)
+            return
+        sql = f"COPY {into} FROM STDIN"
+        with tx.raw.cursor() as cursor, cursor.copy(sql) as copy:
+            for row in rows:
+                copy.write_row([_without_nul(each) for each in row])
+    except base as error:
+        raise driver_error(error, tx.dialect, sql, ()) from error
+
+
+def _without_nul(value: Any) -> Any:
+    """The value; only the words of people and tools may hold what is replaced, never the sealed."""
+    return value.replace(NUL, INSTEAD) if isinstance(value, str) and NUL in value else value
+
+
+def _count_on(tx: Transaction) -> None:
+    """Have each sequence go on behind the last number that was copied."""
+    for table in tables():
+        if "seq" in table.columns:
+            name = _named(tx, table.name)
+            tx.exec_driver_sql(
+                f"SELECT setval(pg_get_serial_sequence('{name}', 'seq'), max(seq))"  # noqa: S608 # our own names
+                f" FROM {name} HAVING max(seq) IS NOT NULL"
+            )

@@ -1,0 +1,206 @@
+"""Queries for what people may look up: what was decided of late, and one request by its link."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, func, or_, select
+from sqlmodel import col
+
+from storage import calls, runs, sub_agents
+from storage.models import Call, Message, Run, Vote
+from storage.states import CallStatus
+from storage.transaction import Transaction, first, readable, rows
+
+# Queries for the Home tab: what waits in a workspace, what one person asked for of late.
+
+_WAITING = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Call.status) == bindparam("status_"), col(Call.deadline) > bindparam("at_"))
+    .where(col(Run.team) == bindparam("team_"))
+    .order_by(col(Call.deadline))
+    .limit(bindparam("most_"))
+)
+_HOME_MINE = (
+    col(Run.team) == bindparam("team_"),
+    col(Run.requester) == bindparam("person_"),
+    col(Run.parent_call) == "",
+)
+_HOME_CHANNEL = col(Run.channel).concat(
+    ""
+)  # else SQLite may look through everybody's requests in it
+
+
+def _recent(*where: ColumnElement[bool]) -> Select[Any]:
+    """A person's newest requests. One that has not moved since a moment was not made since then:
+    so as many that moved lately, by the index on that, say how far back there are others.
+    """
+    moved = col(Run.updated_at)
+    lately = select(col(Run.created_at)).where(*where).order_by(moved.desc())
+    enough = lately.limit(bindparam("most_")).subquery()
+    oldest = select(func.min(enough.c.created_at)).scalar_subquery()
+    found = select(Run).where(*where, moved >= oldest)
+    return found.order_by(col(Run.created_at).desc()).limit(bindparam("most_"))
+
+
+_OF_LATE = _recent(*_HOME_MINE)
+_OF_LATE_IN = _recent(*_HOME_MINE, bindparam("channel_") == _HOME_CHANNEL)
+
+
+def waiting_calls(
+    tx: Transaction, team: str, at: datetime, most: int, status: CallStatus = CallStatus.PENDING
+) -> list[Call]:
+    """The calls of a workspace that wait for people at that moment, the first deadline first.
+
+    At most so many, whoever may decide them. `status`: PENDING, or UNKNOWN for those of which
+    somebody has to say what became of them.
+    """
+    given = {"team_": team, "at_": at, "most_": most, "status_": status}
+    return readable(tx, Call, col(Call.id), _WAITING, **given)
+
+
+def recent_requests(
+    tx: Transaction, team: str, person: str, most: int, channel: str = ""
+) -> list[Run]:
+    """The newest requests of a person, at most so many; `channel`: of that one only.
+
+    A sub-agent's run is part of its request.
+    """
+    given = {"team_": team, "person_": person, "most_": most}
+    if channel:
+        return readable(tx, Run, col(Run.id), _OF_LATE_IN, **given, channel_=channel)
+    return readable(tx, Run, col(Run.id), _OF_LATE, **given)
+
+
+LOOKED_AT = 100  # of a person's newest votes, and of the requests of theirs that moved last
+_TEAM = col(Run.team).concat("")  # alone, SQLite would look through everybody's requests
+_DECIDED = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(
+        col(Call.asked_at).is_not(None),
+        col(Call.decided_at) >= bindparam("since_"),
+        # a question that was answered decided nothing
+        col(Call.status).not_in((CallStatus.PENDING, CallStatus.ANSWERED)),
+    )
+    .order_by(col(Call.decided_at).desc())
+    .limit(bindparam("most_"))
+)
+_MINE = (col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("person_"))
+# once a request is over, nothing of it is decided after its last move; until then there may be
+_MINE_OPEN = and_(*_MINE, col(Run.status).in_(calls.UNFINISHED))
+_MOVED = (
+    select(col(Run.id))
+    .where(*_MINE, col(Run.updated_at) >= bindparam("since_"))
+    .order_by(col(Run.updated_at).desc())
+    .limit(LOOKED_AT)
+)
+_VOTED = (
+    select(col(Vote.call_id))
+    .where(col(Vote.person) == bindparam("person_"), col(Vote.created_at) >= bindparam("since_"))
+    .order_by(col(Vote.created_at).desc())
+    .limit(LOOKED_AT)
+)
+_HAS_VOTED = exists().where(
+    col(Vote.call_id) == col(Call.id),
+    bindparam("person_") == col(Vote.person).concat(""),  # else by all the votes of theirs
+    col(Vote.created_at) >= bindparam("since_"),
+)
+_LATER = col(Call.decided_at) >= bindparam("at_least_")
+_SAME_TEAM = bindparam("team_") == _TEAM
+_CHANNEL = col(Run.channel).concat("")  # the same for everybody's requests in a channel
+_IN_CHANNEL = bindparam("channel_") == _CHANNEL
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """How one kind of a person's decisions is found: among the newest rows, and whether there are
+    more; then, knowing when the last of those that are wanted was decided at the earliest, of all.
+    """
+
+    newest: Select[Any]
+    more: Select[Any]
+    all: Select[Any]
+
+    def within(self) -> _Search:
+        """In one channel."""
+        return _Search(self.newest.where(_IN_CHANNEL), self.more, self.all.where(_IN_CHANNEL))
+
+
+_SEARCHES = (
+    _Search(
+        _DECIDED.where(or_(col(Run.id).in_(_MOVED), _MINE_OPEN)),
+        _MOVED.offset(LOOKED_AT).limit(1),
+        _DECIDED.where(
+            _LATER,
+            or_(
+                and_(*_MINE, col(Run.updated_at) >= bindparam("at_least_")),
+                _MINE_OPEN,
+            ),
+        ),
+    ),
+    _Search(
+        _DECIDED.where(_SAME_TEAM, col(Call.id).in_(_VOTED)),
+        _VOTED.offset(LOOKED_AT).limit(1),
+        # everybody's, the newest first, until there are enough
+        _DECIDED.where(_LATER, _SAME_TEAM, _HAS_VOTED),
+    ),
+)
+_SEARCHES_IN = tuple(each.within() for each in _SEARCHES)
+_AT = select(Message).where(
+    col(Message.ts) == bindparam("ts_"), col(Message.channel) == bindparam("channel_")
+)
+_BY_DIGEST = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(bindparam("team_") == _TEAM)
+    .where(col(Call.digest) >= bindparam("low_"), col(Call.digest) < bindparam("high_"))
+    .limit(2)
+)
+
+
+def decided(
+    tx: Transaction, team: str, person: str, since: datetime, most: int, channel: str = ""
+) -> list[Call]:
+    """The calls decided since then by this person or on their requests, the newest first;
+    `channel`: of that one only.
+    """
+    given: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": most}
+    given |= {"channel_": channel} if channel else {}
+    found: dict[str, Call] = {}
+    for search in _SEARCHES_IN if channel else _SEARCHES:
+        newest = readable(tx, Call, col(Call.id), search.newest, **given)
+        if tx.execute(search.more, given):
+            last = newest[-1].decided_at if len(newest) == most else since
+            newest = readable(tx, Call, col(Call.id), search.all, **given, at_least_=last)
+        found |= {call.id: call for call in newest}
+    return sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)[:most]
+
+
+def by_id(tx: Transaction, team: str, text: str) -> Run | None:
+    """The request of that id, or of the call of that id or fingerprint ("#1a2b3c4d")."""
+    run = runs.get(tx, text)
+    call = None if run else calls.get(tx, text) or _by_digest(tx, team, text.removeprefix("#"))
+    run = runs.get(tx, call.run_id) if call else run
+    return sub_agents.root(tx, run) if run is not None and run.team == team else None
+
+
+def _by_digest(tx: Transaction, team: str, digest: str) -> Call | None:
+    """The one call whose fingerprint begins so; None where there is none, or are several."""
+    if not re.fullmatch(r"[0-9a-f]{8,64}", digest):
+        return None
+    # "g" comes after every digit of a fingerprint
+    found = rows(tx, Call, _BY_DIGEST, team_=team, low_=digest, high_=f"{digest}g")
+    return found[0] if len(found) == 1 else None
+
+
+def at(tx: Transaction, team: str, channel: str, ts: str, thread_ts: str) -> Run | None:
+    """The request to which a message belongs: one of ours about it, else any in its thread."""
+    message = first(tx, Message, _AT, ts_=ts, channel_=channel)
+    run = runs.get(tx, message.run_id) if message and message.run_id else None
+    run = run or runs.in_thread(tx, team, channel, thread_ts)
+    return sub_agents.root(tx, run) if run is not None and run.team == team else None

@@ -1,0 +1,309 @@
+"""Whether the database that is open is still the one that its path names: there, whole, writable.
+
+SQLite does not say so in a log's mode. It goes on writing to a file that was removed or replaced,
+and what it writes is gone with the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, event
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+
+# SQLite's connections: how one is opened, what it is told first, whose tables it finds.
+
+OURS = {"run", "call", "vote", "audit"}  # every record has these tables, of whichever build
+WAIT = 10  # seconds for a lock, also on a database that is only looked at
+PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA busy_timeout=10000",
+    "PRAGMA foreign_keys=ON",
+    # a megabyte for each connection: a request reads few pages, and what is big the system keeps
+    "PRAGMA cache_size=-1000",
+    # INSERT OR REPLACE then fires the delete triggers, so nothing is overwritten
+    "PRAGMA recursive_triggers=ON",
+    # what is overwritten is zeroes, so that a purge finds it where it thinks it is
+    "PRAGMA secure_delete=FAST",
+)
+DIALECT = SQLiteDialect_pysqlite(dbapi=sqlite3)
+
+
+class FileConnection(sqlite3.Connection):
+    """A connection that knows whether its commits wait until they are on the disk."""
+
+    waits = True
+
+    def wait(self, *, waits: bool) -> None:
+        """Have the next commit wait or not. SQLite takes 10 µs for it, so it is told of changes."""
+        if waits is not self.waits:
+            self.execute(f"PRAGMA synchronous={'FULL' if waits else 'NORMAL'}")
+            self.waits = waits
+
+
+def opened(url: URL) -> FileConnection:
+    """A new connection, which was told nothing yet."""
+    (name,), options = DIALECT.create_connect_args(url)
+    options = {"timeout": WAIT, **options, "check_same_thread": False}
+    return sqlite3.connect(name, **options, factory=FileConnection)
+
+
+def connected(url: URL) -> FileConnection:
+    """A new connection, prepared."""
+    connection = opened(url)
+    try:
+        prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def looking(url: URL) -> FileConnection:
+    """A new connection that only reads."""
+    uri = f"{Path(url.database or '').absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(
+        uri,
+        uri=True,
+        timeout=WAIT,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=FileConnection,
+    )
+
+
+def foreign(path: Path) -> str:
+    """What to say of another application's file."""
+    return f"{path} is the database of another application; name one of its own in DATABASE_URL"
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether the file at `path` holds another application's tables or marks; it is only read.
+
+    What a death left in a journal beside it is not undone here. Of a record that is one page at
+    most, its first: a file is switched to a log by that, and then written by way of the log alone.
+
+    Raises sqlite3.Error where it cannot be read.
+    """
+    how = "mode=ro"
+    if Path(f"{path}-journal").exists():
+        how += "&immutable=1"  # else SQLite would want to write what the journal holds
+    uri = f"{path.absolute().as_uri()}?{how}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as database:
+        return holds_foreign(database)
+
+
+def holds_foreign(database: sqlite3.Connection) -> bool:
+    """Whether that database has another application's tables or marks; sqlite3.Error where it
+    cannot be read.
+    """
+    try:
+        found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        tables = {str(name) for (name,) in found}
+    except UnicodeDecodeError:  # SQLite's own complaint names what is not a name
+        raise sqlite3.DatabaseError("its schema is damaged") from None
+    marks = [
+        database.execute(f"PRAGMA {each}").fetchone()[0]
+        for each in ("application_id", "user_version")
+    ]
+    return any(marks) or (bool(tables) and not tables >= OURS)
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Install the pragmas on a connection, and end the driver's own transactions."""
+    connection.isolation_level = None
+    for pragma in PRAGMAS:
+        connection.execute(pragma)
+
+
+def prepare_all(engine: Engine) -> None:
+    """Prepare every connection of SQLAlchemy's `engine`, whose transactions begin as they say."""
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: sqlite3.Connection, _record: object) -> None:
+        prepare(connection)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN DEFERRED")
+
+
+log = logging.getLogger("countersign.store")
+LAST = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
+PAUSES = (0.01, 0.05, 0.2)  # seconds between looks at a file that seems to be another one
+AT = "SELECT hash FROM audit WHERE seq = ?"
+STOPPED = "nothing is stored and nothing runs until"
+PUT_BACK = (
+    f"{STOPPED} it is put back; else stop Countersign, restore a copy (countersign restore) and "
+    "start it again"
+)
+START = f"{STOPPED} Countersign is stopped in an orderly way and started again"
+
+
+class LostFileError(sqlite3.OperationalError):
+    """The open file is not what its path names any more; SQLite's own code for that goes with it,
+    which says that another try may do.
+    """
+
+    def __init__(self, what: str, remedy: str = PUT_BACK) -> None:
+        super().__init__(f"{what}; {remedy}")
+        self.sqlite_errorcode = sqlite3.SQLITE_READONLY_DBMOVED
+        self.sqlite_errorname = "SQLITE_READONLY_DBMOVED"
+
+
+class OpenFile:
+    """The database, its log and the log's index, as they were when they were opened.
+
+    A connection is kept to them, so that neither is closed and no other file gets their numbers.
+    """
+
+    def __init__(self, path: Path, file: Path, connection: FileConnection) -> None:
+        """`file`: where the links of `path` lead. `connection` has read, and is closed by `close`.
+
+        Raises OSError where one of them is gone already.
+        """
+        self.path = path
+        self._kept = connection
+        self._names = (str(path), f"{file}-wal", f"{file}-shm")
+        found = [os.stat(name) for name in self._names]
+        self._are = [(each.st_ino, each.st_dev) for each in found]
+        self._main = (0, 0)  # when the database was last written, and how long it was
+        self._log_length = 0
+        self._head: tuple[int, str] = (0, "")  # the audit's last row in the database alone
+        self._is_lost = False
+
+    def check(self) -> None:
+        """Raise LostFileError where a commit would be lost; for who holds the writers' lock.
+
+        It is cheap: three looks at names, and more only where the database was written to.
+        """
+        try:
+            self._check()
+        except LostFileError as error:
+            if not self._is_lost:
+                log.critical("the database is lost: %s", error)
+            self._is_lost = True
+            raise
+        if self._is_lost:
+            self._is_lost = False
+            log.warning("the database is there again: %s", self.path)
+
+    def is_there(self) -> None:
+        """Raise LostFileError where a new connection would be one to another file."""
+        self._found()
+
+    def close(self) -> None:
+        """Close the connection that was kept; the last one writes the log back."""
+        self._kept.close()
+
+    def _found(self) -> list[os.stat_result]:
+        found = []
+        for name, own in zip(self._names, self._are, strict=True):
+            try:
+                each = os.stat(name)
+            except OSError as error:
+                raise self._lost(name, f"{name} is gone ({error.strerror})") from None
+            if (each.st_ino, each.st_dev) != own:
+                raise self._lost(name, f"another file is in the place of {name}")
+            found.append(each)
+        return found
+
+    def _lost(self, name: str, what: str) -> LostFileError:
+        if name == self._names[0]:
+            return LostFileError(what)
+        # what was stored is in the log that is still open: it goes into the database now
+        saved = self._written_back()
+        return LostFileError(f"{what}, and {saved}", START)
+
+    def _written_back(self) -> str:
+        try:
+            whole = self._is_written_back()
+        except sqlite3.Error as error:
+            return f"what was in it could not be saved ({error})"
+        return "what was in it is saved" if whole else "what was in it is saved in part"
+
+    def _check(self) -> None:
+        main, written, _ = self._found()
+        if not main.st_mode & 0o222:
+            raise LostFileError(f"{self.path} may only be read since its mode was changed")
+        state = (main.st_mtime_ns, main.st_size)
+        if state != self._main:
+            self._judge()
+        if written.st_size < self._log_length:
+            self._compare(written.st_size)
+        self._log_length = written.st_size
+
+    def _judge(self) -> None:
+        """Look at the database alone, where all of its log is written back: in between it is half
+        old and half new, as is right. Where that cannot be done now the next commit tries again.
+
+        Another thread may commit meanwhile, so what is wrong has to stay so.
+        """
+        for pause in (*PAUSES, None):
+            try:
+                if not self._is_written_back():
+                    return
+                main = os.stat(self.path)
+                self._head = self._looked_at(main.st_size)
+            except sqlite3.Error as error:
+                if pause is None and not isinstance(error, LostFileError):
+                    raise LostFileError(f"{self.path} was overwritten ({error})") from None
+                if pause is None:
+                    raise
+                time.sleep(pause)
+            else:
+                self._main = (main.st_mtime_ns, main.st_size)
+                return
+
+    def _is_written_back(self) -> bool:
+        busy, frames, done = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
+        return not busy and frames == done
+
+    def _looked_at(self, length: int) -> tuple[int, str]:
+        """The audit's last row in the database without its log; LostFileError where that is not
+        ours, cut short, or older than it was.
+        """
+        changed = f"{self.path} was overwritten"
+        try:
+            # such a connection looks at neither the log nor locks
+            uri = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
+            with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as alone:
+                if holds_foreign(alone):
+                    raise LostFileError(f"{changed} by the database of another application")
+                pages = _one(alone, "PRAGMA page_count") * _one(alone, "PRAGMA page_size")
+                head = alone.execute(LAST).fetchone() if _has_audit(alone) else None
+            there = self._kept.execute(AT, head[:1]).fetchone() if head else None
+        except LostFileError:
+            raise
+        except sqlite3.Error as error:
+            raise LostFileError(f"{changed} or cut short ({error})") from None
+        if not length or pages > length:
+            raise LostFileError(f"{self.path} was cut short")
+        seq, seal = head or (0, "")
+        if seq < self._head[0] or (head and there != (seal,)):
+            raise LostFileError(f"{changed} by another record or an older copy")
+        return seq, seal
+
+    def _compare(self, length: int) -> None:
+        """The log is shorter than it was: what SQLite knows to be in it has to be there."""
+        try:
+            _, frames, _ = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
+            page = _one(self._kept, "PRAGMA page_size")
+        except sqlite3.Error as error:
+            raise LostFileError(f"{self._names[1]} was cut short ({error})") from None
+        if frames * (page + 24) > length:  # a page stands there with a head of its own
+            raise LostFileError(f"{self._names[1]} was cut short")
+
+
+def _one(database: sqlite3.Connection, pragma: str) -> int:
+    return int(database.execute(pragma).fetchone()[0])
+
+
+def _has_audit(database: sqlite3.Connection) -> bool:
+    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchall())
