@@ -21,10 +21,10 @@ from slack_sdk import WebClient
 import bot
 from bot import version
 from bot.agent.late_planner import LatePlanner, make_planner
-from bot.approvals.answers.answering import QuestionAnswers
-from bot.approvals.delegation.delegations import StandIns
-from bot.approvals.forms.templates import insist
-from bot.approvals.modes.switching import Modes
+from bot.approvals.channel_mode import Modes
+from bot.approvals.delegation import StandIns
+from bot.approvals.form_offers import insist
+from bot.approvals.question_answers import QuestionAnswers
 from bot.checks.inspection import Inspection
 from bot.clock import Clock
 from bot.config.connection_settings import USUAL, Transport
@@ -69,7 +69,7 @@ from bot.slack.streaming.answers import SlackAnswers
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool
-from bot.upkeep.upkeep import Upkeep
+from bot.upkeep import Upkeep
 from bot.watch.exporters import MissingExtraError, make_exporters
 from bot.watch.logs import mask_logs
 from bot.watch.spans import Incident, Tracer

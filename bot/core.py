@@ -13,25 +13,22 @@ from dataclasses import dataclass, field, replace
 from anyio.from_thread import BlockingPortal
 
 from bot.agent.turn import ModelTurns
-from bot.approvals.answers.answering import QuestionAnswers
-from bot.approvals.answers.plain_replies import PlainReplies
+from bot.approvals.call_checks import Allowance
 from bot.approvals.clicks import Clicks
-from bot.approvals.delegation.handover import Handover
+from bot.approvals.delegation import Handover
 from bot.approvals.dialog_access import AllRows, DialogAccess
 from bot.approvals.edits import Edits
 from bot.approvals.expiry import Expiry
-from bot.approvals.forms.beginnings import Beginnings
-from bot.approvals.forms.parts import FormParts
-from bot.approvals.forms.templates import misfitting
-from bot.approvals.home.desk import Desk
+from bot.approvals.facts import Sources
+from bot.approvals.form_offers import misfitting
+from bot.approvals.form_requests import Beginnings, FormParts
+from bot.approvals.grants import GrantList
 from bot.approvals.permissions import Permissions
-from bot.approvals.plans import PlanChanges
+from bot.approvals.person_views import Desk
+from bot.approvals.question_answers import PlainReplies, QuestionAnswers
 from bot.approvals.reminders import Reminders
 from bot.approvals.replies import Replies
-from bot.approvals.requests import Requests
-from bot.approvals.terms.facts import Sources
-from bot.approvals.terms.grants import GrantList
-from bot.approvals.terms.limits import Allowance
+from bot.approvals.request_changes import PlanChanges, Requests
 from bot.approvals.votes import Votes
 from bot.clock import Clock
 from bot.config.policy_reload import PolicyReload
@@ -56,12 +53,11 @@ from bot.runs.turns import Turns
 from bot.runs.worker import Worker
 from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Signals
-from bot.surfaces.found import made
 from bot.surfaces.port import Host
+from bot.surfaces.registry import made
 from bot.tools import Registry
 from bot.tools.preview import Previews
-from bot.upkeep.purging import Purging
-from bot.upkeep.upkeep import Upkeep
+from bot.upkeep import Purging, Upkeep
 from storage.models import Delivery, Run
 from storage.states import MODELLED, RunSource
 from storage.store import Store

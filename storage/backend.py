@@ -154,7 +154,7 @@ def local_path(url: str) -> Path:
 
     For SQLite the file itself. A server's record has no place here, so its address gives a name in
     the folder that the system keeps for this account's sockets, else in the working folder;
-    `bot.programs.client` finds it the same way.
+    `bot.programs.program_client` finds it the same way.
     """
     if is_shared(url):
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from bot.approvals.cards.mark import ENDS, WAITS
+from bot.approvals.card_routing import END_EMOJIS, WAITING_EMOJI
 from bot.messages.delegation.modal import LONGEST
 from bot.slack.commands.questions import COMMAND, QUESTIONS
 from tests.pages import ROOT
 
 PAGE = ROOT / "docs" / "using.md"
 DRAWN = {
-    WAITS: "⏳",
+    WAITING_EMOJI: "⏳",
     "question": "❓",
     "x": "❌",
     "no_entry_sign": "🚫",
@@ -30,7 +30,7 @@ def test_every_question_is_told() -> None:
 
 def test_every_mark_is_told() -> None:
     """Each mark that a request may wear is explained, and none that there is not."""
-    assert set(DRAWN) == {WAITS, *ENDS.values()}
+    assert set(DRAWN) == {WAITING_EMOJI, *END_EMOJIS.values()}
     [line] = re.findall(r"\*\*Marks on the request\.\*\*(.+?)\n\n", PAGE.read_text("utf-8"), re.S)
     assert {each for each in line if ord(each) > 0x2300 and each != "…"} == set(DRAWN.values())
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from bot.approvals.dialog_access import AllRows
 from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
-from bot.approvals.plans import PlanChanges
+from bot.approvals.grants import GrantList
 from bot.approvals.replies import Replies, tell
-from bot.approvals.requests import Requests
-from bot.approvals.terms.grants import GrantList
+from bot.approvals.request_changes import PlanChanges, Requests
 from bot.approvals.votes import Votes
 from bot.messages.actions.codec import Click, Malformed, Subject, decode_action, decode_dialog
 from bot.messages.actions.names import Action, Dialog

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bot.approvals.call_state import all_rows
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
-from bot.approvals.terms.context import all_rows
 from bot.clock import Clock
 from bot.messages.actions.names import Action
 from bot.messages.actions.targets import CallTarget, CardTarget

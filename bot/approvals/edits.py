@@ -14,19 +14,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.approvals.cards.placement import Place, find_place
-from bot.approvals.cards.routing import Asked, put_cards, route, withdraw
+from bot.approvals.call_checks import RefusedError, lacking
+from bot.approvals.call_gates import for_thread, gate_of
+from bot.approvals.call_state import context_of, effect_of, fingerprint, kept, next_moment
+from bot.approvals.card_routing import Asked, Place, find_place, put_cards, route, withdraw
+from bot.approvals.facts import Sources
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
-from bot.approvals.terms.completeness import lacking
-from bot.approvals.terms.context import context_of, kept
-from bot.approvals.terms.effect import effect_of
-from bot.approvals.terms.eyes import for_thread
-from bot.approvals.terms.facts import Sources
-from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import gate_of
-from bot.approvals.terms.progress import next_moment
-from bot.approvals.terms.refusals import RefusedError
 from bot.messages import quoting
 from bot.messages.forms.form import FieldErrors, failing, read_submission
 from bot.messages.sentences import notices, refusals

@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from bot.approvals.terms.grants import may_decide
-from bot.approvals.terms.progress import standing, waited
+from bot.approvals.call_state import standing, waited
+from bot.approvals.grants import may_decide
 from bot.clock import Clock
 from bot.messages.modals import REASONS
 from bot.messages.sentences import refusals

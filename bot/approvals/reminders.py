@@ -13,20 +13,27 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 
-from bot.approvals.cards.absence import Away, away_of, still_away
-from bot.approvals.cards.placement import Place, group_ids, place_for
-from bot.approvals.cards.routing import Asked, card_row, note_away
-from bot.approvals.questions.rows import is_question, read
-from bot.approvals.questions.waiting import Called, called, remind
-from bot.approvals.terms.effect import effect_of
-from bot.approvals.terms.progress import (
+from bot.approvals.call_state import (
     approving,
+    effect_of,
     next_moment,
     stand_ins,
     standing,
     still_needed,
     waited,
 )
+from bot.approvals.card_routing import (
+    Asked,
+    Away,
+    Place,
+    away_of,
+    card_row,
+    group_ids,
+    note_away,
+    place_for,
+    still_away,
+)
+from bot.approvals.person_questions import Called, called, is_question, read, remind
 from bot.clock import Clock
 from bot.messages.sentences import notices
 from bot.messages.text import channel_mention, group_mention, mention

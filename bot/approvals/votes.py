@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.agent import outputs
+from bot.approvals import grants
+from bot.approvals.call_state import effect_of, opens_next, still_needed, weigher
 from bot.approvals.permissions import Permissions, own_words, words_for
 from bot.approvals.replies import record_refusal, tell
-from bot.approvals.terms import grants
-from bot.approvals.terms.effect import effect_of
-from bot.approvals.terms.progress import opens_next, still_needed, weigher
 from bot.clock import Clock
 from bot.messages.actions.targets import CallTarget, CardTarget
 from bot.messages.sentences import notices, refusals

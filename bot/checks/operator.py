@@ -9,7 +9,7 @@ from bot.checks.people import unfit
 from bot.policy.authority import Authority, is_colleague
 from bot.policy.directory import LookupFailedError
 from bot.surfaces.private_socket import LONGEST_PATH
-from bot.terminal.wire import socket_path
+from bot.terminal.terminal_messages import socket_path
 
 if TYPE_CHECKING:
     from bot.checks.slack import Workspace

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from bot.approvals.terms.facts import needed
+from bot.approvals.facts import needed
 from bot.cli.readonly.core import BAD_INPUT, ReadOnlyCore, read_only_core
 from bot.cli.readonly.moments import moment
 from bot.cli.readonly.plain_words import PlainWords

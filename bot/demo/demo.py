@@ -25,7 +25,7 @@ from bot.demo import history, programs
 from bot.demo.guide import first_steps
 from bot.demo.local_slack import local_slack
 from bot.demo.model.server import Planner
-from bot.programs.wire import socket_path
+from bot.programs.program_client import socket_path
 from bot.tools.shop.shop import Shop
 from slack_sandbox.ports import first_free, free_port
 from slack_sandbox.server import Sandbox

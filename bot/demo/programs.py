@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.demo.history import HOUR, card_with, channel_named, pressed
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyWanted
+from bot.programs.program_client import KeyWanted, say_to_the_bot
 from countersign.client import Countersign, new_claimant
 from countersign.request import Does, OwnAction
 

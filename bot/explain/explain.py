@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from bot.approvals.terms import grants
-from bot.approvals.terms.facts import facts_of, needed, with_sums
-from bot.approvals.terms.gating import in_mode
+from bot.approvals import grants
+from bot.approvals.call_gates import in_mode
+from bot.approvals.facts import facts_of, needed, with_sums
 from bot.explain.gate_words import GateWords
 from bot.explain.words import Words
 from bot.messages.sentences.modes import ICONS

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from bot.approvals.cards.absence import away_of, still_away
-from bot.approvals.cards.placement import PlaceKind, place_for
+from bot.approvals.card_routing import PlaceKind, away_of, place_for, still_away
 from bot.explain.words import Words
 from bot.policy.conditions.hours import BusinessHours
 from bot.policy.directory import LookupFailedError

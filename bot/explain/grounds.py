@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.approvals.terms.facts import Sources
-from bot.approvals.terms.limits import Allowance
+from bot.approvals.call_checks import Allowance
+from bot.approvals.facts import Sources
 from bot.policy.authority import Authority
 
 

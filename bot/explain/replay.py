@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.approvals.terms.facts import Sources, facts_of, needed, total
-from bot.approvals.terms.progress import approvals, standing
-from bot.approvals.terms.refusals import RefusedError, parse
+from bot.approvals.call_checks import RefusedError, parse
+from bot.approvals.call_state import approvals, standing
+from bot.approvals.facts import Sources, facts_of, needed, total
 from bot.explain.words import Words
 from bot.messages.text import in_utc
 from bot.policy.authority import Authority

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from bot.agent import prompt
 from bot.agent.turn import PlannerError, Proposed
-from bot.approvals.forms.entries import Declined, Entries, FilledForm
-from bot.approvals.terms.effect import effect_at
+from bot.approvals.call_state import effect_at
+from bot.approvals.form_requests import Declined, Entries, FilledForm
 from bot.messages.actions.codec import Subject, decode_dialog
 from bot.messages.actions.targets import FormTarget
 from bot.messages.forms.layout import FieldErrors

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bot.agent import outputs
-from bot.approvals.questions.rows import client_of
-from bot.approvals.terms.context import context_of
+from bot.approvals.call_state import context_of
+from bot.approvals.person_questions import client_of
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.tools import ToolContext

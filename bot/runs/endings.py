@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from bot.agent import outputs, sub_agents
-from bot.approvals.terms.progress import approving
-from bot.approvals.terms.renewal import Renewal
+from bot.approvals.call_gates import Renewal
+from bot.approvals.call_state import approving
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
 from bot.runs.results import put_table, say_outcome

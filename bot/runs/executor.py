@@ -15,24 +15,24 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
-from bot.approvals.terms import grants
-from bot.approvals.terms.facts import Sources, facts_of
-from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import gate_within
-from bot.approvals.terms.progress import (
-    approvals,
-    approved_digests,
-    has_aged,
-    standing,
-    waited,
-)
-from bot.approvals.terms.renewal import (
+from bot.approvals import grants
+from bot.approvals.call_gates import (
     Renewal,
     aged,
+    gate_within,
     no_longer_remembered,
     stricter,
     too_old_to_repeat,
 )
+from bot.approvals.call_state import (
+    approvals,
+    approved_digests,
+    fingerprint,
+    has_aged,
+    standing,
+    waited,
+)
+from bot.approvals.facts import Sources, facts_of
 from bot.policy.authority import Authority
 from bot.policy.conditions.facts import Facts
 from bot.policy.directory import LookupFailedError

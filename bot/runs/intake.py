@@ -13,12 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.changed_requests import CHANGES, changed
-from bot.approvals.forms.invitation import invite
-from bot.approvals.forms.places import StartingPlaces
-from bot.approvals.questions.waiting import is_all_that_waits
+from bot.approvals.form_offers import StartingPlaces, invite
+from bot.approvals.person_questions import is_all_that_waits
 from bot.approvals.replies import tell
-from bot.approvals.requests import end_those_of
+from bot.approvals.request_changes import CHANGES, changed, end_those_of
 from bot.clock import Clock, ahead_of_the_world
 from bot.messages.answers import notice_blocks
 from bot.messages.help import greeting, help_text

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from bot.agent import outputs
 from bot.alarm import Alarm
-from bot.approvals.delegation.handover import Handover
+from bot.approvals.delegation import Handover
 from bot.approvals.expiry import Expiry
 from bot.approvals.reminders import Reminders
 from bot.clock import Clock
@@ -35,8 +35,8 @@ from storage.states import RunStatus
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.approvals.answers.plain_replies import PlainReplies
     from bot.approvals.clicks import Clicks
+    from bot.approvals.question_answers import PlainReplies
     from bot.config.policy_reload import PolicyReload
     from bot.runs.intake import TypedWords
     from bot.runs.program_calls import ProgramCalls

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bot.approvals.terms.progress import has_aged
-from bot.approvals.terms.renewal import Renewal
+from bot.approvals.call_gates import Renewal
+from bot.approvals.call_state import has_aged
 from bot.runs.endings import Endings
 from bot.runs.results import put_outcome
 from bot.tools.runner import ToolFailure, ToolSuccess

@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
-from bot.approvals.modes.narrowing import strictest
-from bot.approvals.terms.effect import effect_at
-from bot.approvals.terms.progress import approving
+from bot.approvals.call_state import approving, effect_at
+from bot.approvals.channel_mode import strictest
 from bot.messages.overview.link import permalink
 from bot.messages.requests.root import root_message
 from bot.messages.sentences import notices
@@ -49,7 +48,7 @@ from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunS
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.approvals.forms.parts import FormParts
+    from bot.approvals.form_requests import FormParts
     from bot.clock import Clock
     from bot.tools import Registry, Tool
     from storage.client_keys import ClientKey

@@ -14,21 +14,13 @@ from pydantic import BaseModel
 
 from bot.agent import outputs, sub_agents
 from bot.agent.turn import Proposed
-from bot.approvals.cards.mark import put_mark
-from bot.approvals.cards.placement import Place, find_place
-from bot.approvals.cards.routing import Asked, put_cards
-from bot.approvals.questions import asking
-from bot.approvals.questions.asking import PlacedQuestion, put_question
-from bot.approvals.terms import completeness, duplicates, grants
-from bot.approvals.terms.context import context_of, kept
-from bot.approvals.terms.duplicates import Repeat
-from bot.approvals.terms.eyes import for_thread
-from bot.approvals.terms.facts import Sources, facts_of
-from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import AFTER_REJECTION, gate_within
-from bot.approvals.terms.limits import Allowance, Reached
-from bot.approvals.terms.progress import next_moment
-from bot.approvals.terms.refusals import RefusedError, parse
+from bot.approvals import call_checks, grants, person_questions
+from bot.approvals.call_checks import Allowance, Reached, RefusedError, Repeat, parse
+from bot.approvals.call_gates import AFTER_REJECTION, for_thread, gate_within
+from bot.approvals.call_state import context_of, fingerprint, kept, next_moment
+from bot.approvals.card_routing import Asked, Place, find_place, put_cards, put_mark
+from bot.approvals.facts import Sources, facts_of
+from bot.approvals.person_questions import PlacedQuestion, put_question
 from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, Gate, dump_gate
 from bot.runs.sub_agent_runs import Roles
@@ -232,7 +224,7 @@ class Proposals:
             case Deny(reason=reason):
                 raise RefusedError(outputs.forbidden(reason), f"policy: {reason}", tell=True)
             case Allow() if isinstance(args, AskPerson):
-                prepared.question = asking.ask(
+                prepared.question = person_questions.ask(
                     self._sources, self._authority, self._limits, run, call, args, _waiting(earlier)
                 )
             case Ask() if isinstance(args, AskPerson):
@@ -265,11 +257,13 @@ class Proposals:
         same = [] if is_first else call_history.same_before(tx, run.root_id, tool.name, arguments)
         if any(each.status is CallStatus.REJECTED for each in same):
             raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
-        repeat = duplicates.find(tx, tool, same, arguments, beside)
+        repeat = call_checks.find_repeat(tx, tool, same, arguments, beside)
         if repeat and repeat.stands:
             prepared.birth["same_as"] = repeat.stands.id
-            raise RefusedError(outputs.not_run_again(repeat.stands.output), duplicates.SAME)
-        return repeat or duplicates.lately(tx, run, tool, arguments, self._sources.clock.now())
+            raise RefusedError(outputs.not_run_again(repeat.stands.output), call_checks.SAME_CALL)
+        return repeat or call_checks.find_recent_repeat(
+            tx, run, tool, arguments, self._sources.clock.now()
+        )
 
     def _asking(
         self,
@@ -334,7 +328,7 @@ class Proposals:
         """Raise RefusedError where those who decide could not be shown all of what would run."""
         call = prepared.call
         names: dict[str, str] = json.loads(call.names)
-        why = completeness.lacking(
+        why = call_checks.lacking(
             tool, dump_arguments(args), names, preview=preview, reason=call.reason
         )
         if why:

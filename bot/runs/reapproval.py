@@ -11,14 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.approvals.cards.routing import withdraw
-from bot.approvals.terms.context import context_of, kept
-from bot.approvals.terms.eyes import for_thread
-from bot.approvals.terms.facts import Sources
-from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import gate_of
-from bot.approvals.terms.progress import next_moment
-from bot.approvals.terms.renewal import Renewal
+from bot.approvals.call_gates import Renewal, for_thread, gate_of
+from bot.approvals.call_state import context_of, fingerprint, kept, next_moment
+from bot.approvals.card_routing import withdraw
+from bot.approvals.facts import Sources
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
 from bot.policy.strictness import stricter as both
 from bot.tools import Tool, ToolError

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.agent import outputs
-from bot.approvals.terms.fingerprint import as_asked_again
-from bot.approvals.terms.renewal import as_it_was
+from bot.approvals.call_gates import as_it_was
+from bot.approvals.call_state import as_asked_again
 from bot.clock import Clock
 from bot.messages import record
 from bot.policy.gates import Ask, load_gate

@@ -12,9 +12,8 @@ from itertools import chain
 from typing import Any
 
 from bot.agent import outputs, prompt
-from bot.approvals.terms import grants
-from bot.approvals.terms.effect import effect_at, effect_of
-from bot.approvals.terms.progress import approving, stand_ins
+from bot.approvals import grants
+from bot.approvals.call_state import approving, effect_at, effect_of, stand_ins
 from bot.messages.answers import Below, Ended, fits_cell, record_line, table_room
 from bot.messages.claims import claims_of, contradict
 from bot.messages.incoming import gives_thanks

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent import prompt
-from bot.approvals.forms.places import StartingPlaces
-from bot.approvals.modes.narrowing import strictest
+from bot.approvals.channel_mode import strictest
+from bot.approvals.form_offers import StartingPlaces
 from bot.clock import Clock
 from bot.messages.answers import notice_blocks
 from bot.messages.requests.root import mode_line

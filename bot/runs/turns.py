@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs, prompt, sub_agents
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
-from bot.approvals.terms.effect import effect_of
-from bot.approvals.terms.limits import Allowance
+from bot.approvals.call_checks import Allowance
+from bot.approvals.call_state import effect_of
 from bot.clock import Clock
 from bot.live import Live
 from bot.messages.answers import Below, says_something, shortcoming

@@ -17,11 +17,9 @@ from typing import TypeVar
 
 from bot.agent import outputs
 from bot.agent.turn import PlannerError
-from bot.approvals.cards.mark import put_mark
-from bot.approvals.cards.placement import find_place
-from bot.approvals.cards.routing import Asked, put_cards, unasked_card
-from bot.approvals.questions.rows import is_question
-from bot.approvals.terms.refusals import RefusedError
+from bot.approvals.call_checks import RefusedError
+from bot.approvals.card_routing import Asked, find_place, put_cards, put_mark, unasked_card
+from bot.approvals.person_questions import is_question
 from bot.clock import Clock
 from bot.messages import answers
 from bot.messages.sentences import notices

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from bot.approvals.cards.card_view import card_view
-from bot.approvals.cards.mark import mark_of
-from bot.approvals.questions.shown import question_view
+from bot.approvals.card_routing import mark_of
+from bot.approvals.card_views import card_view, question_view
 from bot.clock import Clock
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.approvals.cards.absence import FEW, away_of, still_away
+from bot.approvals.card_routing import FEW, away_of, still_away
 from bot.policy.authority import Authority
 from bot.slack.lookups.reader import person_of
 from tests.runs.fakes import ANA, CLEO, TEAM, FakeDirectory

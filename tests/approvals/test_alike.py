@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from bot.approvals.terms.completeness import lacking
+from bot.approvals.call_checks import lacking
 from bot.messages.cards.card import card
 from bot.messages.forms.values import values
 from bot.messages.review import review_modal

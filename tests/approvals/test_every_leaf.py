@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.approvals.terms.completeness import TOO_MUCH, lacking
+from bot.approvals.call_checks import TOO_MUCH, lacking
 from bot.messages.actions.targets import CallTarget
 from bot.messages.cards.card import card
 from bot.messages.forms.completeness import leaves, unshown

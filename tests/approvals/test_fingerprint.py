@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 from sqlmodel import col
 
-from bot.approvals.terms.fingerprint import as_asked_again, fingerprint
+from bot.approvals.call_state import as_asked_again, fingerprint
 from storage.models import Call
 from storage.store import Store
 from tests.approvals.world import World, gate_of

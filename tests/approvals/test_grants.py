@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 from sqlmodel import col
 
-from bot.approvals.terms import grants
+from bot.approvals import grants
 from bot.messages.text import channel_mention, mention, when
 from bot.policy.evaluate import parse
 from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage

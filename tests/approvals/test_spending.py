@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, update
 from sqlmodel import col
 
-from bot.approvals.terms.facts import facts_of, with_sums
+from bot.approvals.facts import facts_of, with_sums
 from bot.core import Core
 from bot.policy.conditions.facts import Facts, Spent
 from bot.policy.evaluate import Ask, parse

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.approvals.terms.facts import total
+from bot.approvals.facts import total
 from bot.policy.conditions.condition import Condition, ConditionError, Spent
 from storage import spending
 from storage.spending import Counted

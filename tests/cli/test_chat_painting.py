@@ -13,7 +13,7 @@ from bot.cli.chat.filling_in import fill_in
 from bot.cli.chat.lines import as_typed
 from bot.cli.chat.painter import Painter, PlainPainter
 from bot.cli.chat.rich_painter import RichPainter
-from bot.terminal.shown import CallShown, FieldShown, May
+from bot.terminal.terminal_messages import CallShown, FieldShown, May
 from storage.states import CallStatus
 from tests.missing import missing
 

@@ -7,8 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, ParamSpec, Self, TypeVar
 
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyWanted
+from bot.programs.program_client import KeyWanted, say_to_the_bot
 from countersign import Countersign, OwnAction, Request
 from storage.models import Call, Revision
 from tests.stories.harness import SUPPORT, Harness

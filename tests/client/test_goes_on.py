@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyWanted
+from bot.programs.program_client import KeyWanted, say_to_the_bot
 from bot.web.api import waiting as waiting_programs
 from countersign.cli import waiting
 from countersign.cli.ask import Exit

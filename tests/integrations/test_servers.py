@@ -19,8 +19,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from bot.config.connection_settings import Transport
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyWanted
+from bot.programs.program_client import KeyWanted, say_to_the_bot
 from bot.servers.definitions import write_lock
 from bot.servers.file import read_servers
 from bot.servers.looking import look

@@ -16,8 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyWanted
+from bot.programs.program_client import KeyWanted, say_to_the_bot
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 

@@ -16,8 +16,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import CallToolResult, TextContent
 
 from bot.config.connection_settings import Transport
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyWanted
+from bot.programs.program_client import KeyWanted, say_to_the_bot
 from storage.models import Call, Run
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

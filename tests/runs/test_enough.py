@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 from sqlmodel import col
 
-from bot.approvals.terms import grants as remembered
+from bot.approvals import grants as remembered
 from bot.policy.evaluate import parse
 from bot.policy.gates import Offer
 from storage import calls, grants, moves, runs

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.cli.terminal.asking import NoBotError, heard
 from bot.demo.model.server import Turn
-from bot.terminal.wire import Answering, Asking, Happens, Wish, socket_path
+from bot.terminal.terminal_messages import Answering, Asking, Happens, Wish, socket_path
 from storage.models import Delivery, Run
 from storage.states import RUN_OPEN
 from tests.sources.place import PATIENCE, Place

@@ -14,8 +14,7 @@ from sqlmodel import col
 
 from bot.config.connection_settings import Transport
 from bot.demo.model.server import Planner
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyWanted
+from bot.programs.program_client import KeyWanted, say_to_the_bot
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
 from storage.digest import key_path, load_key

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import ClassVar, TypeVar
 
-from bot.programs.client import NotRunningError, Requested, request
+from bot.programs.program_client import NotRunningError, Requested, request
 from countersign import Countersign, OwnAction, Request, countersigned
 from countersign.client import new_claimant
 from countersign.errors import CountersignError, trouble_of

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from bot.programs.wire import MOST, MOST_TOLD, socket_path
+from bot.programs.program_client import MOST, MOST_TOLD, socket_path
 from bot.surfaces.private_socket import GarbledError, line_of
 
 

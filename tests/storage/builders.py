@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 from sqlmodel import col
 
-from bot.approvals.terms.progress import weigher
+from bot.approvals.call_state import weigher
 from bot.policy.gates import Allow, Approvers, Ask, Stage, dump_gate
 from storage import calls, runs
 from storage.columns import values

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bot.clock import Clock
-from bot.upkeep.purging import purge_all
+from bot.upkeep import purge_all
 from storage import moves, runs, sqlite, trail
 from storage.examination import examine
 from storage.models import Run

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.agent import outputs
-from bot.approvals.terms.progress import weigher
+from bot.approvals.call_state import weigher
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls, decisions
 from storage.decisions import Applied, Outcome, Stale, Voted

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bot.terminal.shown import CallShown
-from bot.terminal.wire import (
+from bot.terminal.terminal_messages import (
     Asking,
+    CallShown,
     Happening,
     Happens,
     Wish,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.terminal.wire import socket_path
+from bot.terminal.terminal_messages import socket_path
 from countersign.cli.main import main
 from storage.states import CallStatus
 from tests.records import settings_of

@@ -10,8 +10,15 @@ import pytest
 
 from bot.cli.terminal.asking import heard
 from bot.demo.model.server import Turn
-from bot.terminal.door import CHATS
-from bot.terminal.wire import Asking, Happens, Wish, read_answering, socket_path, write_line
+from bot.terminal.surface import CHATS
+from bot.terminal.terminal_messages import (
+    Asking,
+    Happens,
+    Wish,
+    read_answering,
+    socket_path,
+    write_line,
+)
 from storage.states import RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.follower import followed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.demo.model.server import Turn
-from bot.terminal.wire import Asking, Wish, write_line
+from bot.terminal.terminal_messages import Asking, Wish, write_line
 from storage.models import Delivery, PersonAnswer
 from storage.states import Surface
 from tests.stories.asked_people import outcome, question

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.approvals.overview.decidable import LOOKED_AT
+from bot.approvals.request_overview import LOOKED_AT
 from bot.demo.model.server import Turn
 from bot.messages.home.draw import REQUESTS, WAITING
 from storage.grants import Grant

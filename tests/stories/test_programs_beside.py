@@ -15,8 +15,14 @@ from typing import Any
 
 import pytest
 
-from bot.programs.client import NotRunningError, Requested, TurnedAwayError, request
-from bot.programs.wire import read_told, socket_path
+from bot.programs.program_client import (
+    NotRunningError,
+    Requested,
+    TurnedAwayError,
+    read_told,
+    request,
+    socket_path,
+)
 from storage.models import Run
 from storage.states import RunSource
 from tests.added_package import add_package
@@ -30,7 +36,7 @@ BEN = "UBEN00001"
 PAGE = blocks(ROOT / "docs" / "extending.md", "python")
 SCRIPT = """
 import json, sys
-from bot.programs.client import request
+from bot.programs.program_client import request
 asked = request("note", {"text": sys.argv[1]}, requester="UBEN00001", channel=sys.argv[2],
                 database=sys.argv[3])
 print(asked.run_id, flush=True)

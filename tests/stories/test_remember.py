@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.approvals.terms.grants import GrantList
+from bot.approvals.grants import GrantList
 from bot.demo.model.server import Turn
 from bot.policy.evaluate import parse
 from storage.grants import Grant

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, SecretStr
 
-from bot.terminal.overview import whole_life
+from bot.terminal.request_reports import whole_life
 from bot.tools import Effect, Preview, ToolContext, tool
 from storage.masking import MASK
 from storage.models import Audit

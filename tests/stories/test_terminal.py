@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlmodel import col
 
-from bot.terminal.wire import Asking, Wish, read_answering, socket_path, write_line
+from bot.terminal.terminal_messages import Asking, Wish, read_answering, socket_path, write_line
 from storage import calls
 from storage.models import Delivery, Message, Vote
 from storage.states import CallStatus, DeliveryStatus, MessageKind, Surface, Verb

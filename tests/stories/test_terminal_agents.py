@@ -8,7 +8,7 @@ import pytest
 
 from bot.cli.terminal.asking import heard
 from bot.demo.model.server import Turn
-from bot.terminal.wire import Asking, Happens, Wish, socket_path
+from bot.terminal.terminal_messages import Asking, Happens, Wish, socket_path
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.follower import followed

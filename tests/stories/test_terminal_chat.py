@@ -9,13 +9,7 @@ import pytest
 
 from bot.cli.terminal.asking import heard
 from bot.demo.model.server import Turn
-from bot.terminal.shown import May
-from bot.terminal.wire import (
-    Asking,
-    Happens,
-    Wish,
-    socket_path,
-)
+from bot.terminal.terminal_messages import Asking, Happens, May, Wish, socket_path
 from storage.states import CallStatus, RunStatus
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools

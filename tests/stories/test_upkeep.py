@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-from bot.upkeep.purging import Purging
+from bot.upkeep import Purging
 from storage.models import Item, Revision
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools

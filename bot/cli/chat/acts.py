@@ -11,8 +11,7 @@ from bot.cli.chat.filling_in import fill_in
 from bot.cli.chat.painter import Painter
 from bot.cli.chat.words import HELP, IN_SLACK, LIKE_THIS, NOT_SURE, SHORT, YES
 from bot.messages.pieces import FINAL, Sure, sure_of, sure_of_all
-from bot.terminal.shown import CallShown, May
-from bot.terminal.wire import Answering, Asking, Wish
+from bot.terminal.terminal_messages import Answering, Asking, CallShown, May, Wish
 
 Ask = Callable[[Asking, bool], Answering]  # says it to the bot; True: what came of it is drawn
 Line = Callable[[str], str | None]  # shows a question; the line that is typed, None for none

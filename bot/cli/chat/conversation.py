@@ -16,7 +16,7 @@ from bot.cli.chat.lines import Lines, as_typed, wait
 from bot.cli.chat.painter import Painter
 from bot.cli.chat.words import AWAY, BACK, GREETING, NOT_BACK, PROMPT, QUIT, is_told
 from bot.cli.terminal.asking import NoBotError, heard
-from bot.terminal.wire import Answering, Asking, Happening, Happens, Wish
+from bot.terminal.terminal_messages import Answering, Asking, Happening, Happens, Wish
 from countersign.cli.console import harmless
 from storage.states import RUN_OPEN, RunStatus
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from bot.cli.chat.lines import Lines
 from bot.cli.terminal.asking import NoBotError, connected
 from bot.surfaces.private_socket import GarbledError
-from bot.terminal.shown import CallShown
-from bot.terminal.wire import (
+from bot.terminal.terminal_messages import (
     Asking,
+    CallShown,
     Happening,
     Happens,
     Wish,

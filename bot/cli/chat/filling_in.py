@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bot.cli.chat.painter import Painter
-from bot.terminal.shown import FieldShown
+from bot.terminal.terminal_messages import FieldShown
 
 EMPTY = "-"  # typed to empty a field
 OFF = "/"  # typed to break it off

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from bot.cli.chat.painter import details, keys, stands
 from bot.messages.pieces import FINAL
-from bot.terminal.shown import CallShown
+from bot.terminal.terminal_messages import CallShown
 from countersign.cli.console import harmless
 from storage.states import CallStatus
 

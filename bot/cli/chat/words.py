@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.terminal.shown import CallShown
+from bot.terminal.terminal_messages import CallShown
 from storage.states import CallStatus
 
 PROMPT = "you> "

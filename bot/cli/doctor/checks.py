@@ -20,7 +20,7 @@ from bot.cli.readonly.directory import NotLookedUp
 from bot.config.connection_settings import Transport
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
-from bot.surfaces.found import PartKind, SurfacesError, surface_classes
+from bot.surfaces.registry import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
 from bot.watch.exporters import METRICS, TRACES, is_installed, missing
 from storage import calls

@@ -38,7 +38,7 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluate import Policy
 from bot.slack.apps import app_of
-from bot.surfaces.found import PartKind
+from bot.surfaces.registry import PartKind
 from countersign.cli.console import DOTENV, UsageError, say
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bot.approvals.forms.templates import misfitting
+from bot.approvals.form_offers import misfitting
 from bot.checks import rules
 from bot.checks.check import Check, fail, warn
 from bot.cli.readonly.directory import NotLookedUp

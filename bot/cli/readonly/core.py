@@ -15,8 +15,8 @@ from pathlib import Path
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.approvals.terms.facts import Sources
-from bot.approvals.terms.limits import Allowance
+from bot.approvals.call_checks import Allowance
+from bot.approvals.facts import Sources
 from bot.checks.slack_client import UNREACHABLE, make_client, reason
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import Clock, SystemClock

@@ -10,8 +10,12 @@ from contextlib import closing
 from bot.cli.record.person import person_of
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
-from bot.programs.wire import PersonUnwanted
+from bot.programs.program_client import (
+    NotRunningError,
+    PersonUnwanted,
+    TurnedAwayError,
+    say_to_the_bot,
+)
 from bot.signing_key import open_store
 from countersign.cli.console import DOTENV, complain, say
 from storage import personal_data

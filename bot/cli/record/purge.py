@@ -11,7 +11,7 @@ from bot.clock import SystemClock
 from bot.config.settings import LEAST, Settings
 from bot.replicas.membership import advance_clock, settings_and_clock
 from bot.signing_key import open_store
-from bot.upkeep.purging import purge_all
+from bot.upkeep import purge_all
 from countersign.cli.console import DOTENV, UsageError, complain, say
 from storage.store import Store
 

@@ -14,8 +14,15 @@ from bot.cli.readonly.plain_words import PlainWords
 from bot.cli.terminal.seeing import look
 from bot.config.settings import Settings
 from bot.messages.text import in_utc
-from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
-from bot.programs.wire import KeyRenewed, KeyUnwanted, KeyWanted, Told
+from bot.programs.program_client import (
+    KeyRenewed,
+    KeyUnwanted,
+    KeyWanted,
+    NotRunningError,
+    Told,
+    TurnedAwayError,
+    say_to_the_bot,
+)
 from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
 from storage import client_keys
 from storage.client_keys import ClientKey

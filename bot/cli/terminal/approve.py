@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from bot.cli.terminal.asking import ask
-from bot.terminal.wire import Asking, Wish
+from bot.terminal.terminal_messages import Asking, Wish
 from countersign.cli.console import UsageError
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bot.config.settings import Settings
 from bot.surfaces.private_socket import GarbledError
-from bot.terminal.wire import (
+from bot.terminal.terminal_messages import (
     MOST_TOLD,
     Answering,
     Asking,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 from bot.cli.terminal.asking import NoBotError, ask, heard, place
-from bot.terminal.shown import FieldShown
-from bot.terminal.wire import Asking, Wish
+from bot.terminal.terminal_messages import Asking, FieldShown, Wish
 from countersign.cli.console import assignments, complain, harmless, say
 
 

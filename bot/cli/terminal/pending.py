@@ -11,7 +11,7 @@ from bot.cli.readonly.plain_words import PlainWords
 from bot.cli.terminal.seeing import add_json, as_json, deciders_in_words, look
 from bot.messages.sentences.agents import through
 from bot.messages.text import in_utc, unescape, visible
-from bot.terminal.overview import WaitingHere, waiting
+from bot.terminal.request_reports import WaitingHere, waiting
 from countersign.cli.console import complain, say
 from countersign.durations import roughly
 from storage.states import CallStatus

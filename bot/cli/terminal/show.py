@@ -11,7 +11,7 @@ from bot.cli.terminal.seeing import add_json, as_json, deciders_in_words, look
 from bot.messages.quoting import past
 from bot.messages.sentences.agents import through
 from bot.messages.text import in_utc, unescape, visible
-from bot.terminal.overview import CallTold, RunTold, whole_life
+from bot.terminal.request_reports import CallTold, RunTold, whole_life
 from countersign.cli.console import complain, say
 from storage.calls import AGENT, FORM
 from storage.states import CallStatus

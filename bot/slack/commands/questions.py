@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from bot.approvals.modes.switching import Modes
-from bot.approvals.terms.grants import GrantList
+from bot.approvals.channel_mode import Modes
+from bot.approvals.grants import GrantList
 from bot.explain.explain import explain
 from bot.explain.grounds import Grounds
 from bot.explain.report import Report, report
@@ -27,7 +27,7 @@ from storage.models import Run
 from storage.states import Mode
 
 if TYPE_CHECKING:  # the dialogs' own modules are many
-    from bot.approvals.home.desk import Desk
+    from bot.approvals.person_views import Desk
     from bot.slack.dialogs.doors import RequestDoors
 
 COMMAND = "/approvals"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bot.approvals.dialog_access import TurnedAway
-from bot.approvals.questions.rows import server_of
+from bot.approvals.person_questions import server_of
 from bot.clock import Clock
 from bot.messages.actions.codec import Click, Subject, in_thread
 from bot.messages.actions.names import Action, Dialog
@@ -22,7 +22,7 @@ from bot.slack.dialogs.family import Opening
 from bot.slack.lookups.mentions import with_names
 
 if TYPE_CHECKING:
-    from bot.approvals.answers.answering import QuestionAnswers
+    from bot.approvals.question_answers import QuestionAnswers
 
 
 @dataclass(frozen=True, slots=True)

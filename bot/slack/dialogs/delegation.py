@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from bot.approvals.delegation.delegations import NO_COLLEAGUE, Delegations
+from bot.approvals.delegation import NO_COLLEAGUE, Delegations
 from bot.approvals.dialog_access import TurnedAway
 from bot.messages.actions.codec import Click, Subject
 from bot.messages.actions.names import Action, Dialog, Field

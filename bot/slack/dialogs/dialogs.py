@@ -12,11 +12,11 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.approvals.cards.card_view import approved_on_its_card, call_in_full
+from bot.approvals.call_state import effect_of
+from bot.approvals.card_views import approved_on_its_card, call_in_full
 from bot.approvals.dialog_access import Admitted, DialogAccess, TurnedAway
 from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
 from bot.approvals.permissions import Permissions, words_for
-from bot.approvals.terms.effect import effect_of
 from bot.clock import Clock
 from bot.messages.actions.codec import Click, Subject, decode_action, decode_dialog, in_thread
 from bot.messages.actions.names import Action, Dialog, Field

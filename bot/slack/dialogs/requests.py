@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bot.approvals.dialog_access import TurnedAway
-from bot.approvals.forms.entries import Declined
+from bot.approvals.form_requests import Declined
 from bot.approvals.replies import OUTSIDER
 from bot.messages.actions.codec import Click, Subject, decode_dialog
 from bot.messages.actions.names import Action, Dialog
@@ -29,7 +29,7 @@ from storage import calls, runs
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.approvals.forms.parts import FormParts
+    from bot.approvals.form_requests import FormParts
 
 log = logging.getLogger("countersign.dialogs")
 PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from slack_sdk.errors import SlackApiError, SlackRequestError
 from slack_sdk.web import SlackResponse
 
-from bot.approvals.undeliverable import close_unrooted, close_unseen, elsewhere, tell_of_rows
+from bot.approvals.expiry import close_unrooted, close_unseen, elsewhere, tell_of_rows
 from bot.clock import Clock
 from bot.messages import answers
 from bot.signals import Signals

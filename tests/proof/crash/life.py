@@ -39,7 +39,7 @@ from tests.stories.process import FORKS, PRELOADED
 LATE = (
     *(
         "bot.agent.chat_completions",
-        "bot.programs.keys",
+        "bot.programs.endpoint",
         "bot.servers.connection",
         "bot.terminal.terminal",
     ),

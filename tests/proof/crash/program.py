@@ -11,8 +11,13 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
-from bot.programs.wire import KeyUnwanted, KeyWanted
+from bot.programs.program_client import (
+    KeyUnwanted,
+    KeyWanted,
+    NotRunningError,
+    TurnedAwayError,
+    say_to_the_bot,
+)
 from storage.states import CallStatus
 from tests.proof.crash.life import Stuck
 from tests.proof.crash.people import ROUNDS, Act, Scene

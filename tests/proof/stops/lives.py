@@ -27,9 +27,8 @@ from sqlalchemy import select
 from bot.config.connection_settings import Transport
 from bot.demo.local_slack import local_slack
 from bot.demo.model.server import Planner, Turn
-from bot.programs.client import NotRunningError, TurnedAwayError, say_to_the_bot
-from bot.programs.wire import KeyWanted
-from bot.terminal.wire import socket_path
+from bot.programs.program_client import KeyWanted, NotRunningError, TurnedAwayError, say_to_the_bot
+from bot.terminal.terminal_messages import socket_path
 from storage.models import Delivery
 from storage.transaction import rows
 from tests.postgres_server import Server

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from bot.config.connection_settings import Transport
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyWanted, Told
+from bot.programs.program_client import KeyWanted, Told, say_to_the_bot
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
 from tests.web.api.program import Program

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyUnwanted
+from bot.programs.program_client import KeyUnwanted, say_to_the_bot
 from storage.models import Call, Run
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words

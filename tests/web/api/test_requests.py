@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.programs.client import say_to_the_bot
-from bot.programs.wire import KeyUnwanted
+from bot.programs.program_client import KeyUnwanted, say_to_the_bot
 from storage.models import Audit, Run
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness

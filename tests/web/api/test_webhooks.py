@@ -13,9 +13,8 @@ from sqlalchemy import delete
 from sqlmodel import col
 from standardwebhooks import Webhook as Signature
 
-from bot.programs.client import say_to_the_bot
 from bot.programs.key_text import read_key_text, webhook_secret
-from bot.programs.wire import KeyUnwanted
+from bot.programs.program_client import KeyUnwanted, say_to_the_bot
 from bot.web.webhooks import posting
 from storage.chain import SigningKey
 from storage.webhooks import PAUSES, Webhook

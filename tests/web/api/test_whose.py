@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.programs.client import TurnedAwayError, say_to_the_bot
-from bot.programs.wire import KeyUnwanted
+from bot.programs.program_client import KeyUnwanted, TurnedAwayError, say_to_the_bot
 from storage.models import Run
 from tests.stories.harness import Harness
 from tests.stories.steps import ask_for, vote

@@ -1,1 +1,0 @@
-"""Answers to questions: by button, by form, by a plain reply."""

@@ -1,0 +1,302 @@
+"""Calls that are refused before anybody is asked: why, in words for the model and for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from bot.agent import outputs
+from bot.clock import Clock
+from bot.config.settings import Settings
+from bot.messages.forms.completeness import unshown
+from bot.messages.forms.values import values
+from bot.messages.review import shows_all
+from bot.messages.text import in_utc, plain, visible
+from bot.messages.views import CallView
+from bot.policy.directory import LookupFailedError
+from bot.tools import Effect, Tool
+from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
+from bot.tools.names import Naming
+from bot.tools.registration import REASON_FIELD
+from storage import call_history, calls, runs, sub_agents
+from storage.digest import OddValueError, parse_object
+from storage.models import Call, Run
+from storage.states import CallStatus, RunSource
+from storage.transaction import Transaction
+
+
+class RefusedError(Exception):
+    """The call is refused before anyone is asked; `output` is for the model, `note` for people."""
+
+    def __init__(self, output: str, note: str = "", *, tell: bool = False) -> None:
+        super().__init__(output)
+        self.output, self.note, self.tell = output, note or output, tell
+
+
+def parse(tool: Tool[Any], text: str, names: Naming) -> tuple[BaseModel, str]:
+    """Return the model's argument text as validated arguments, and the reason it gives.
+
+    Looks `names` up. Raises RefusedError.
+    """
+    try:
+        found = parse_object(text)
+        reason = str(found.pop(REASON_FIELD, "") or "")[:500] if tool.takes_reason else ""
+        args = load_arguments(tool, json.dumps(found), names)
+        dump_arguments(args)
+    except OddValueError as error:
+        raise RefusedError(outputs.not_arguments(error), "its arguments were not valid") from error
+    except LookupFailedError as error:
+        raise RefusedError(outputs.NAMES_UNKNOWN, "Slack could not be asked for names") from error
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}"
+            for e in error.errors()[:20]
+        ]
+        raise RefusedError(
+            outputs.invalid_arguments(lines), "its arguments were not valid"
+        ) from error
+    return args, reason
+
+
+# The one check, where calls are proposed and where they are edited, that what people are shown
+# is all of what would run.
+
+TOO_MUCH = (
+    "There is more in it than Slack can show to those who decide, and what they cannot see in full "
+    "is not done. Make it smaller, or divide it."
+)
+
+
+def lacking(
+    tool: Tool[Any],
+    arguments: str,
+    names: Mapping[str, str],
+    *,
+    preview: str = "",
+    reason: str = "",
+    before: str | None = None,
+) -> str:
+    """Return why those who decide could not be shown all of a call, in a sentence; "" if they can.
+
+    `arguments`: the JSON that would run, exactly as it is digested; `before`: the same until an
+    edit. `names`: of the ids in it. `preview`, `reason`: what else has to be seen.
+    """
+    as_read = readable_arguments(tool, arguments, names)
+    old = readable_arguments(tool, before, names) if before is not None else None
+    rows = values(tool, as_read)
+    runs: dict[str, Any] = json.loads(arguments)
+    missing = unshown(runs, as_read, rows, tool.secret_paths(runs))
+    if missing is not None:
+        where = plain(visible(" › ".join(map(str, missing))), 200) or "its arguments"
+        return f"People could not be shown all of what would run: {where}. So nobody is asked."
+    view = CallView(
+        id="",
+        revision=1,
+        title=tool.title,
+        effect=tool.effect_sentence(load_arguments(tool, arguments), names),
+        does=tool.does,
+        status=CallStatus.PENDING,
+        values=values(tool, as_read, old) if old is not None else rows,
+        digest="",
+        preview=preview,
+        agent_reason=reason,
+    )
+    return "" if shows_all(view) else TOO_MUCH
+
+
+# The same call again: the same tool with the same arguments, in one request or by one program.
+
+C = CallStatus
+LATELY = timedelta(minutes=10)  # in which a program that asks anew may not know how it ended
+STARTED = (
+    C.RUNNING,
+    C.SUCCEEDED,
+    C.FAILED,
+    C.UNKNOWN,
+)  # also what failed may have changed something
+SAME_CALL = "same as an earlier call, whose result it got"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """An earlier call that was the same."""
+
+    note: str  # for the card, should people be asked
+    stands: Call | None = None  # its result stands for this call as well
+
+
+def find_repeat(
+    tx: Transaction,
+    tool: Tool[Any],
+    earlier: Sequence[Call],
+    arguments: str,
+    siblings: Sequence[tuple[Call, str]],
+) -> Repeat | None:
+    """Return what this call repeats, if anything.
+
+    `earlier`: the request's calls of this tool with the same arguments, none refused. `siblings`:
+    the earlier calls of its plan with their canonical arguments.
+    """
+    ended = (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN))
+    done = next(ended, None)
+    if done is not None:
+        return Repeat(_told(done), done if _stands(tx, done, tool, siblings) else None)
+    if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
+        return Repeat("the same stands in this plan already, so it would be done twice")
+    return Repeat(_told(earlier[-1])) if earlier else None
+
+
+def find_recent_repeat(
+    tx: Transaction, run: Run, tool: Tool[Any], arguments: str, now: datetime
+) -> Repeat | None:
+    """Return what a program repeats that it asked for minutes ago, in another request.
+
+    It may not have heard how that ended, or want it twice: only people can say.
+    """
+    if not run.client or run.parent_call or tool.does is Effect.READ:
+        return None
+    done = call_history.begun_lately(tx, run.client, tool.name, arguments, now - LATELY)
+    if done is None:
+        return None
+    match done.status:
+        case C.SUCCEEDED:
+            at = in_utc(done.finished_at or done.created_at)
+            return Repeat(f"the same was done already for this program, {at}")
+        case C.RUNNING:
+            return Repeat("the same is being done already for this program")
+    return Repeat(
+        "the same was started already for this program, and nobody knows whether it happened"
+    )
+
+
+def _stands(
+    tx: Transaction, done: Call, tool: Tool[Any], siblings: Sequence[tuple[Call, str]]
+) -> bool:
+    """Return whether the result of `done` is still what running it again would come to."""
+    if not tool.idempotent or tool.does is Effect.READ or done.status is not C.SUCCEEDED:
+        return False
+    ran = [call for call in calls.after(tx, done) if call.status in STARTED]
+    # those of its own plan run before it, if people let them
+    between = [*ran, *(call for call, _ in siblings)]
+    # what other agents of the request did may have come before it or after
+    run = runs.get(tx, done.run_id)
+    found = calls.of_request(tx, run.root_id) if run else []
+    between += [call for call in found if call.run_id != done.run_id and call.status in STARTED]
+    return done.schema_digest == tool.schema_digest() and all(
+        call.does == Effect.READ for call in between
+    )
+
+
+def _told(call: Call) -> str:
+    """Return what became of the earlier call, in words that follow "Why this is asked:"."""
+    match call.status:
+        case C.SUCCEEDED:
+            at = in_utc(call.finished_at or call.created_at)
+            return f"the same was done already in this request, {at}"
+        case C.UNKNOWN:
+            return (
+                "the same was started already in this request, and nobody knows whether it happened"
+            )
+        case C.FAILED:
+            return "the same was tried already in this request, and failed"
+        case C.EXPIRED:
+            return "the same was asked already in this request, and nobody answered"
+        case _:
+            return "the same was asked already in this request, and not done"
+
+
+# How much one request and one person may use: turns, tokens, cards, calls put before people.
+
+MOST_REFUSED = 3  # turns in a row of which nothing was let through, before a request ends
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(hours=24)
+
+
+def _refused_lately(proposed: Sequence[Call]) -> bool:
+    """Whether of the last plans every call was refused; `proposed` in the order of proposal."""
+    plans = list(dict.fromkeys(each.plan_id for each in proposed))[-MOST_REFUSED:]
+    lately = [each for each in proposed if each.plan_id in plans]
+    return len(plans) == MOST_REFUSED and all(each.status is CallStatus.REFUSED for each in lately)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Nobody is asked any more for now: the output for the model, a note for the requester."""
+
+    output: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The limits of the settings, held against the rows."""
+
+    settings: Settings
+    clock: Clock
+
+    def on_asking(self, tx: Transaction, run: Run, beside: int) -> Reached | None:
+        """Return the limit that keeps one more call of this run from people.
+
+        `beside`: calls asked in the same plan already.
+        """
+        settings = self.settings
+        if sub_agents.root(tx, run).cards >= settings.max_cards:
+            return Reached(
+                outputs.cards_used_up(settings.max_cards),
+                "this request has asked people as often as one may",
+            )
+        if run.source is RunSource.PROGRAM and run.client:
+            return None  # its key has a limit of its own, which was held when it asked
+        waiting = runs.pending_of(tx, run.team, run.requester) + beside
+        if waiting >= settings.max_pending:
+            return Reached(
+                outputs.too_many_wait(waiting),
+                f"{waiting} of your requests wait for a decision already; "
+                "this one has to wait until some are decided",
+            )
+        if wait := self._until_room(tx, run, settings.max_asked_per_hour - beside):
+            many = f"people were asked about {settings.max_asked_per_hour} calls"
+            return Reached(
+                outputs.asked_too_often(many, wait),
+                f"{many} of yours within the last hour, which is the limit; "
+                f"ask me again in {wait} minutes",
+            )
+        return None
+
+    def _until_room(self, tx: Transaction, run: Run, most: int) -> int:
+        """Return in how many whole minutes people may be asked again; 0 for now.
+
+        `most`: calls that they may be asked about within the hour.
+        """
+        now = self.clock.now()
+        if most <= 0:
+            return HOUR // MINUTE
+        first = runs.last_asked(tx, run.team, run.requester, most - 1, now - HOUR)
+        return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
+
+    def on_going_on(self, tx: Transaction, run: Run) -> str:
+        """Return why the model is not asked again in this run, for its thread; "" if it may be."""
+        settings, request = self.settings, sub_agents.root(tx, run)  # with all its sub-agents
+        taken = request.turns
+        # each of the others that run may be amid a turn, which counts once it is over; there are
+        # no more of them than calls, so far from the limit nobody has to look
+        if taken + request.calls >= settings.max_turns:
+            taken += sub_agents.running_beside(tx, run)
+        if taken >= settings.max_turns:
+            return f"I stopped: this request has taken {taken} turns, which is its limit."
+        if run.turns >= MOST_REFUSED and _refused_lately(calls.of_run(tx, run.id)):
+            return f"I stopped: what I proposed was refused {MOST_REFUSED} turns in a row."
+        if request.tokens >= settings.max_tokens:
+            used = f"this request has used {request.tokens} tokens"
+            return f"I stopped: {used}, which is more than its limit."
+        tokens = runs.tokens_since(tx, run, self.clock.now() - DAY)
+        if tokens >= settings.max_tokens_per_day:
+            return (
+                f"I stopped: your requests of the last 24 hours have used {tokens:,} tokens, and "
+                f"one person's limit is {settings.max_tokens_per_day:,}. Ask me again later."
+            )
+        return ""

@@ -1,0 +1,238 @@
+"""How far a call has come: its votes against its gate, how long it has waited, what is due next.
+
+It reads what is stored; it looks nobody up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from bot.policy.gates import GOOD_FOR, Ask, Deny, load_gate
+from bot.policy.votes.tally import Ballot, Tally, tally
+from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
+from bot.tools.arguments import load_arguments
+from storage import calls
+from storage.chain import key_of
+from storage.decisions import TallyVotes
+from storage.digest import digest
+from storage.masking import masked
+from storage.models import PURGED, Call, Revision, Run, Vote
+from storage.states import Balance, CallStatus, Verb
+from storage.transaction import Transaction
+
+# The sentence that says what a stored call would do.
+
+
+def effect_of(tools: Registry, tx: Transaction, call: Call) -> str:
+    """Return the sentence that says what the call would do now; secrets masked."""
+    current = calls.revision(tx, call.id, call.revision)
+    return effect_at(tools, call, current) if current else call.tool
+
+
+def effect_at(tools: Registry, call: Call, revision: Revision) -> str:
+    """Return what this revision of the call would do; what looks like a secret is masked."""
+    return masked(effect_in_full(tools, call, revision))
+
+
+def effect_in_full(tools: Registry, call: Call, revision: Revision) -> str:
+    """Return the same for those who decide: only fields declared secret are masked."""
+    tool = tools.of(call)
+    if tool is None:
+        return f"{call.tool} (this tool is no longer there)"
+    if revision.arguments == PURGED and tool.arguments.model_fields:
+        return f"{tool.title} (what it was about was purged)"
+    try:
+        return tool.effect_sentence(
+            load_arguments(tool, revision.arguments), json.loads(call.names)
+        )
+    except ValidationError:
+        return f"{tool.title} (its arguments no longer fit the tool)"
+
+
+# The digest of a call: what is shown is what runs.
+
+
+def fingerprint(
+    key: bytes, run: Run, tool: Tool[Any], arguments: str, *, gate: str, revision: int, expects: str
+) -> str:
+    """Return the digest of what would run, for whom, under which gate and with which preview."""
+    return digest(
+        key,
+        tool=tool.name,
+        schema=tool.schema_digest(),
+        arguments=arguments,
+        requester=run.requester,
+        team=run.team,
+        gate=gate,
+        revision=revision,
+        expects=expects,
+    )
+
+
+def as_asked_again(tx: Transaction, key: bytes, run: Run, call: Call, tools: Registry) -> str:
+    """Return the digest of the call's next revision, of the same arguments; "" for no tool."""
+    tool, current = tools.of(call), calls.revision(tx, call.id, call.revision)
+    if tool is None or current is None:
+        return ""
+    return fingerprint(
+        key_of(key, call.key_id),
+        run,
+        tool,
+        current.arguments,
+        gate=call.gate,
+        revision=call.revision + 1,
+        expects=call.expects,
+    )
+
+
+# What a tool is told of a call, and how what it says of it beforehand is kept.
+
+
+def context_of(run: Run, call: Call, now: datetime, *, expects: str = "") -> ToolContext:
+    """Return the context of a call of this run; `expects`: what its preview said must hold."""
+    return ToolContext(
+        call.id,
+        run.id,
+        run.team,
+        run.requester,
+        run.channel,
+        run.thread_ts,
+        now,
+        expects,
+    )
+
+
+def kept(seen: Preview) -> dict[str, Any]:
+    """Return the columns of a call that hold what its tool said."""
+    rows = ""
+    if seen.rows is not None:
+        found = tables.plain(seen.rows)
+        rows = json.dumps([found.title, found.columns, found.rows, found.more])
+    return {
+        "preview": seen.text,
+        "preview_in_thread": seen.in_thread,
+        "preview_rows": rows,
+        "expects": seen.expects,
+    }
+
+
+def said_of(call: Call) -> Preview:
+    """Return what its tool said of the call, as everybody's part of it was settled then."""
+    return Preview(call.preview, call.expects, call.preview_in_thread, rows=all_rows(call))
+
+
+def all_rows(call: Call) -> Table | None:
+    """Return all rows of which the call's preview shows a part; None where it shows all."""
+    if not call.preview_rows:
+        return None
+    title, names, rows, more = json.loads(call.preview_rows)
+    return Table(title, tuple(names), tuple(map(tuple, rows)), more)
+
+
+def standing(gate: Ask, votes: Sequence[Vote]) -> Tally:
+    """Return how far these votes of one revision have come."""
+    return tally(gate, ballots_of(votes))
+
+
+def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
+    """Return stored votes as the tally counts them."""
+    return [
+        Ballot(
+            each.counts_for,
+            each.verb,
+            each.stage,
+            each.created_at,
+            tuple(int(stage) for stage in each.also.split(",") if stage),
+        )
+        for each in votes
+    ]
+
+
+def approving(votes: Sequence[Vote]) -> list[Vote]:
+    """Return the approvals of those who have not rejected since."""
+    against = {each.counts_for for each in votes if each.verb is Verb.REJECT}
+    return [each for each in votes if each.verb is Verb.APPROVE and each.counts_for not in against]
+
+
+def approved_digests(shown: calls.ApprovedCall) -> list[str] | None:
+    """Return what a call's votes were given for; None where they do not approve it."""
+    call, gate = shown.call, load_gate(shown.call.gate)
+    # whether a remembered approval still holds is settled when the call starts
+    if call.grant_id and isinstance(gate, Ask):
+        return []
+    if isinstance(gate, Deny) or (
+        isinstance(gate, Ask) and standing(gate, shown.votes).outcome is not Balance.APPROVED
+    ):
+        return None
+    return [vote.digest for vote in shown.votes]
+
+
+def approvals(gate: Ask, call: Call, votes: Sequence[Vote]) -> list[tuple[str, timedelta]]:
+    """Return who approves, and how long the call had waited then, as the gate counts time."""
+    return [(each.counts_for, waited(gate, call, each.created_at)) for each in approving(votes)]
+
+
+def weigher(gate: Ask) -> TallyVotes:
+    """Return `standing` bound to one gate."""
+    return partial(standing, gate)
+
+
+def still_needed(tx: Transaction, call: Call) -> int:
+    """Return how many more people have to approve a pending call; 0 for any other."""
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return 0
+    return gate.people - sum(
+        map(len, standing(gate, calls.votes(tx, call.id, call.revision)).approved)
+    )
+
+
+def opens_next(tx: Transaction, call: Call) -> bool:
+    """Return whether its votes have opened a step whose people have not been called yet."""
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return False
+    return standing(gate, calls.votes(tx, call.id, call.revision)).stage > call.told_stage
+
+
+def stand_ins(votes: Sequence[Vote]) -> dict[str, str]:
+    """Return who has voted by somebody else's right, by that one."""
+    return {each.for_person: each.person for each in votes if each.for_person}
+
+
+def waited(gate: Ask, call: Call, at: datetime) -> timedelta:
+    """Return how long the call has waited for people at that moment, as the gate counts time."""
+    return gate.waited(call.asked_at or call.created_at, at)
+
+
+def good_until(call: Call) -> datetime | None:
+    """Return when people's approval of a call ends, whatever it waits for; None where none does.
+
+    What policy allows is asked of it again when it starts, and what was remembered has its own end;
+    but not where somebody has had such a call run again, which is a yes like any other.
+    """
+    return None if call.decided_at is None else call.decided_at + good_for(call)
+
+
+def good_for(call: Call) -> timedelta:
+    """Return how long people's approval of a call is good."""
+    gate = load_gate(call.gate)
+    return timedelta(seconds=gate.good_for if isinstance(gate, Ask) else GOOD_FOR)
+
+
+def has_aged(call: Call, now: datetime) -> bool:
+    """Return whether people have approved it, and too long ago for it to start now."""
+    end = good_until(call)
+    return end is not None and now > end
+
+
+def next_moment(gate: Ask, asked_at: datetime, dealt_with: int = 0) -> datetime | None:
+    """Return when a reminder or an escalation is due next; None when none is left."""
+    moments = gate.moments()[dealt_with:]
+    return gate.after(asked_at, moments[0]) if moments else None

@@ -1,0 +1,309 @@
+"""Which cards a plan needs: one a place and approver list, five calls each, a copy a recipient."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from bot.agent import outputs
+from bot.approvals.call_checks import RefusedError
+from bot.messages.sentences import notices
+from bot.policy.authority import Authority
+from bot.policy.directory import AWAY, LookupFailedError, NotYetKnownError
+from bot.policy.gates import Ask, Gate, load_gate
+from storage import calls, inbox, outbox, sub_agents
+from storage.models import Call, Message, Run
+from storage.states import CallStatus, MessageKind, RunSource
+from storage.transaction import Transaction
+
+# Where a card goes, so that its approvers see it. Looks people and channels up.
+
+# Who of those that decide or answer is away by their status in Slack. Looks people up.
+
+FEW = 6  # people whose statuses are looked at; who of a crowd is away helps nobody
+Away = tuple[tuple[str, str], ...]  # user ids, and until when: ISO 8601, "" where it does not say
+
+
+def away_of(authority: Authority, people: Collection[str]) -> Away:
+    """Return who of a few people is away, sorted, also whose time is over by now: see `still_away`.
+
+    Nobody where Slack cannot be asked.
+    """
+    if len(people) > FEW:
+        return ()
+    try:
+        found = authority.directory.people(people)
+    except LookupFailedError:
+        return ()
+    return tuple(
+        (user, each.status_until.isoformat() if each.status_until else "")
+        for user, each in sorted(found.items())
+        if each.status in AWAY
+    )
+
+
+def still_away(noted: Mapping[str, str] | Away, now: datetime) -> list[tuple[str, datetime | None]]:
+    """Return those who were noted as away and are so at that moment, and until when."""
+    each = noted.items() if isinstance(noted, Mapping) else noted
+    found = [(user, datetime.fromisoformat(until) if until else None) for user, until in each]
+    return [(user, until) for user, until in found if until is None or now < until]
+
+
+log = logging.getLogger("countersign.placement")
+# direct messages one card is copied to at most; more approvers than that need a channel
+MOST_MESSAGES = 50
+
+
+class PlaceKind(StrEnum):
+    """What kind of place a card goes to."""
+
+    THREAD = "thread"  # of the request
+    CHANNEL = "channel"
+    PEOPLE = "people"  # direct messages with the approvers
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a card goes: the request's thread, a channel, or the approvers' direct messages."""
+
+    kind: PlaceKind
+    targets: tuple[str, ...]  # channel id, or user ids
+    # handle and id of the user groups among the approvers, to name them
+    groups: tuple[tuple[str, str], ...] = ()
+    away: Away = ()  # who of the approvers is away, for the card to say
+
+
+def find_place(
+    authority: Authority, run: Run, gate: Ask, editors: frozenset[str] = frozenset()
+) -> Place:
+    """Return where the first approvers will see the card; `editors` have edited it.
+
+    Raises RefusedError when too few people could approve it, or Slack cannot be asked.
+    """
+    asker, channel = run.requester, run.channel
+    try:
+        named = authority.candidates(
+            gate, gate.approvers_in(gate.first, timedelta()), requester=asker, channel=channel
+        )
+        enough = gate.people == 1 and authority.first(named - editors, 1)
+        missing = (
+            0
+            if enough
+            else authority.shortage(gate, requester=asker, channel=channel, editors=editors)
+        )
+        if missing > 0:
+            note = "none of its approvers can be reached"
+            if gate.people > 1:
+                able = gate.people - missing
+                short = f"{f'only {able}' if able > 0 else 'nobody'} can be reached"
+                note = f"it needs {gate.people} people to approve it, and {short}"
+            raise RefusedError(outputs.no_approvers(note), note, tell=True)
+        place = place_for(authority, run, gate, named)
+        place = replace(place, groups=group_ids(authority, gate))
+        try:
+            return replace(place, away=away_of(authority, named - editors))
+        except NotYetKnownError:  # nobody waits for that; the next reminder knows
+            return place
+    except LookupFailedError as error:
+        log.warning("run %s: look-up of approvers failed: %s", run.id, error)
+        raise RefusedError(
+            outputs.SLACK_SILENT,
+            "Slack could not be asked who may approve this",
+            tell=True,
+        ) from error
+
+
+def group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
+    """Return handle and id of every user group the gate names; raises LookupFailedError."""
+    everybody = gate.approvers_of(0, timedelta(seconds=gate.deadline)) | gate.approvers
+    found = [(handle, authority.directory.group(handle)) for handle in everybody.groups]
+    return tuple((handle, group.id) for handle, group in found if group)
+
+
+def place_for(authority: Authority, run: Run, gate: Ask, named: Iterable[str]) -> Place:
+    """Return where the colleagues among these people will see the card, and in direct messages
+    whoever decides for one of them.
+
+    Of a crowd only those are looked up whom it takes to know. Raises LookupFailedError.
+    """
+    kind, channel = PlaceKind.PEOPLE, None
+    if gate.post_to == "thread":
+        kind, channel = PlaceKind.THREAD, run.channel
+    elif gate.post_to != "approvers":
+        kind, channel = PlaceKind.CHANNEL, authority.directory.channel(gate.post_to)
+    if channel and authority.first(authority.directory.members(channel) & set(named), 1):
+        return Place(kind, (channel,))
+    asked = authority.first(named, MOST_MESSAGES)
+    besides = authority.stand_ins(asked) - {run.requester, *asked}
+    return Place(PlaceKind.PEOPLE, (*asked, *authority.first(besides, MOST_MESSAGES)))
+
+
+CALLS_PER_CARD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A pending call, the gate that asks, and the place where it is asked."""
+
+    call: Call
+    gate: Ask
+    place: Place
+
+
+def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
+    """Put the cards of these calls in the outbox; the thread is told when they go elsewhere.
+
+    Calls that stand on cards already are withdrawn from them before.
+    """
+    routes: dict[str, list[Asked]] = {}
+    for each in asked:
+        key = json.dumps([each.place.kind, each.place.targets, route(each.gate)])
+        routes.setdefault(key, []).append(each)
+    for group in routes.values():
+        parts = [group[i : i + CALLS_PER_CARD] for i in range(0, len(group), CALLS_PER_CARD)]
+        for number, part in enumerate(parts, 1):
+            for target in part[0].place.targets:
+                outbox.put(tx, card_row(run, plan_id, part, target, number, len(parts)))
+        # without any target, people come in by an escalation
+        if group[0].place.kind is not PlaceKind.THREAD and group[0].place.targets:
+            _tell_where(tx, run, plan_id, parts, among=len(routes))
+
+
+def _tell_where(
+    tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[Asked]], *, among: int
+) -> None:
+    """Tell the request's thread where people decide; `among`: in so many places about the plan.
+
+    In a direct message, where only who asked reads along, by the card itself, without its buttons.
+    """
+    first = parts[0][0]
+    channel = first.place.kind is PlaceKind.CHANNEL
+    where = first.place.targets[0] if channel else ""
+    if not run.channel.startswith("D"):
+        key = f"elsewhere:{first.call.id}:{first.call.revision}"
+        outbox.notice(tx, run, key, {"text": notices.card_elsewhere(where, part=among > 1)})
+        return
+    here = replace(first.place, kind=PlaceKind.THREAD, targets=(run.channel,))
+    for number, part in enumerate(parts, 1):
+        shown = [each.call for each in part]
+        row = _row(run, plan_id, shown, here, run.channel, (number, len(parts)))
+        row.kind, row.key = MessageKind.COPY, f"copy:{row.key}"
+        row.body = json.dumps({**json.loads(row.body), "asked_in": where})
+        outbox.put(tx, row)
+
+
+def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
+    """Take these calls off their cards, which name people who no longer decide about them."""
+    for card in (*outbox.cards(tx, plan_id), *outbox.copies(tx, plan_id)):
+        body = outbox.body(card)
+        kept = [call for call in body["calls"] if call not in moved]
+        if len(kept) < len(body["calls"]):
+            outbox.change(tx, card, body=outbox.dump({**body, "calls": kept}))
+            outbox.redraw(tx, plan_id)
+
+
+def card_row(
+    run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int = 1, parts: int = 1
+) -> Message:
+    """Make one copy of a card, for a channel or a person."""
+    return _row(run, plan_id, [each.call for each in part], part[0].place, target, (number, parts))
+
+
+def unasked_card(run: Run, plan_id: str, call: Call) -> Message:
+    """Make the card of an unasked call, in the request's thread, where its requester sees it."""
+    return _row(run, plan_id, [call], Place(PlaceKind.THREAD, (run.channel,)), run.channel, (1, 1))
+
+
+def _row(
+    run: Run, plan_id: str, shown: Sequence[Call], place: Place, target: str, part: tuple[int, int]
+) -> Message:
+    thread, first = place.kind is PlaceKind.THREAD, shown[0]
+    body = {
+        "calls": [each.id for each in shown],
+        "groups": dict(place.groups),
+        "away": dict(place.away),
+        "elsewhere": not thread,
+        "part": part[0],
+        "parts": part[1],
+    }
+    return Message(
+        key=f"card:{first.id}:{first.revision}:{target}",
+        kind=MessageKind.CARD,
+        run_id=run.id,
+        plan_id=plan_id,
+        channel=target,
+        thread_ts=run.thread_ts if thread else "",
+        body=json.dumps(body),
+    )
+
+
+def route(gate: Gate) -> object:
+    """Return what decides who sees a card, and where."""
+    fields = {"stages", "any_order", "escalation", "self_approval", "post_to", "veto"}
+    return gate.model_dump(mode="json", include=fields) if isinstance(gate, Ask) else None
+
+
+def note_away(tx: Transaction, call: Call, away: Away) -> None:
+    """Have the call's messages say who of those that may decide, or answer, is away by now."""
+    for card in outbox.cards(tx, call.plan_id):
+        body = outbox.body(card)
+        if call.id in body["calls"] and body.get("away", {}) != dict(away):
+            outbox.change(tx, card, body=outbox.dump({**body, "away": dict(away)}))
+
+
+# The mark on the request's own message: one emoji that says how its approvals stand.
+
+WAITING_EMOJI = "hourglass_flowing_sand"
+HANDED_ON_EMOJI = "outbox_tray"
+END_EMOJIS = {  # the first of these that a call ended with is the request's
+    CallStatus.UNKNOWN: "question",
+    CallStatus.FAILED: "x",
+    CallStatus.REJECTED: "no_entry_sign",
+    CallStatus.EXPIRED: "hourglass",
+    CallStatus.SUCCEEDED: "white_check_mark",
+}
+
+
+def mark_of(found: Iterable[Call]) -> str:
+    """Return the emoji's name for a run's calls; "" where people decided about none of them."""
+    found = [call for call in found if call.asked_at]
+    asked = [call for call in found if isinstance(load_gate(call.gate), Ask)]
+    status = {call.status for call in asked}
+    if CallStatus.UNKNOWN not in status and not all(map(calls.settled, found)):
+        return WAITING_EMOJI  # also for an answer
+    if asked and all(map(calls.is_handed_on, asked)):
+        return HANDED_ON_EMOJI
+    return next((name for ended, name in END_EMOJIS.items() if ended in status), "")
+
+
+def begins_with(tx: Transaction, run: Run) -> str:
+    """Return the Slack ts of the message that the request begins with, or ""."""
+    asked_here = not run.channel.startswith("D") or not outbox.has_root(tx, run)
+    if run.source is RunSource.MESSAGE and asked_here:
+        return inbox.request_of(tx, run.id)
+    return run.thread_ts  # the bot's own: with a form, or for what was asked in a shared channel
+
+
+def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
+    """Have the request marked as this plan of it changes, besides those before it."""
+    run = sub_agents.root(tx, run)
+    ts = begins_with(tx, run)
+    mark = Message(
+        key=f"mark:{run.id}",
+        kind=MessageKind.MARK,
+        run_id=run.id,
+        plan_id=plan_id,
+        channel=run.channel,
+        thread_ts=run.thread_ts,
+        body=outbox.dump({"names": []}),
+        ts=ts,
+    )
+    if not ts or outbox.put(tx, mark):
+        return
+    if row := outbox.by_key(tx, mark.key):
+        outbox.change(tx, row, plan_id=plan_id)
+        outbox.redraw(tx, plan_id)

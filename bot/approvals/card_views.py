@@ -1,0 +1,407 @@
+"""What the message of a question shows, made of rows; drawn by `bot.messages.questions.message`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from bot.agent import outputs, prompt
+from bot.approvals.call_state import (
+    approving,
+    effect_in_full,
+    effect_of,
+    good_until,
+    stand_ins,
+    standing,
+    waited,
+)
+from bot.approvals.card_routing import still_away
+from bot.approvals.channel_mode import strictest
+from bot.approvals.person_questions import read, server_of
+from bot.messages import quoting
+from bot.messages.cards.card import approved_on
+from bot.messages.cards.origin import errand_lines
+from bot.messages.forms.values import values
+from bot.messages.onlookers import covered, for_onlookers
+from bot.messages.questions.said import in_words
+from bot.messages.questions.view import QuestionView
+from bot.messages.sentences.absence import away_note
+from bot.messages.sentences.agents import program_line, who_asks
+from bot.messages.sentences.modes import mode_note
+from bot.messages.sentences.questions import WAITS_FOR_ANSWER
+from bot.messages.text import unescape
+from bot.messages.views import CallView, CardView, Errand, Missing, Progress, Value
+from bot.policy.gates import Ask, load_gate
+from bot.tools import Registry, Tool
+from bot.tools.arguments import as_editable, readable_arguments
+from bot.tools.effect_source import EffectSource
+from bot.tools.people.question import ASK_PERSON
+from storage import calls, channel_modes, outbox, person_answers, runs, sub_agents
+from storage.calls import ShownRevision
+from storage.masking import masked
+from storage.models import Call, Message, Plan, Revision, Run, Vote
+from storage.states import MODELLED, CallStatus, Mode, RunSource, Verb
+from storage.transaction import Transaction
+
+# Rows become what a card shows.
+
+DECIDED = (
+    CallStatus.APPROVED,
+    CallStatus.REJECTED,
+    CallStatus.RUNNING,
+    CallStatus.ENTRUSTED,
+    CallStatus.SUCCEEDED,
+    CallStatus.FAILED,
+    CallStatus.UNKNOWN,
+)
+
+_ENDED_BY_TOOL = (CallStatus.SUCCEEDED, CallStatus.FAILED)
+
+
+def approved_on_its_card(tools: Registry, tx: Transaction, call: Call, now: datetime) -> bool:
+    """Return whether its card shows all of the call, so that Approve stands there, not Review."""
+    rows = [row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]]
+    views = [card_view(tools, tx, row, now) for row in rows]
+    return bool(rows) and all(view and call.id in approved_on(view, now) for view in views)
+
+
+def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None:
+    """One call as everybody who sees its card may read it; None when it is not there."""
+    shown = calls.shown(tx, call_id)
+    if shown is None:
+        return None
+    whole = _view(tools, tx, shown)
+    seen = for_onlookers(whole, shown.call.preview_in_thread)
+    return replace(seen, covered=covered(whole, seen))
+
+
+def call_in_full(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
+    """One call as those who decide may read it: only what was declared secret is masked.
+
+    It names what of it is covered for everybody else.
+    """
+    whole = _view(tools, tx, shown)
+    seen = for_onlookers(whole, shown.call.preview_in_thread)
+    return replace(whole, covered=covered(whole, seen))
+
+
+def _view(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
+    call, tool = shown.call, tools.of(shown.call)
+    before = calls.revision(tx, call.id, call.revision - 1) if call.revision > 1 else None
+    changed = before is not None and before.arguments != shown.revision.arguments
+    votes = calls.votes(tx, call.id, call.revision)
+    over = call.status is CallStatus.SUCCEEDED
+    return CallView(
+        id=call.id,
+        revision=call.revision,
+        title=tool.title if tool else call.tool,
+        effect=effect_in_full(tools, call, shown.revision),
+        does=call.does,
+        stated=tool.stated if tool else EffectSource.BY_AUTHOR,
+        status=call.status,
+        values=_values(tools, call, shown.revision, before if changed else None),
+        digest=call.digest,
+        deadline=call.deadline,
+        preview=call.preview,
+        has_rows=bool(call.preview_rows),
+        agent_reason=call.reason,
+        **_proposer(tools, tx, call),
+        edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
+        decided_by=_deciders(call, votes),
+        stand_ins=stand_ins(votes),
+        decided_at=call.decided_at,
+        good_until=_good_until(call),
+        handed_on=calls.is_handed_on(call),
+        note="" if over else masked(call.note),
+        midway=call.status is CallStatus.FAILED and outputs.midway(call.output),
+        quoted=call.status in _ENDED_BY_TOOL and (tool is None or tool.outcome is None),
+        **_came_to(tool, call, votes),
+        editable=tool is not None and _is_editable(tool, call),
+        progress=_progress(call, votes),
+        **_choices(tool, call),
+    )
+
+
+def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
+    """Return who proposed it: a sub-agent by its title and its errand, a program by its name."""
+    run = runs.get(tx, call.run_id)
+    errands = errands_of(tools, tx, run) if run else ()
+    agent: dict[str, Any] = {}
+    if errands:
+        agent = {"agent": errands[-1].agent, "chain": tuple(errand_lines(errands))}
+    if run and run.source not in MODELLED:
+        asker = who_asks(run.source, run.client) if run.source is RunSource.PROGRAM else ""
+        agent = {"by_agent": False, "agent": unescape(asker[:1].upper() + asker[1:])}
+    program = unescape(program_line(run.client)) if run and call.action else ""
+    return {"program": program, **agent}
+
+
+def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:
+    """Return what came of a call that ran, and what its approvers said."""
+    said = [(each.person, masked(each.reason)) for each in approving(votes)]
+    remarks = tuple((who, text) for who, text in said if text.strip())
+    if call.status is not CallStatus.SUCCEEDED:
+        return {"remarks": remarks}
+    stated = tool is not None and tool.outcome is not None
+    return {"remarks": remarks, "outcome" if stated else "result": masked(call.note)}
+
+
+def _values(
+    tools: Registry, call: Call, now: Revision, before: Revision | None
+) -> tuple[Value, ...]:
+    tool = tools.of(call)
+    if tool is None:  # which of them were secret went with the tool, so none of them is shown
+        return tuple(Value(name, "••••••••") for name in json.loads(now.arguments))
+    names: dict[str, str] = json.loads(call.names)
+    old = _readable(tool, before, names) if before else None
+    return values(tool, _readable(tool, now, names), old)
+
+
+def _readable(tool: Tool[Any], revision: Revision, names: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        return readable_arguments(tool, revision.arguments, names)
+    except ValidationError:  # the tool has changed since; as they were stored, then
+        stored: dict[str, Any] = json.loads(revision.arguments)
+        return stored
+
+
+def _is_editable(tool: Tool[Any], call: Call) -> bool:
+    gate = load_gate(call.gate)
+    fields = as_editable(tool, gate).editable
+    return (fields is None or bool(fields)) and not (
+        isinstance(gate, Ask) and gate.editors == "nobody"
+    )
+
+
+def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
+    """Those whose votes have decided it."""
+    if call.status not in DECIDED:
+        return ()
+    if call.status is CallStatus.REJECTED:
+        return tuple(vote.counts_for for vote in votes if vote.verb is Verb.REJECT)
+    return tuple(vote.counts_for for vote in approving(votes))
+
+
+def _good_until(call: Call) -> datetime | None:
+    """Until when what people have approved may start without being asked again."""
+    return good_until(call) if call.status is CallStatus.APPROVED else None
+
+
+def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
+    """Return what an approver has to say, and may choose."""
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return {}
+    titles = (
+        {name: field.title or name for name, field in tool.arguments.model_fields.items()}
+        if tool
+        else {}
+    )
+    return {
+        "needs_words": gate.reasons in ("approve", "always"),
+        "no_needs_words": gate.reasons in ("reject", "always"),
+        "offers": tuple(quoting.offer_label(offer, titles) for offer in gate.remember),
+    }
+
+
+def _progress(call: Call, votes: Sequence[Vote]) -> Progress | None:
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return None
+    if gate.people == 1 and gate.veto == 1:
+        return None
+    seen = standing(gate, votes)
+    approved = tuple(person for people in seen.approved for person in people)
+    return Progress(
+        approved=approved,
+        rejected=seen.rejected,
+        needed=seen.needed,
+        stage=seen.stage + 1,
+        stages=1 if gate.any_order else len(gate.stages),
+        veto=gate.veto,
+        stand_ins=stand_ins(votes),
+    )
+
+
+def _with_missing(tx: Transaction, run: Run, view: CallView, ids: Mapping[str, str]) -> CallView:
+    """The call with whom it still lacks, where its steps have no order."""
+    call = calls.get(tx, view.id) if view.progress else None
+    gate = load_gate(call.gate) if call else None
+    if call is None or view.progress is None or not isinstance(gate, Ask) or not gate.any_order:
+        return view
+    approved = standing(gate, calls.votes(tx, call.id, call.revision)).approved
+    missing = tuple(
+        Missing(
+            stage.quorum - len(people),
+            tuple(ids[handle] for handle in stage.approvers.groups if handle in ids),
+            (*stage.approvers.users, *([run.requester] if stage.approvers.requester else ())),
+            run.channel if stage.approvers.channel else "",
+        )
+        for stage, people in zip(gate.stages, approved, strict=True)
+        if len(people) < stage.quorum
+    )
+    return replace(view, progress=replace(view.progress, missing=missing))
+
+
+def _approvers(
+    tx: Transaction, now: datetime, run: Run, waiting: CallView, body: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Who may decide about a call that waits; `body`: of the card's row."""
+    call, ids = calls.get(tx, waiting.id), body["groups"]
+    gate = load_gate(call.gate) if call else None
+    if call is None or not isinstance(gate, Ask):
+        return {}
+    seen = standing(gate, calls.votes(tx, call.id, call.revision))
+    who = gate.approvers_in(seen.turn, waited(gate, call, now))
+    own = gate.self_approval or who.requester
+    users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
+    return {
+        "approver_users": tuple(user for user in users if user != run.requester or own),
+        "approver_groups": tuple(ids[handle] for handle in who.groups if handle in ids),
+        "approver_channel": run.channel if who.channel else "",
+        "self_approval": own,
+        "notes": notes_of(tx, run, call.plan_id, body.get("away", {}), now),
+        "questions": questions_waiting(tx, call.plan_id),
+    }
+
+
+def _undecided(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> bool:
+    """Return whether an approved call among these waits for the decision about another."""
+    if all(view.status is not CallStatus.APPROVED for view in views):
+        return False
+    return any(each.status is CallStatus.PENDING for each in calls.of_plan(tx, plan.id))
+
+
+def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> CardView | None:
+    """A card's row as its readers see it; None when its plan or calls are not there."""
+    body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)
+    found = [call_view(tools, tx, call_id) for call_id in body["calls"]]
+    views = [_with_missing(tx, run, view, body["groups"]) for view in found if view and run]
+    if plan is None or run is None or not views:
+        return None
+    waiting = next((view for view in views if view.status is CallStatus.PENDING), None)
+    # who is asked, and for what, stands only on cards that ask
+    asks: dict[str, Any] = {}
+    if waiting:
+        asks = origin_of(tools, tx, run, plan)
+        asks |= _approvers(tx, now, run, waiting, body)
+    return CardView(
+        **asks,
+        undecided=_undecided(tx, plan, views),
+        plan_id=plan.id,
+        revision=calls.card_revision(each for each in views if each.status is CallStatus.PENDING),
+        run_id=run.id,
+        requester=run.requester,
+        client=run.client,
+        calls=tuple(views),
+        origin=body.get("origin", ""),
+        card=row.seq or 0,
+        part=body["part"],
+        parts=body["parts"],
+    )
+
+
+# What a card says in its small print beside who asked and who decides. Only reads.
+
+
+def notes_of(
+    tx: Transaction, run: Run, plan_id: str, away: Mapping[str, str], now: datetime
+) -> tuple[str, ...]:
+    """Return the mode of the channel, where that matters, who of the approvers is away, and whether
+    a question waits beside. `away`: as it was noted with the card.
+    """
+    mode = strictest(channel_modes.of_run(tx, run))
+    notes = [mode_note(mode)] if mode is not Mode.ASK else []
+    if gone := still_away(away, now):
+        notes.append(away_note(gone))
+    return (*notes, WAITS_FOR_ANSWER) if questions_waiting(tx, plan_id) else tuple(notes)
+
+
+def questions_waiting(tx: Transaction, plan_id: str) -> int:
+    """Return how many questions of a plan wait for their answers."""
+    asking = (each for each in calls.of_plan(tx, plan_id) if each.tool == ASK_PERSON.name)
+    return sum(each.status is CallStatus.PENDING for each in asking)
+
+
+# Where the calls on a card come from: the requester's words, and the sub-agents on the way.
+
+
+def origin_of(tools: Registry, tx: Transaction, run: Run, plan: Plan) -> dict[str, Any]:
+    """Return what a card that asks says of where its calls come from, as fields of its view."""
+    request = sub_agents.root(tx, run)
+    return {
+        "asked": _asked(tx, request, plan),
+        "reworded": _reworded(request),
+        "errands": errands_of(tools, tx, run),
+    }
+
+
+def errands_of(tools: Registry, tx: Transaction, run: Run) -> tuple[Errand, ...]:
+    """Return who asked whom for what between the requester's agent and this run, in order."""
+    found: list[Errand] = []
+    for call in sub_agents.chain(tx, run):
+        tool = tools.of(call)
+        by = found[-1].agent if found else ""
+        found.append(Errand(tool.title if tool else call.tool, by, effect_of(tools, tx, call)))
+    return tuple(found)
+
+
+def _asked(tx: Transaction, request: Run, plan: Plan) -> tuple[str, ...]:
+    """Return the words that began the request, and the last ones before the plan was made."""
+    written = [prompt.asked(item) for item in runs.heard(tx, request.id, plan.created_at)]
+    written = [" ".join(masked(text).split()) for text in written if text.strip()]
+    return tuple(dict.fromkeys((*written[:1], *written[-1:])))
+
+
+def _reworded(request: Run) -> tuple[str, ...]:
+    """Return what messages of the request were edited to after they were read, the latest last."""
+    texts: list[str] = list(json.loads(request.reworded).values())
+    return tuple(" ".join(masked(text).split()) for text in texts[-2:])
+
+
+def question_view(
+    tools: Registry, tx: Transaction, row: Message, now: datetime
+) -> QuestionView | None:
+    """Return what the message of a question shows now; None where it cannot be read."""
+    body = outbox.body(row)
+    found = read(tx, body["calls"][0]) if body["calls"] else None
+    if found is None:
+        return None
+    call, answer = found.call, person_answers.given(tx, found.call.id)
+    given = json.loads(answer.given) if answer and not answer.declined else {}
+    lines = in_words(found.asked, given) if given else ()
+    hidden = masked(found.asked.question)
+    errands, server, amid = errands_of(tools, tx, found.run), "", ""
+    if found.run.source is RunSource.SERVER and errands:  # what it asks amid is no errand
+        server, amid, errands = server_of(found.run), errands[-1].what, errands[:-1]
+    return QuestionView(
+        id=call.id,
+        revision=call.revision,
+        asked=found.asked.model_copy(update={"question": hidden}),
+        status=call.status,
+        run=found.run.id,
+        requester=found.run.requester,
+        users=found.people.users,
+        group=next(iter(body["groups"].values()), ""),
+        deadline=call.deadline,
+        origin=body.get("origin", ""),
+        answered_by=answer.person if answer else "",
+        answered_at=answer.created_at if answer else None,
+        lines=tuple(
+            (label, masked(text), masked(before) if before else None)
+            for label, text, before in lines
+        ),
+        declined=answer is not None and answer.declined,
+        errands=errands,
+        asker=who_asks(
+            found.run.source, server or found.run.client, errands[-1].agent if errands else ""
+        ),
+        server=server,
+        amid=amid,
+        away=tuple(still_away(body.get("away", {}), now)),
+    )

@@ -1,0 +1,275 @@
+"""Has one person decide for another, until a time, and ends it; both for the giver alone.
+
+Whether it counts is settled at each click, by what the giver may do then: `Permissions`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from bot.approvals.call_state import effect_of
+from bot.approvals.card_routing import (
+    CALLS_PER_CARD,
+    Asked,
+    Place,
+    PlaceKind,
+    card_row,
+    group_ids,
+    place_for,
+    route,
+)
+from bot.approvals.permissions import Permissions
+from bot.approvals.replies import tell
+from bot.clock import Clock
+from bot.messages.actions.codec import Click, Subject
+from bot.messages.actions.names import Action, Dialog, Field
+from bot.messages.actions.targets import DelegationTarget
+from bot.messages.delegation.listing import Delegated
+from bot.messages.delegation.modal import Wished, read_wish
+from bot.messages.sentences import delegations as words
+from bot.policy.authority import Authority, Yes
+from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.gates import Ask, load_gate
+from bot.tools import Registry
+from storage import calls, delegations, inbox, outbox, request_lists, runs, trail
+from storage.delegations import Delegation
+from storage.models import Call, Delivery, Message, Run
+from storage.states import CallStatus, MessageKind, Verb
+from storage.store import Store
+from storage.transaction import Transaction
+
+NO_COLLEAGUE = "Only full members of this workspace can decide."
+
+
+@dataclass(frozen=True, slots=True)
+class StandIns:
+    """Who is asked besides: whoever decides for these people now."""
+
+    store: Store
+    clock: Clock
+    team: str
+
+    def of(self, people: Collection[str]) -> frozenset[str]:
+        """Return who decides for any of them."""
+        with self.store.read() as tx:
+            found = delegations.of(tx, self.team, people, self.clock.now())
+        return frozenset(each.delegate for each in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Delegations:
+    """Gives and ends them in one workspace; holds no state of its own."""
+
+    store: Store
+    clock: Clock
+    authority: Authority
+
+    def acts(self) -> Mapping[Action | Dialog, Any]:
+        """Return what deals with its dialog and its button."""
+        return {Dialog.DELEGATE: self.give, Action.END_DELEGATION: self.end}
+
+    def about(self, person: str) -> list[Delegated]:
+        """Return what this person has given or been given that holds now."""
+        with self.store.read() as tx:
+            found = delegations.about(tx, self.authority.team, person, self.clock.now())
+        return [
+            Delegated(
+                id=each.id,
+                giver=each.giver,
+                delegate=each.delegate,
+                until=each.until,
+                words=each.words,
+                own=each.giver == person,
+            )
+            for each in found
+        ]
+
+    def wished(self, state: dict[str, Any], giver: str) -> Wished | dict[str, str]:
+        """Return what a submitted dialog asks for, or its errors by block id.
+
+        Looks people up; raises LookupFailedError.
+        """
+        found = read_wish(state, giver, self.clock.now())
+        if isinstance(found, Wished) and not self.authority.colleague(found.delegate):
+            return {Field.DELEGATE: NO_COLLEAGUE}
+        return found
+
+    def give(self, delivery: Delivery, _asked: Click | Subject, payload: dict[str, Any]) -> None:
+        """Store what a dialog asks for, tell both, and settle the delivery."""
+        giver, at, team = delivery.user, delivery.received_at, self.authority.team
+        found = self.wished(payload["view"]["state"]["values"], giver)
+        if isinstance(found, Wished) and not self.authority.colleague(giver):
+            found = {Field.DELEGATE: NO_COLLEAGUE}
+        with self.store.write() as tx:
+            if isinstance(found, dict):  # something has changed since the dialog was checked
+                tell(tx, delivery, next(iter(found.values())))
+                inbox.settle(tx, delivery, "not delegated")
+                return
+            row = Delegation(
+                team=team,
+                giver=giver,
+                delegate=found.delegate,
+                words=found.words,
+                given_at=at,
+                until=found.until,
+            )
+            delegations.give(tx, row)
+            tell(tx, delivery, words.delegated(row.delegate, row.until))
+            outbox.private(
+                tx,
+                f"delegated:{row.id}",
+                channel=row.delegate,
+                thread_ts="",
+                person=row.delegate,
+                text=words.asked_to_decide(giver, row.until, row.words),
+            )
+            inbox.settle(tx, delivery, "delegated")
+
+    def end(self, delivery: Delivery, asked: Click | Subject, _payload: dict[str, Any]) -> None:
+        """End one, for who gave it, and settle the delivery."""
+        assert isinstance(asked.target, DelegationTarget)
+        person, at = delivery.user, delivery.received_at
+        with self.store.write() as tx:
+            row = delegations.get(tx, asked.target.delegation)
+            mine = row is not None and (row.team, row.giver) == (self.authority.team, person)
+            ended = row is not None and mine and delegations.revoke(tx, row.id, person, at)
+            if row is not None and ended:
+                outbox.private(
+                    tx,
+                    f"undelegated:{row.id}",
+                    channel=row.delegate,
+                    thread_ts="",
+                    person=row.delegate,
+                    text=words.no_longer_decides(person),
+                )
+            else:
+                tell(tx, delivery, words.over_already())
+            inbox.settle(tx, delivery, "delegation ended" if ended else "no delegation to end")
+
+
+# Shows what already waits to whoever decides for somebody from now on, once. Runs on the loop.
+
+log = logging.getLogger("countersign.delegations")
+LOOKED_AT = 50  # calls of which it is judged whether they are to be shown; Home has the others
+
+
+class Handover:
+    """One per process; `show` is called by the loop only."""
+
+    def __init__(self, store: Store, clock: Clock, tools: Registry, authority: Authority) -> None:
+        """`authority` looks people up; `tools` word what waits."""
+        self._store = store
+        self._clock = clock
+        self._tools = tools
+        self._authority = authority
+        self._permissions = Permissions(store, clock, authority)
+
+    def show(self) -> bool:
+        """Show what waits to everybody who has come in; returns whether anybody has."""
+        now = self._clock.now()
+        with self._store.read() as tx:
+            new = delegations.unshown(tx, self._authority.team, now)
+        for each in new:
+            try:
+                self._show(each, now)
+            except NotYetKnownError:  # the loop is woken once it is known
+                log.debug("delegation %s: people are being looked up", each.id)
+            except LookupFailedError as error:  # tried again
+                log.warning("delegation %s: what waits was not shown: %s", each.id, error)
+            except Exception:
+                log.exception("delegation %s: what waits was not shown", each.id)
+        return bool(new)
+
+    def _show(self, row: Delegation, now: datetime) -> None:
+        found = [
+            (run, Asked(call, gate, self._place(run, gate, row.delegate)))
+            for call, run, gate in self._waiting(row, now)
+        ]
+        plans: dict[str, list[tuple[Run, Asked]]] = {}
+        for run, asked in found:
+            key = json.dumps([asked.call.plan_id, asked.place.targets, route(asked.gate)])
+            plans.setdefault(key, []).append((run, asked))
+        with self._store.write() as tx:
+            if not delegations.shown(tx, row.id, now):
+                return
+            told: list[str] = []
+            for together in plans.values():
+                still = [asked for _, asked in together if _waits(tx, asked.call)]
+                self._put(tx, row, together[0][0], still)
+                told += [asked.call.id for asked in still]
+            if told:
+                data = {"delegation": row.id, "delegate": row.delegate, "calls": told}
+                trail.record(tx, "delegation.shown", at=now, actor="system", data=data)
+
+    def _waiting(self, row: Delegation, now: datetime) -> list[tuple[Call, Run, Ask]]:
+        """The calls that this delegate may approve by the giver's right alone. Looks people up."""
+        with self._store.read() as tx:
+            pending = request_lists.waiting_calls(tx, row.team, now, LOOKED_AT)
+            found = [(call, runs.get(tx, call.run_id)) for call in pending]
+            voted = {call.id: calls.votes(tx, call.id, call.revision) for call in pending}
+        waiting = []
+        for call, run in found:
+            gate = load_gate(call.gate)
+            said = {who for vote in voted[call.id] for who in (vote.person, vote.counts_for)}
+            if run is None or not isinstance(gate, Ask) or said & {row.giver, row.delegate}:
+                continue
+            verdict = self._permissions.verdict(Verb.APPROVE, call, run, row.delegate, at=now)
+            if isinstance(verdict, Yes) and verdict.giver == row.giver:
+                waiting.append((call, run, gate))
+        return waiting
+
+    def _place(self, run: Run, gate: Ask, delegate: str) -> Place:
+        """Where they see a card: where the others do, else in a direct message. Looks them up."""
+        place = place_for(self._authority, run, gate, [delegate])
+        if place.kind is PlaceKind.PEOPLE:  # without those who decide for the delegate in turn
+            place = Place(PlaceKind.PEOPLE, (delegate,))
+        return replace(place, groups=group_ids(self._authority, gate))
+
+    def _put(self, tx: Transaction, row: Delegation, run: Run, waiting: Sequence[Asked]) -> None:
+        """A line under the cards that they see, and a card of their own for what is on none."""
+        if not waiting:
+            return
+        plan, targets, left = waiting[0].call.plan_id, waiting[0].place.targets, list(waiting)
+        for card in outbox.cards(tx, plan):
+            here = outbox.body(card)["calls"]
+            on_it = [each for each in left if each.call.id in here]
+            thread = card.thread_ts or card.ts
+            if on_it and thread and card.key.rpartition(":")[2] in targets:
+                left = [each for each in left if each not in on_it]
+                outbox.put(tx, self._line(tx, row, run, on_it, (card.channel, thread)))
+        parts = [left[at : at + CALLS_PER_CARD] for at in range(0, len(left), CALLS_PER_CARD)]
+        for number, part in enumerate(parts, 1):
+            for target in targets:
+                outbox.put(tx, card_row(run, plan, part, target, number, len(parts)))
+
+    def _line(
+        self,
+        tx: Transaction,
+        row: Delegation,
+        run: Run,
+        shown: Sequence[Asked],
+        place: tuple[str, str],
+    ) -> Message:
+        """Tell the delegate in this channel and thread that these calls wait."""
+        effects = [effect_of(self._tools, tx, each.call) for each in shown]
+        deadline = min((each.call.deadline for each in shown if each.call.deadline), default=None)
+        text = words.waits_for_you(row.delegate, row.giver, effects, deadline)
+        return Message(
+            key=f"handover:{row.id}:{shown[0].call.id}",
+            kind=MessageKind.NOTICE,
+            run_id=run.id,
+            channel=place[0],
+            thread_ts=place[1],
+            body=outbox.dump({"text": text, "mrkdwn": True}),
+        )
+
+
+def _waits(tx: Transaction, call: Call) -> bool:
+    """Whether it is as it was when it was judged."""
+    now = calls.get(tx, call.id)
+    return now is not None and (now.status, now.revision) == (CallStatus.PENDING, call.revision)

@@ -1,1 +1,0 @@
-"""Somebody decides for another: given, ended, and who is asked besides."""

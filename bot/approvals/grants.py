@@ -1,0 +1,223 @@
+"""Approve and remember: what may be remembered, what a remembered approval covers, and its list.
+
+A grant is for one requester and one tool, in the place and under the very rule of which it was
+given, and counts only while who gave it could still approve such a call alone. It is used up inside
+the transaction that starts the call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from bot.approvals.facts import Sources
+from bot.clock import Clock
+from bot.messages import quoting
+from bot.messages.text import channel_mention, mention, when
+from bot.policy.authority import Authority, Yes
+from bot.policy.current import CurrentPolicy
+from bot.policy.gates import Ask, Offer, load_gate
+from bot.tools import Registry, Tool
+from storage import calls, grants
+from storage.digest import canonical
+from storage.grants import Grant
+from storage.models import Call, Run
+from storage.store import Store
+from storage.transaction import Transaction
+
+
+def candidates(
+    tx: Transaction,
+    sources: Sources,
+    run: Run,
+    tool: Tool[Any],
+    gate: Ask,
+    arguments: str,
+) -> list[Grant]:
+    """Return the grants on which this call may run, if those who gave them may still decide.
+
+    A gate that offers nothing to remember is of no rule under which a grant was given.
+    """
+    if not (gate.remember or gate.once):
+        return []
+    now, policy = sources.clock.now(), sources.policy
+    found = grants.usable(tx, run, tool.name, tool.schema_digest(), arguments, now)
+    return [grant for grant in found if _is_under(policy, gate, grant)]
+
+
+def find(authority: Authority, run: Run, gate: Ask, among: Iterable[Grant]) -> Grant | None:
+    """Return the first of these grants whose giver may still decide. Looks people up."""
+    return next((each for each in among if may_decide(authority, run, gate, each.given_by)), None)
+
+
+def may_decide(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
+    """Return whether this person could approve such a call alone, and without waiting first.
+
+    Looks people up; no where Slack cannot be asked.
+    """
+    verdict = authority.may_approve(
+        gate, person, requester=run.requester, editors=frozenset(), channel=run.channel
+    )
+    return gate.people == 1 and isinstance(verdict, Yes)
+
+
+def use(tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: datetime) -> bool:
+    """Use the call's grant once, as it starts; False when the grant no longer holds."""
+    grant = grants.get(tx, call.grant_id)
+    return (
+        grant is not None
+        and _is_under(policy, gate, grant)
+        and grants.take(tx, grant.id, now, call)
+    )
+
+
+def giver(tx: Transaction, call: Call) -> str:
+    """Return who gave the grant that the call is to run on; "" for none."""
+    grant = grants.get(tx, call.grant_id) if call.grant_id else None
+    return grant.given_by if grant else ""
+
+
+def _is_under(policy: CurrentPolicy, gate: Ask, grant: Grant) -> bool:
+    """Return whether the gate is that of the very rule of which the grant was given."""
+    return bool(grant.rule) and policy.policy.source_of(gate) == grant.rule
+
+
+def _is_channel_bound(gate: Ask) -> bool:
+    """Return whether who decides depends on the channel."""
+    lists = (
+        *(each.approvers for each in gate.stages),
+        *(each.approvers for each in gate.escalation),
+    )
+    return any(each.channel for each in lists)
+
+
+def offer_of(gate: Ask, chosen: int | None) -> Offer | None:
+    """Return what is to be remembered: what was chosen, or what the gate remembers by itself."""
+    if chosen is None:
+        return gate.once
+    return gate.remember[chosen] if 0 <= chosen < len(gate.remember) else None
+
+
+def remember(
+    tx: Transaction,
+    policy: CurrentPolicy,
+    run: Run,
+    call: Call,
+    person: str,
+    offer: Offer,
+    *,
+    now: datetime,
+) -> Grant | None:
+    """Remember an approval of `person`, as wide as the offer.
+
+    None where the gate is no longer that of a rule in force, or never was.
+    """
+    gate, current = load_gate(call.gate), calls.revision(tx, call.id, call.revision)
+    if not isinstance(gate, Ask) or current is None:
+        return None
+    rule = policy.policy.source_of(gate)
+    if not rule:
+        return None
+    arguments = json.loads(current.arguments)
+    fields = sorted(arguments) if offer.fields is None else offer.fields
+    if any(name not in arguments for name in fields):
+        return None
+    here = offer.where == "thread"
+    grant = Grant(
+        team=run.team,
+        requester=run.requester,
+        tool=call.tool,
+        schema_digest=call.schema_digest,
+        pinned=canonical({name: arguments[name] for name in fields}),
+        rule=rule,
+        channel=run.channel if here or _is_channel_bound(gate) else "",
+        thread_ts=run.thread_ts if here else "",
+        until=now + timedelta(seconds=offer.lasts),
+        uses=offer.uses,
+        call_id=call.id,
+        given_by=person,
+        given_at=now,
+    )
+    grants.give(tx, grant, run_id=run.id)
+    return grant
+
+
+def covers(tools: Registry, grant: Grant) -> str:
+    """Return which values a grant is for, by what people call them, as mrkdwn: "Order 1042"."""
+    tool, pinned = tools.get(grant.tool), json.loads(grant.pinned)
+    shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
+    fields = tool.arguments.model_fields if tool else {}
+    names = {name: field.title or name for name, field in fields.items()}
+    found = (
+        f"{quoting.said(names.get(name, name), 60)} {quoting.said(str(value), 60)}"
+        for name, value in shown.items()
+    )
+    return ", ".join(found) or "whatever the values"
+
+
+@dataclass(frozen=True, slots=True)
+class GrantList:
+    """What is remembered in one workspace, as its people may see and end it."""
+
+    store: Store
+    clock: Clock
+    tools: Registry
+    team: str
+
+    def listed(self, person: str) -> str:
+        """Return what is remembered that this person asked for or approved, as mrkdwn."""
+        found = self.each(person)
+        if not found:
+            return "Nothing is remembered for you, and nothing that you approved."
+        lines = [f"• {text} (“/approvals revoke {grant.id}” ends it)" for grant, text in found]
+        return "\n".join(["Remembered, so that nobody is asked:", *lines])
+
+    def each(self, person: str) -> list[tuple[Grant, str]]:
+        """Return the same one by one, with what is said of it."""
+        with self.store.read() as tx:
+            found = grants.open_for(tx, self.team, person, self.clock.now())
+        return [(grant, self._described(grant)) for grant in found]
+
+    def end(self, tx: Transaction, call_id: str, person: str, at: datetime) -> bool:
+        """End what was remembered when this call was approved; False where nothing of it is left.
+
+        Only who asked for it or gave it may.
+        """
+        mine = grants.open_for(tx, self.team, person, at)
+        given = [grant for grant in mine if grant.call_id == call_id]
+        ended = [grants.revoke(tx, grant.id, person, at) for grant in given]
+        return any(ended)
+
+    def revoke(self, grant_id: str, person: str) -> str:
+        """End what is remembered; only who asked for it or gave it may.
+
+        Returns what to tell them, as mrkdwn.
+        """
+        with self.store.write() as tx:
+            grant = grants.get(tx, grant_id)
+            if (
+                grant is None
+                or grant.team != self.team
+                or person not in (grant.requester, grant.given_by)
+            ):
+                return (
+                    "There is no remembered approval of yours with that id. "
+                    "“/approvals grants” lists them."
+                )
+            if not grants.revoke(tx, grant.id, person, self.clock.now()):
+                return "That was revoked already."
+        return f"Revoked: {self._described(grant)}. The next such call is asked again."
+
+    def _described(self, grant: Grant) -> str:
+        tool, same = self.tools.get(grant.tool), covers(self.tools, grant)
+        often = "once more" if grant.uses == 1 else f"{grant.uses} more times"
+        where = f"in {channel_mention(grant.channel)}" if grant.channel else "everywhere"
+        where = "in one thread" if grant.thread_ts else where
+        return (
+            f"{quoting.said(tool.title if tool else grant.tool, 80)} ({same}) "
+            f"for {mention(grant.requester)}, {where}, until {when(grant.until)}, "
+            f"{often}; given by {mention(grant.given_by)}"
+        )

@@ -1,0 +1,332 @@
+"""While a question waits: its reminder, halfway, its thread, and what silence comes to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from bot.agent import outputs
+from bot.agent import outputs as told
+from bot.approvals.call_checks import RefusedError
+from bot.approvals.card_routing import (
+    MOST_MESSAGES,
+    Away,
+    Place,
+    PlaceKind,
+    away_of,
+    note_away,
+    still_away,
+)
+from bot.approvals.facts import Sources
+from bot.messages.sentences.questions import (
+    answer_reminder,
+    asked_elsewhere,
+    people_named,
+    unanswered_line,
+)
+from bot.policy.authority import Authority
+from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.gates import Approvers
+from bot.tools.arguments import load_arguments
+from bot.tools.people.approval_words import seeks_approval
+from bot.tools.people.question import ASK_PERSON, AskPerson, people_asked, suggested
+from storage import calls, outbox, person_answers, runs, trail
+from storage.models import Call, Delivery, Message, Run
+from storage.states import MODELLED, CallStatus, DeliveryKind, MessageKind, RunSource
+from storage.store import Store
+from storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    from bot.approvals.call_checks import Allowance
+
+
+# Whose a question is: looked up anew each time, as people and groups are now.
+
+# A question as it stands in the rows: what is asked, of whom, in which messages. Only reads.
+
+_SERVER = "mcp:"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """A stored question."""
+
+    call: Call
+    run: Run
+    asked: AskPerson
+
+    @property
+    def people(self) -> Approvers:
+        """Who may answer."""
+        return people_asked(self.asked.to, self.run.requester)
+
+
+def is_question(call: Call) -> bool:
+    """Return whether the call asks a person; its answer is all that can come of it."""
+    return call.tool == ASK_PERSON.name
+
+
+def read(tx: Transaction, call_id: str) -> AskedQuestion | None:
+    """Return the question; None for any other call, and where it cannot be read any more."""
+    shown = calls.shown(tx, call_id)
+    run = runs.get(tx, shown.call.run_id) if shown else None
+    if shown is None or run is None or not is_question(shown.call):
+        return None
+    try:
+        asked = load_arguments(ASK_PERSON, shown.revision.arguments)
+    except ValidationError:
+        return None
+    assert isinstance(asked, AskPerson)
+    return AskedQuestion(shown.call, run, asked)
+
+
+def client_of(server: str) -> str:
+    """Return what a server is known by that asks a person; no key can be called so."""
+    return f"{_SERVER}{server}"
+
+
+def server_of(run: Run) -> str:
+    """Return the server that asks with this run; "" for any other."""
+    return run.client.removeprefix(_SERVER) if run.client.startswith(_SERVER) else ""
+
+
+def messages_of(tx: Transaction, call: Call) -> list[Message]:
+    """Return the question's message, all copies."""
+    return [row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]]
+
+
+def names_of(found: AskedQuestion, row: Message | None) -> str:
+    """Return who is asked as mrkdwn; a group's id stands with the message."""
+    groups = (outbox.body(row)["groups"] if row else {}).values()
+    return people_named(found.people.users, groups)
+
+
+LOOKED_AT = 50  # questions of a workspace, for one person
+
+
+def may_answer(authority: Authority, asked: AskedQuestion, person: str) -> bool:
+    """Return whether this person is a colleague who was asked; raises LookupFailedError."""
+    run = asked.run
+    named = authority.named(asked.people, requester=run.requester, channel=run.channel)
+    return person in named and authority.colleague(person)
+
+
+def waiting_for(
+    store: Store, authority: Authority, person: str, at: datetime
+) -> list[AskedQuestion]:
+    """Return the questions that wait for this person then, the first deadline first.
+
+    Looks people up; where Slack does not say whose a question is, it is not theirs.
+    """
+    with store.read() as tx:
+        waiting = person_answers.waiting(tx, ASK_PERSON.name, authority.team, at)
+        found = [read(tx, call.id) for call in waiting[:LOOKED_AT]]
+    mine: list[AskedQuestion] = []
+    for each in found:
+        with suppress(LookupFailedError):
+            mine += [each] if each and may_answer(authority, each, person) else []
+    return mine
+
+
+# Asking: what may be asked, who of those it is for can answer, and where they see it.
+
+log = logging.getLogger("countersign.questions")
+DEADLINE = timedelta(hours=4)  # where the policy's defaults name none
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedQuestion:
+    """A question that may be asked, and where."""
+
+    asked: AskPerson
+    place: Place
+
+
+def ask(
+    sources: Sources,
+    authority: Authority,
+    limits: Allowance,
+    run: Run,
+    call: Call,
+    asked: AskPerson,
+    beside: int,
+) -> PlacedQuestion:
+    """Have a call wait for an answer, and return what is asked where.
+
+    `beside`: calls of the same plan that people are asked about. Raises RefusedError.
+    """
+    if words := seeks_approval(asked.texts()):
+        raise RefusedError(told.about_approval(words), "a question cannot be about an approval")
+    try:
+        suggested(asked)
+    except ValueError as error:
+        why = outputs.invalid_arguments([str(error)])
+        raise RefusedError(why, "its arguments were not valid") from error
+    with sources.store.read() as tx:
+        reached = limits.on_asking(tx, run, beside)
+    if reached:
+        raise RefusedError(reached.output, reached.note, tell=True)
+    place = _place(authority, run, people_asked(asked.to, run.requester))
+    default = sources.policy.policy.default
+    at = call.created_at
+    call.status, call.asked_at = CallStatus.PENDING, at
+    call.deadline, call.next_at = at + DEADLINE, at + DEADLINE / 2
+    if default:
+        call.deadline = default.after(at, default.deadline)
+        call.next_at = default.after(at, default.deadline // 2)
+    return PlacedQuestion(asked, place)
+
+
+def _place(authority: Authority, run: Run, who: Approvers) -> Place:
+    """Return the thread for who asked and whoever is in its channel, else direct messages."""
+    try:
+        named = authority.named(who, requester=run.requester, channel=run.channel)
+        able = authority.first(named, MOST_MESSAGES)
+        if not able:
+            note = "none of those it is for is a full member of this workspace"
+            raise RefusedError(told.nobody_there(note), note, tell=True)
+        found = [(handle, authority.directory.group(handle)) for handle in who.groups]
+        groups = tuple((handle, group.id) for handle, group in found if group)
+        here = run.requester in able or authority.first(
+            authority.directory.members(run.channel) & named, 1
+        )
+    except LookupFailedError as error:
+        log.warning("run %s: look-up of who is asked failed: %s", run.id, error)
+        raise RefusedError(outputs.NAMES_UNKNOWN, "Slack could not be asked for names") from error
+    away = _away(authority, named)
+    if here:
+        return Place(PlaceKind.THREAD, (run.channel,), groups, away)
+    return Place(PlaceKind.PEOPLE, tuple(able), groups, away)
+
+
+def _away(authority: Authority, named: frozenset[str]) -> Away:
+    """Return who of those asked is away; nobody while that is looked up: the reminder knows."""
+    try:
+        return away_of(authority, named)
+    except NotYetKnownError:
+        return ()
+
+
+def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion) -> None:
+    """Put the message of a stored question in the outbox; the thread hears if it goes elsewhere."""
+    asked, place = question.asked, question.place
+    here = place.kind is PlaceKind.THREAD
+    body = {"calls": [call.id], "groups": dict(place.groups), outbox.QUESTION: True}
+    body |= {"away": dict(place.away)}
+    body |= {"elsewhere": not here, "part": 1, "parts": 1}
+    for target in place.targets:
+        row = Message(
+            key=f"card:{call.id}:{call.revision}:{target}",
+            kind=MessageKind.CARD,
+            run_id=run.id,
+            plan_id=call.plan_id,
+            channel=target,
+            thread_ts=run.thread_ts if here else "",
+            body=outbox.dump(body),
+        )
+        outbox.put(tx, row)
+    who = {"kind": asked.kind, "of": asked.to or run.requester}
+    data = {**who, "where": place.kind, "targets": list(place.targets)}
+    about = {"run_id": run.id, "call_id": call.id}
+    server = run.client if run.source is RunSource.SERVER else ""
+    actor = "agent" if run.source in MODELLED else server or run.requester
+    trail.record(tx, "question.asked", at=call.created_at, actor=actor, data=data, **about)
+    if not here:
+        users = people_asked(asked.to, run.requester).users
+        names = people_named(users, dict(place.groups).values())
+        text = asked_elsewhere(names, asked.question)
+        outbox.notice(tx, run, f"elsewhere:{call.id}:{call.revision}", {"text": text})
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """Whom a reminder names, and who is away."""
+
+    members: tuple[str, ...] = ()  # of the group that was asked, where some are away; else all
+    away: Away = ()
+
+
+def called(authority: Authority, found: AskedQuestion, now: datetime) -> Called:
+    """Return who is there of those that were asked; all of them where nobody is. Looks people up.
+
+    Raises LookupFailedError.
+    """
+    run = found.run
+    named = authority.named(found.people, requester=run.requester, channel=run.channel)
+    away = away_of(authority, named)
+    there = named - {user for user, _ in still_away(away, now)}
+    some = bool(there) and there != named
+    return Called(tuple(sorted(there)) if some else (), away)
+
+
+def remind(tx: Transaction, call: Call, now: datetime, who: Called) -> None:
+    """Remind who was asked, under each message of the question; nothing where it has ended.
+
+    The messages say who is away by now.
+    """
+    if not person_answers.reminded(tx, call):
+        return
+    found = read(tx, call.id)
+    if found is None:
+        return
+    note_away(tx, call, who.away)
+    outbox.redraw(tx, call.plan_id)
+    for row in messages_of(tx, call):
+        thread = row.thread_ts or row.ts
+        if not thread:
+            continue
+        names = people_named(who.members, ()) if who.members else names_of(found, row)
+        text = answer_reminder(names, found.asked.question, call.deadline)
+        line = Message(
+            key=f"nudge:{call.id}:{call.revision}:{row.seq}",
+            kind=MessageKind.NOTICE,
+            run_id=call.run_id,
+            channel=row.channel,
+            thread_ts=thread,
+            body=outbox.dump({"text": text, "mrkdwn": True}),
+        )
+        outbox.put(tx, line)
+    data = {"what": "answer_reminder"}
+    about = {"run_id": call.run_id, "call_id": call.id}
+    trail.record(tx, "call.told", at=now, actor="clock", data=data, **about)
+
+
+def say_unanswered(tx: Transaction, run: Run, fallen: Iterable[Call]) -> None:
+    """Tell the thread which questions nobody answered in time."""
+    found = [each for each in (read(tx, call.id) for call in fallen) if each is not None]
+    if found:
+        first = found[0].call
+        text = unanswered_line([each.asked.question for each in found], first.deadline)
+        outbox.notice(tx, run, f"unanswered:{first.id}:{first.revision}", {"text": text})
+
+
+def is_all_that_waits(tx: Transaction, run: Run) -> bool:
+    """Return whether the request, sub-agents and all, waits for answers and for no decision."""
+    waits = [call for call in calls.of_request(tx, run.id) if calls.waits(call)]
+    return bool(waits) and all(map(is_question, waits))
+
+
+def asked_there(tx: Transaction, call: Call, delivery: Delivery) -> bool:
+    """Return whether the question stands in the thread of this message, or began it."""
+    return any(_in_thread(row, delivery) for row in messages_of(tx, call))
+
+
+def _in_thread(row: Message, delivery: Delivery) -> bool:
+    return row.channel == delivery.channel and delivery.thread_ts == (row.thread_ts or row.ts)
+
+
+def replied_in_time(tx: Transaction, call: Call, arrived: list[Delivery]) -> bool:
+    """Return whether a message that is not taken in yet came to its thread before its deadline."""
+    return any(
+        each.kind is DeliveryKind.MESSAGE
+        and call.deadline is not None
+        and each.received_at < call.deadline
+        and asked_there(tx, call, each)
+        for each in arrived
+    )

@@ -1,0 +1,200 @@
+"""What shows people what is theirs to see, put together for one workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from bot.approvals.call_state import effect_of
+from bot.approvals.card_routing import still_away
+from bot.approvals.delegation import Delegations
+from bot.approvals.grants import GrantList
+from bot.approvals.permissions import Permissions
+from bot.approvals.person_questions import server_of, waiting_for
+from bot.approvals.request_overview import Decidable, Lister, Lives, Overview
+from bot.identity import Identity
+from bot.messages.actions.targets import CallTarget, HomePart, HomeTarget
+from bot.messages.home import draw
+from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQuestion
+from bot.messages.sentences.agents import who_asks
+from bot.policy.authority import Authority
+from bot.policy.current import CurrentPolicy
+from bot.tools import Effect
+from bot.tools.effect_source import EffectSource
+from storage import calls, outbox, request_lists, runs
+from storage.masking import masked
+from storage.models import Call, Run
+from storage.states import CallStatus, RunStatus
+from storage.transaction import Transaction
+
+# Rows become what the Home tab shows one person: what they may decide now, what they asked for,
+# what was decided, who decides for whom, what is remembered.
+
+OF_LATE = timedelta(days=30)  # that decisions are shown of
+
+
+@dataclass(frozen=True, slots=True)
+class HomeViews:
+    """Makes the views of one workspace; holds no state of its own."""
+
+    bot: str  # its user id
+    authority: Authority
+    decidable: Decidable
+    lister: Lister
+    grants: GrantList
+    delegations: Delegations
+
+    def of(self, person: str, shows: HomeTarget) -> HomeView | None:
+        """Return what this page of a person's Home shows; None where they are no full member.
+
+        Raises LookupFailedError.
+        """
+        if not self.authority.colleague(person):
+            return None
+        match shows.part:
+            case HomePart.WAITING:
+                return self._waiting(HomeView(self.bot, shows), person, draw.WAITING_PAGE)
+            case HomePart.MINE:
+                return self._requests(HomeView(self.bot, shows), person, draw.REQUESTS_PAGE)
+            case HomePart.ALL:
+                first = HomeView(self.bot, replace(shows, page=0))
+                view = self._waiting(first, person, draw.WAITING)
+                view = self._requests(view, person, draw.REQUESTS)
+                return self._rest(replace(view, pages=1), person)
+
+    def _waiting(self, view: HomeView, person: str, most: int) -> HomeView:
+        now = self.grants.clock.now()
+        say, channel = self.decidable.of(person, now), view.shows.channel
+        found = [(call, run) for call, run in say.calls if channel in ("", run.channel)]
+        pages = -(-len(found) // most)
+        page = min(view.shows.page, max(0, pages - 1))
+        here = found[page * most : (page + 1) * most]
+        with self.grants.store.read() as tx:
+            waiting = tuple(self._call(tx, call, run, person) for call, run in here)
+        return replace(
+            view,
+            shows=replace(view.shows, page=page),
+            pages=pages,
+            waiting=waiting,
+            questions=self._questions(person, now, channel) if page == 0 else (),
+            more_waiting=len(found) - page * most - len(here),
+            unread=say.unread,
+            unsure=say.unsure,
+        )
+
+    def _questions(self, person: str, now: datetime, channel: str) -> tuple[WaitingQuestion, ...]:
+        asked = waiting_for(self.grants.store, self.authority, person, now)
+        mine = [each for each in asked if channel in ("", each.run.channel)][: draw.QUESTIONS]
+        with self.grants.store.read() as tx:
+            return tuple(
+                WaitingQuestion(
+                    target=CallTarget(each.call.id, each.call.revision),
+                    question=masked(each.asked.question),
+                    requester=each.run.requester,
+                    deadline=each.call.deadline,
+                    link=self.lister.link(tx, each.run, each.call, person),
+                    asker=who_asks(each.run.source, server_of(each.run) or each.run.client),
+                )
+                for each in mine
+            )
+
+    def _call(self, tx: Transaction, call: Call, run: Run, person: str) -> WaitingCall:
+        tool = self.grants.tools.of(call)
+        return WaitingCall(
+            target=CallTarget(call.id, call.revision),
+            effect=effect_of(self.grants.tools, tx, call),
+            does=call.does,
+            requester=run.requester,
+            client=run.client,
+            channel=run.channel,
+            deadline=call.deadline,
+            link=self.lister.link(tx, run, call, person),
+            unknown=call.status is CallStatus.UNKNOWN,
+            stated=tool.stated if tool else EffectSource.BY_AUTHOR,
+            warned=call.does == Effect.DESTRUCTIVE or bool(call.note),
+        )
+
+    def _requests(self, view: HomeView, person: str, most: int) -> HomeView:
+        team, now, page = self.authority.team, self.grants.clock.now(), view.shows.page
+        with self.grants.store.read() as tx:
+            late = request_lists.recent_requests(
+                tx, team, person, (page + 1) * most + 1, view.shows.channel
+            )
+            here = late[page * most : (page + 1) * most]
+            requests = tuple(self.lister.run(tx, run, now) for run in here)
+            noted = [each for run in here for each in _noted_away(tx, run)]
+        more = len(late) > (page + 1) * most
+        away = tuple(still_away(dict(noted), now))
+        return replace(
+            view, requests=requests, away=away, more_requests=more, pages=page + 1 + more
+        )
+
+    def _rest(self, view: HomeView, person: str) -> HomeView:
+        """Add what was decided, who decides for whom, and what is remembered.
+
+        The last two are of no channel, and left out where only one is shown.
+        """
+        team, since = self.authority.team, self.grants.clock.now() - OF_LATE
+        channel = view.shows.channel
+        with self.grants.store.read() as tx:
+            found = request_lists.decided(tx, team, person, since, draw.DECIDED + 1, channel)
+            pairs = [(call, runs.get(tx, call.run_id)) for call in found[: draw.DECIDED]]
+            decided = tuple(self.lister.call(tx, call, run, person) for call, run in pairs if run)
+        view = replace(view, decided=decided, more_decided=len(found) > draw.DECIDED)
+        if channel:
+            return view
+        remembered = self.grants.each(person)
+        return replace(
+            view,
+            delegations=tuple(self.delegations.about(person)),
+            remembered=tuple(
+                Remembered(grant.call_id, text) for grant, text in remembered[: draw.REMEMBERED]
+            ),
+            more_remembered=max(0, len(remembered) - draw.REMEMBERED),
+        )
+
+
+def _noted_away(tx: Transaction, run: Run) -> Iterator[tuple[str, str]]:
+    """Who of those that decide about a request was away, as its cards have it."""
+    plan = calls.open_plan(tx, run.id) if run.status is RunStatus.WAITING else None
+    for card in outbox.cards(tx, plan.id) if plan else ():
+        yield from outbox.body(card).get("away", {}).items()
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Makes the lists, the Home tab's views, and what has one person decide for another."""
+
+    identity: Identity
+    authority: Authority
+    permissions: Permissions
+    policy: CurrentPolicy
+    grants: GrantList
+
+    def delegations(self) -> Delegations:
+        """Return what has one person decide for another."""
+        return Delegations(self.grants.store, self.grants.clock, self.authority)
+
+    def overview(self) -> Overview:
+        """Return what lists what is on record, to those who may read it."""
+        store, clock, lister = self.grants.store, self.grants.clock, self._lister()
+        lives = Lives(store, clock, self.authority, self.permissions, self.policy, lister)
+        return Overview(store, clock, self.identity.team, self._decidable(), lister, lives)
+
+    def homes(self) -> HomeViews:
+        """Return what makes the views of the Home tab."""
+        return HomeViews(
+            bot=self.identity.user,
+            authority=self.authority,
+            decidable=self._decidable(),
+            lister=self._lister(),
+            grants=self.grants,
+            delegations=self.delegations(),
+        )
+
+    def _decidable(self) -> Decidable:
+        return Decidable(self.grants.store, self.permissions)
+
+    def _lister(self) -> Lister:
+        return Lister(self.grants.tools, self.identity.workspace)

@@ -1,0 +1,409 @@
+"""Clicks about a whole request (cancel, retry, feedback), and about a call of which nobody knows
+how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bot.agent import outputs
+from bot.approvals.call_state import as_asked_again, effect_of
+from bot.approvals.permissions import Permissions
+from bot.approvals.replies import Replies, record_refusal, tell
+from bot.messages import answers
+from bot.messages.actions.names import Action
+from bot.messages.actions.targets import CallTarget, Rating
+from bot.messages.incoming import message_text
+from bot.messages.sentences import notices, refusals, requests
+from bot.policy.authority import No, Yes
+from bot.policy.gates import Ask, load_gate
+from bot.tools import Registry
+from storage import (
+    attached_files,
+    calls,
+    decisions,
+    endings,
+    inbox,
+    moves,
+    outbox,
+    runs,
+    sub_agents,
+    trail,
+)
+from storage.decisions import Applied, Decided, Open
+from storage.models import Delivery, Run
+from storage.states import CallStatus, DeliveryStatus, Resolution, RunStatus, Verb
+from storage.store import Store
+from storage.transaction import Transaction
+
+
+def end_those_of(store: Store, team: str, person: str, at: datetime) -> list[Run]:
+    """Cancel the open requests of somebody whose account was deactivated; return them.
+
+    Their cards say so: nobody is left whose wish it is, and who would hear what came of it.
+    """
+    with store.write() as tx:
+        mine = (run for run in runs.unfinished(tx) if (run.team, run.requester) == (team, person))
+        first = [run for run in mine if not run.parent_call and runs.is_open(run)]
+        for run in first:
+            found = sub_agents.open_in(tx, run.id)
+            plans = [plan.id for each in found for plan in calls.open_plans(tx, each.id)]
+            note = notices.WHO_ASKED_HAS_LEFT
+            endings.cancel(tx, run, at=at, actor="system", words=outputs, note=note)
+            text = notices.requester_left(person)
+            outbox.everywhere(tx, run, plans, f"left:{run.id}", text)
+    return first
+
+
+class Requests:
+    """One per process; called by `bot.approvals.clicks` only."""
+
+    def __init__(
+        self,
+        store: Store,
+        permissions: Permissions,
+        tools: Registry,
+        key: bytes,
+        ended: Callable[[Run], None],
+    ) -> None:
+        """`permissions` says who may; `key` signs what would run again.
+
+        `ended` shows that a request is over; it never fails.
+        """
+        self._store = store
+        self._tools = tools
+        self._key = key
+        self._ended = ended
+        self._permissions = permissions
+        self._replies = Replies(store)
+
+    def resolve(self, delivery: Delivery, target: CallTarget, resolution: Resolution) -> None:
+        """Write down what became of an UNKNOWN call, or have it run again, as a person says."""
+        with self._store.read() as tx:
+            call = calls.get(tx, target.call)
+            run = runs.get(tx, call.run_id) if call else None
+        # that one never had a gate
+        if call is None or run is None or call.status is CallStatus.REFUSED:
+            self._replies.refuse(delivery, refusals.stale_card())
+            return
+        gate = load_gate(call.gate)
+        # one click is not the votes it takes
+        if resolution is Resolution.AGAIN and isinstance(gate, Ask) and gate.people > 1:
+            self._replies.refuse(delivery, refusals.again_needs_all())
+            return
+        if isinstance(gate, Ask):
+            verdict = self._permissions.verdict(
+                Verb.RESOLVE, call, run, delivery.user, at=delivery.received_at
+            )
+        else:  # policy let it run unasked: who asked for it says what became of it
+            verdict = Yes(why="requester") if delivery.user == run.requester else No("not_approver")
+        with self._store.write() as tx:
+            if isinstance(verdict, No):
+                record_refusal(tx, delivery, call, resolution, verdict)
+                tell(tx, delivery, self._permissions.refusal(verdict, call, Verb.APPROVE))
+            else:
+                outcome = decisions.resolve(
+                    tx,
+                    target.call,
+                    target.revision,
+                    delivery.user,
+                    resolution,
+                    at=delivery.received_at,
+                    words=outputs,
+                    digest=as_asked_again(tx, self._key, run, call, self._tools),
+                    counts_as=verdict.why,
+                    giver=verdict.giver,
+                )
+                match outcome:
+                    case Applied():
+                        pass
+                    case Decided():  # it was approved long ago; what is over is the question
+                        tell(tx, delivery, refusals.stale_card())
+                    case _:
+                        tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
+            inbox.settle(tx, delivery, f"resolve {resolution}")
+
+    def cancel(self, delivery: Delivery, run_id: str) -> None:
+        """Cancel a request, for its requester."""
+        over = False
+        with self._store.write() as tx:
+            found = runs.get(tx, run_id)
+            run = (
+                sub_agents.root(tx, found) if found else None
+            )  # a sub-agent's ends with its request
+            if run is None:
+                tell(tx, delivery, refusals.stale_card())
+            elif run.requester != delivery.user:
+                record_refusal(tx, delivery, run, Action.CANCEL_RUN, No("not_requester"))
+                tell(tx, delivery, refusals.not_your_run(run.requester))
+            elif endings.cancel(
+                tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
+            ):
+                outbox.notice(
+                    tx,
+                    run,
+                    f"cancelled:{run.id}",
+                    {"text": notices.cancelled_line(delivery.user)},
+                )
+                over = True
+            else:
+                tell(tx, delivery, refusals.nothing_to_cancel())
+            inbox.settle(tx, delivery, "cancel")
+        if over and run is not None:
+            self._ended(run)
+
+    def retry(self, delivery: Delivery, run_id: str) -> None:
+        """Take a failed request up again, for its requester."""
+        with self._store.write() as tx:
+            run = runs.get(tx, run_id)
+            newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
+            if runs.is_form(run):
+                newest = run  # it goes on by itself, beside what is said there
+            is_last = newest is not None and newest.id == run_id and newest.purged_at is None
+            if run is None:
+                tell(tx, delivery, refusals.stale_card())
+            elif run.requester != delivery.user:
+                record_refusal(tx, delivery, run, Action.RETRY, No("not_requester"))
+                tell(tx, delivery, refusals.not_your_run(run.requester))
+            elif run.status is not RunStatus.FAILED or not is_last:
+                tell(tx, delivery, refusals.nothing_to_retry())
+            else:
+                moves.run(
+                    tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error=""
+                )
+            inbox.settle(tx, delivery, "retry")
+
+    def feedback(self, delivery: Delivery, rating: Rating) -> None:
+        """Write down what somebody thinks of an answer."""
+        with self._store.write() as tx:
+            if runs.get(tx, rating.run):
+                at = delivery.received_at
+                trail.record(
+                    tx,
+                    "feedback",
+                    at=at,
+                    actor=delivery.user,
+                    run_id=rating.run,
+                    data={"answer": "good" if rating.good else "bad"},
+                )
+                tell(tx, delivery, "Thank you, noted.")
+            inbox.settle(tx, delivery, "feedback")
+
+
+# What people do with a plan beside deciding its calls: they withdraw one, or send all back.
+
+
+class PlanChanges:
+    """One per process; called by `bot.approvals.clicks` only."""
+
+    def __init__(
+        self, store: Store, tools: Registry, permissions: Permissions, max_rounds: int
+    ) -> None:
+        """`max_rounds`: how often a request may be sent back; `permissions` says who may."""
+        self._store = store
+        self._tools = tools
+        self._permissions = permissions
+        self._max_rounds = max_rounds
+
+    def withdraw(self, delivery: Delivery, target: CallTarget) -> None:
+        """The requester takes one call back; everything else of the request goes on."""
+        at = delivery.received_at
+        with self._store.write() as tx:
+            found = decisions.look(tx, target.call, target.revision, at)
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
+            if not isinstance(found, Open) or run is None:
+                tell(tx, delivery, self._permissions.lost(found, delivery.user))
+            elif run.requester != delivery.user:
+                record_refusal(tx, delivery, found.call, Verb.WITHDRAW, No("not_requester"))
+                tell(tx, delivery, refusals.not_the_requester(run.requester))
+            else:
+                effect = effect_of(self._tools, tx, found.call)
+                endings.withdraw(tx, found.call, delivery.user, at=at, words=outputs)
+                line = notices.withdrawn_line(delivery.user, [effect])
+                outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
+            inbox.settle(tx, delivery, "withdraw")
+
+    def send_back(self, delivery: Delivery, target: CallTarget, feedback: str) -> None:
+        """The whole plan of this call gives way to a new one that heeds the feedback.
+
+        An approver or the requester.
+        """
+        at = delivery.received_at
+        with self._store.read() as tx:
+            found = decisions.look(tx, target.call, target.revision, at)
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
+        verdict = None
+        if isinstance(found, Open) and run is not None:
+            verdict = self._permissions.verdict(
+                Verb.SEND_BACK, found.call, run, delivery.user, at=at
+            )
+        with self._store.write() as tx:
+            found = decisions.look(tx, target.call, target.revision, at)
+            run = runs.get(tx, run.id) if run else None
+            if not isinstance(found, Open) or run is None:
+                tell(tx, delivery, self._permissions.lost(found, delivery.user))
+            elif verdict is None or isinstance(verdict, No):
+                refused = verdict or No("not_approver")
+                record_refusal(tx, delivery, found.call, Verb.SEND_BACK, refused)
+                tell(tx, delivery, self._permissions.refusal(refused, found.call, Verb.REJECT))
+            elif runs.is_form(run):
+                tell(tx, delivery, requests.nobody_plans())
+            elif run.rounds >= self._max_rounds:
+                tell(tx, delivery, refusals.sent_back_enough(run.rounds))
+            elif feedback and calls.open_plan(tx, run.id) is not None:
+                endings.send_back(tx, run, delivery.user, feedback, at=at, words=outputs)
+                line = notices.sent_back_line(delivery.user, feedback)
+                outbox.notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
+            inbox.settle(tx, delivery, "send back")
+
+
+# What becomes of a request whose message is edited or deleted: it says so, or is withdrawn.
+
+CHANGES = ("message_changed", "message_deleted")
+UNASKED = "no request's message changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Heeded:
+    """What came of a change to a message."""
+
+    note: str  # for the operator
+    ended: Run | None = None  # the run that is over by it
+
+
+def changed(
+    tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
+) -> Heeded:
+    """Heed what became of a message.
+
+    Nothing that has ended changes, nor what Slack alone altered, as when it adds a link's preview.
+    """
+    after = event.get("message") or {}
+    before = event.get("previous_message") or {}
+    ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
+    key = attached_files.message_key(delivery.team, delivery.channel, ts)
+    # a deleted message that has replies stays as an empty one
+    gone = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
+    _let_go_of_files(tx, key, before, {} if gone else after, at)
+    asked = inbox.find(tx, key)
+    if asked is None:
+        is_for_us = gone and _may_be_for_us(tx, delivery, event, before, bot_user)
+        return Heeded(_never_to_be_read(tx, delivery, key, before) if is_for_us else UNASKED)
+    if asked.status is DeliveryStatus.NEW:
+        return Heeded(_before_it_was_read(tx, asked, None if gone else after))
+    run = runs.get(tx, asked.run_id) if asked.run_id else None
+    if run is None or not runs.is_open(run):
+        return Heeded("no open request's message changed")
+    if gone:
+        if inbox.begins(tx, asked):
+            return _withdraw(tx, run, ts, at)
+        return _take_back(tx, run, asked, ts, at)
+    if asked.status is DeliveryStatus.HELD:
+        return Heeded(_before_it_was_read(tx, asked, after))
+    if (words := json.loads(asked.body).get("event")) is None:
+        return Heeded("the message was deleted before it was read")  # Slack told of that first
+    read = message_text(words, bot_user)
+    old = message_text(before, bot_user) if before else read
+    text = message_text(after, bot_user)
+    if text == old:
+        return Heeded("the words are the same")
+    trail.record(tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts})
+    runs.reword(tx, run, ts, None if text == read else text)
+    _tell(tx, run, delivery, answers.request_edited(asked.user, text))
+    return Heeded("request edited")
+
+
+def _may_be_for_us(
+    tx: Transaction,
+    delivery: Delivery,
+    event: Mapping[str, Any],
+    before: Mapping[str, Any],
+    bot_user: str,
+) -> bool:
+    """Return whether a message that never came may have been for the bot."""
+    if event.get("channel_type") == "im" or f"<@{bot_user}" in (before.get("text") or ""):
+        return True
+    thread = before.get("thread_ts") or ""
+    return bool(thread and runs.in_thread(tx, delivery.team, delivery.channel, thread))
+
+
+def _never_to_be_read(
+    tx: Transaction, delivery: Delivery, key: str, before: Mapping[str, Any]
+) -> str:
+    """Have a message that is deleted before Slack delivers it count as delivered, and done with."""
+    never = Delivery(
+        key=key,
+        kind=delivery.kind,
+        team=delivery.team,
+        user=str(before.get("user") or delivery.user),
+        channel=delivery.channel,
+        thread_ts=str(before.get("thread_ts") or before.get("ts") or delivery.thread_ts),
+        body="{}",
+        received_at=delivery.received_at,
+    )
+    note = "deleted before it was delivered"
+    if inbox.store_delivery(tx, never) and (stored := inbox.find(tx, key)):
+        inbox.forget(tx, stored, note)
+    return note
+
+
+def _let_go_of_files(
+    tx: Transaction, key: str, before: Mapping[str, Any], after: Mapping[str, Any], at: datetime
+) -> None:
+    """Give those files to the model no more that a message had and has not any longer."""
+    there, had = _files_of(after), _files_of(before)
+    for file in attached_files.of_message(tx, key):
+        if file.slack_id not in there and (file.slack_id in had or not after):
+            attached_files.withhold(
+                tx, file, attached_files.Withheld.DELETED, at=at, actor="system"
+            )
+
+
+def _files_of(message: Mapping[str, Any]) -> set[str]:
+    """The Slack ids of a message's files, but for those that are deleted."""
+    files = message.get("files") or ()
+    return {str(each.get("id")) for each in files if each.get("mode") != "tombstone"}
+
+
+def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None) -> str:
+    """Take a message that nobody has read yet as it reads now, or not at all."""
+    if after is None:
+        inbox.forget(tx, asked, "deleted before it was read")
+        return "deleted before it was read"
+    body = json.loads(asked.body)
+    body["event"] |= {"text": after.get("text") or "", "files": after.get("files") or []}
+    inbox.reword(tx, asked, json.dumps(body))
+    return "edited before it was read"
+
+
+def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> Heeded:
+    data = {"message": ts, "why": "its message was deleted"}
+    trail.record(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
+    endings.cancel(tx, run, at=at, actor="system", words=outputs)
+    outbox.notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted()})
+    return Heeded("request withdrawn", run)
+
+
+def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime) -> Heeded:
+    """A message is gone that was said in the request's thread later: the request itself stands.
+
+    Where the model has not read it yet, it never will.
+    """
+    if asked.status is DeliveryStatus.HELD:
+        inbox.forget(tx, asked, "deleted before it was read")
+    data = {"message": ts, "read": asked.status is DeliveryStatus.DONE}
+    trail.record(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
+    return Heeded("a later message of the request was deleted")
+
+
+def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:
+    """Say it on the cards, in the request's thread, and under each card that stands elsewhere."""
+    agents = sub_agents.open_in(tx, run.root_id)
+    plans = [plan for each in agents for plan in calls.open_plans(tx, each.id)]
+    for plan in plans:
+        outbox.redraw(tx, plan.id)
+    outbox.everywhere(tx, run, [each.id for each in plans], f"reworded:{delivery.seq}", text)

@@ -1,0 +1,403 @@
+"""What `/approvals` lists for a person. Looks people up: for threads that may wait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from bot.agent import prompt
+from bot.approvals.call_state import approving, effect_of, stand_ins
+from bot.approvals.card_views import errands_of
+from bot.approvals.permissions import Permissions
+from bot.approvals.person_questions import server_of, waiting_for
+from bot.clock import Clock
+from bot.messages.overview import draw
+from bot.messages.overview.link import permalink, place_of
+from bot.messages.overview.view import (
+    Answered,
+    Life,
+    ListedCall,
+    ListedRun,
+    PastCall,
+    PastRevision,
+    PastVote,
+)
+from bot.messages.sentences.agents import asked_without_words
+from bot.messages.text import decided_as, plain, unescape, visible
+from bot.policy.authority import Authority, No, Yes
+from bot.policy.current import CurrentPolicy
+from bot.policy.directory import LookupFailedError
+from bot.policy.gates import Ask, load_gate
+from bot.tools import Registry
+from bot.tools.arguments import readable_arguments
+from bot.tools.people.question import ASK_PERSON
+from storage import call_history, calls, outbox, request_lists, runs, trail
+from storage.masking import masked
+from storage.models import Call, Revision, Run, Vote
+from storage.states import CallStatus, Verb
+from storage.store import Store
+from storage.transaction import Transaction
+
+# On which calls a person has a say now. Looks people up: for a thread that may wait.
+
+LOOKED_AT = 50  # calls of which it is judged whether the person may decide
+_VERBS = {CallStatus.PENDING: Verb.APPROVE, CallStatus.UNKNOWN: Verb.RESOLVE}
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """The calls on which somebody has a say."""
+
+    calls: tuple[tuple[Call, Run], ...]
+    unsure: int  # of how many calls Slack did not say
+    unread: bool  # whether there are more to look at
+
+
+@dataclass(frozen=True, slots=True)
+class Decidable:
+    """Answers for one workspace; holds no state of its own."""
+
+    store: Store
+    permissions: Permissions
+
+    def of(self, person: str, now: datetime) -> Say:
+        """Return the calls on which this person has a say now: theirs to approve and not voted on,
+        after those of which they may say what became of them.
+        """
+        with self.store.read() as tx:
+            team, most = self.permissions.team, LOOKED_AT + 1
+            unknown = request_lists.waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
+            found = [*unknown, *request_lists.waiting_calls(tx, team, now, most)]
+            judged: list[tuple[Call, Run]] = []
+            for call in found[:LOOKED_AT]:
+                run = runs.get(tx, call.run_id)
+                if run is not None and not _voted(tx, call, person):
+                    judged.append((call, run))
+        verdicts = [
+            self.permissions.verdict(_VERBS[call.status], call, run, person, at=now)
+            for call, run in judged
+        ]
+        mine = [
+            each for each, verdict in zip(judged, verdicts, strict=True) if isinstance(verdict, Yes)
+        ]
+        return Say(tuple(mine), verdicts.count(No("lookup")), len(found) > LOOKED_AT)
+
+
+def _voted(tx: Transaction, call: Call, person: str) -> bool:
+    """Return whether they have said already what they can say of a call that is pending."""
+    votes = calls.votes(tx, call.id, call.revision)
+    said = {who for vote in votes for who in (vote.person, vote.for_person)}
+    return call.status is CallStatus.PENDING and person in said
+
+
+# A request's whole life, for those who may read it: who asked, its approvers, who voted, and
+# the policy's readers.
+
+# Rows as they stand in lists: a request in its first words, a call with who decided it.
+
+BY_VOTES = frozenset(  # what has been approved, whatever came of it
+    {
+        CallStatus.APPROVED,
+        CallStatus.RUNNING,
+        CallStatus.ENTRUSTED,
+        CallStatus.SUCCEEDED,
+        CallStatus.FAILED,
+        CallStatus.UNKNOWN,
+    }
+)
+CALLS = 4  # calls shown of one request
+
+
+@dataclass(frozen=True, slots=True)
+class Lister:
+    """Makes the entries of lists in one workspace."""
+
+    tools: Registry
+    workspace: str  # its address in Slack; "" where it is not known
+
+    def call(self, tx: Transaction, call: Call, run: Run, viewer: str) -> ListedCall:
+        """Return a call as an entry, for whoever sees it."""
+        waits = calls.waits(call)
+        return ListedCall(
+            run=run.id,
+            effect=effect_of(self.tools, tx, call),
+            status=call.status,
+            requester=run.requester,
+            channel=run.channel,
+            deadline=call.deadline,
+            at=None if waits else call.decided_at,
+            deciders=_deciders(call, calls.votes(tx, call.id, call.revision)),
+            link=self.link(tx, run, call, viewer),
+        )
+
+    def run(self, tx: Transaction, run: Run, now: datetime) -> ListedRun:
+        """Return a request as an entry for who asked, with calls that change something or asked."""
+        told = [
+            call
+            for call in calls.of_request(tx, run.id)
+            if call.status is not CallStatus.REFUSED and (call.asked_at or call.does != "read")
+        ]
+        last = told[-CALLS:]
+        return ListedRun(
+            run=run.id,
+            words=first_words(tx, run, now),
+            at=run.created_at,
+            status=run.status,
+            calls=tuple(
+                (
+                    call.status,
+                    effect_of(self.tools, tx, call),
+                    call.tool == ASK_PERSON.name,
+                    call_history.is_declined(tx, call),
+                )
+                for call in last
+            ),
+            more=len(told) - len(last),
+            link=self.link(tx, run, last[-1] if last else None, run.requester),
+            how=how_asked(run),
+        )
+
+    def link(self, tx: Transaction, run: Run, call: Call | None, viewer: str) -> str:
+        """Return the address of the call's card in a channel, else of the request; "" for none.
+
+        A direct message is for who is in it: others get the card in their own.
+        """
+        cards = outbox.cards(tx, call.plan_id) if call else []
+        stands = [row for row in cards if call and row.ts and call.id in outbox.body(row)["calls"]]
+        found = [row for row in stands if row.channel[:1] in ("C", "G")]
+        if not run.channel.startswith("D") or viewer == run.requester:
+            here = [row for row in stands if row.channel == run.channel]
+            places = [(row.channel, row.ts, row.thread_ts) for row in (*here, *found)]
+            places.append((run.channel, run.thread_ts, ""))
+        else:
+            own = [row for row in stands if row.key.endswith(f":{viewer}")]
+            places = [(row.channel, row.ts, row.thread_ts) for row in (*found, *own)]
+        return permalink(self.workspace, *places[0]) if places else ""
+
+
+def first_words(tx: Transaction, run: Run, now: datetime) -> str:
+    """Return what was asked first, on one line; "" where nobody wrote anything or it is unread."""
+    said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
+    return " ".join(masked(next((text for text in said if text.strip()), "")).split())
+
+
+def how_asked(run: Run) -> str:
+    """Return how a request without words was asked, as plain text; "" for one with words."""
+    return unescape(asked_without_words(run.source, run.client))
+
+
+def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
+    """Return whose votes have decided it, as mentions; nobody where the clock or the end did."""
+    if call.status is CallStatus.REJECTED:
+        counted = [vote for vote in votes if vote.verb is Verb.REJECT]
+    elif call.status in BY_VOTES:
+        counted = approving(votes)
+    else:
+        return ()
+    proxies = stand_ins(votes)
+    return tuple(dict.fromkeys(decided_as(vote.counts_for, proxies) for vote in counted))
+
+
+VALUE = 200  # characters of one argument
+HIDDEN = "••••••••"
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """Tells requests' lives in one workspace; holds no state of its own."""
+
+    store: Store
+    clock: Clock
+    authority: Authority
+    permissions: Permissions
+    policy: CurrentPolicy
+    lister: Lister
+
+    def of(self, person: str, reference: str) -> Life | None:
+        """Return the life of the request at this link or with this id, of itself or of a call.
+
+        None where there is none that this person may read. That they read it is written down.
+        Raises LookupFailedError.
+        """
+        place, team = place_of(reference), self.authority.team
+        with self.store.read() as tx:
+            run = (
+                request_lists.at(tx, team, *place)
+                if place
+                else request_lists.by_id(tx, team, reference)
+            )
+            found = calls.of_request(tx, run.id) if run else []
+            votes = [vote for call in found for vote in call_history.every_vote(tx, call.id)]
+            voted = {who for vote in votes for who in (vote.person, vote.counts_for)}
+        if run is None or not self._may_read(person, run, found, voted):
+            return None
+        now = self.clock.now()
+        with self.store.write() as tx:
+            data = {"calls": [call.id for call in found]}
+            trail.record(tx, "request.read", at=now, actor=person, run_id=run.id, data=data)
+        with self.store.read() as tx:
+            return self._told(tx, run, found, now, person)
+
+    def _may_read(self, person: str, run: Run, found: Sequence[Call], voted: set[str]) -> bool:
+        if person in {run.requester, *voted}:
+            return True
+        verdicts = [
+            self.permissions.verdict(Verb.REJECT, call, run, person, at=self.clock.now())
+            for call in found
+            if call.status is not CallStatus.REFUSED and isinstance(load_gate(call.gate), Ask)
+        ]
+        if any(isinstance(each, Yes) for each in verdicts):
+            return True
+        if self.is_reader(person):
+            return True
+        if No("lookup") in verdicts:
+            raise LookupFailedError("whether somebody may read a request could not be looked up")
+        return False
+
+    def is_reader(self, person: str) -> bool:
+        """Return whether the policy lets this person read all; raises LookupFailedError."""
+        readers = self.policy.policy.readers
+        return person in self.authority.named(readers, requester="", channel="")
+
+    def _told(
+        self, tx: Transaction, run: Run, found: Sequence[Call], now: datetime, person: str
+    ) -> Life:
+        return Life(
+            run=run.id,
+            words=first_words(tx, run, now),
+            requester=run.requester,
+            channel=run.channel,
+            at=run.created_at,
+            status=run.status,
+            calls=tuple(self._past(tx, run, call) for call in found),
+            link=self.lister.link(tx, run, found[-1] if found else None, person),
+            how=how_asked(run),
+        )
+
+    def _past(self, tx: Transaction, run: Run, call: Call) -> PastCall:
+        return PastCall(
+            effect=effect_of(self.lister.tools, tx, call),
+            tool=call.tool,
+            status=call.status,
+            digest=call.digest,
+            reason=masked(call.reason),
+            revisions=tuple(
+                PastRevision(
+                    number=each.number,
+                    by=written_by(run, each.author),
+                    at=each.created_at,
+                    values=self._values(call, each),
+                )
+                for each in call_history.revisions(tx, call.id)
+            ),
+            votes=tuple(
+                PastVote(
+                    revision=each.revision,
+                    person=each.person,
+                    giver=each.for_person,
+                    verb=each.verb,
+                    at=each.created_at,
+                    words=each.reason,
+                )
+                for each in call_history.every_vote(tx, call.id)
+            ),
+            deadline=call.deadline,
+            decided_at=call.decided_at,
+            finished_at=call.finished_at,
+            note=masked(call.note),
+            agent=self._agent(tx, call),
+            declined=call_history.is_declined(tx, call),
+        )
+
+    def _agent(self, tx: Transaction, call: Call) -> str:
+        """Return which agent proposed a call: a sub-agent by its title; or the server that asks."""
+        run = runs.get(tx, call.run_id)
+        if run and server_of(run):
+            return f"the server {server_of(run)}"
+        errands = errands_of(self.lister.tools, tx, run) if run else ()
+        return errands[-1].agent if errands else "the agent"
+
+    def _values(self, call: Call, revision: Revision) -> dict[str, str]:
+        """Return the arguments that are set, by what people call them; secrets are masked."""
+        stored: dict[str, Any] = json.loads(revision.arguments)
+        tool = self.lister.tools.of(call)
+        if tool is None:  # which of them were secret went with the tool
+            return dict.fromkeys(stored, HIDDEN)
+        try:
+            names: dict[str, str] = json.loads(call.names)
+            stored = readable_arguments(tool, revision.arguments, names)
+        except ValidationError:  # the tool has changed since; as they were stored, then
+            pass
+        fields = tool.arguments.model_fields
+        labels = {name: field.title or name.replace("_", " ") for name, field in fields.items()}
+        return {
+            visible(labels.get(name, name)): _shown(value)
+            for name, value in tool.masked(stored).items()
+            if value not in (None, "", [])
+        }
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return plain(visible(" ".join(masked(text).split())), VALUE)
+
+
+def written_by(run: Run, author: str) -> str:
+    """Return who wrote a revision: an editor, who asked with a form, or "" for the agent."""
+    return {calls.AGENT: "", calls.FORM: run.requester}.get(author, author)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Lists what is on record for the people of one workspace; holds no state of its own."""
+
+    store: Store
+    clock: Clock
+    team: str
+    decidable: Decidable
+    lister: Lister
+    lives: Lives
+
+    def waiting(self, person: str) -> Answered:
+        """Return what this person may decide now, the first deadline first."""
+        now = self.clock.now()
+        say = self.decidable.of(person, now)
+        questions = len(waiting_for(self.store, self.lives.authority, person, now))
+        with self.store.read() as tx:
+            found = [self.lister.call(tx, *each, person) for each in say.calls[: draw.MOST]]
+        more = len(say.calls) - len(found)
+        return draw.waiting(
+            found, more=more, unsure=say.unsure, unread=say.unread, questions=questions
+        )
+
+    def requests(self, person: str) -> Answered:
+        """Return this person's own requests, the newest first."""
+        with self.store.read() as tx:
+            late = request_lists.recent_requests(tx, self.team, person, draw.MOST + 1)
+            now = self.clock.now()
+            found = [self.lister.run(tx, run, now) for run in late[: draw.MOST]]
+        return draw.requests(found, more=len(late) > draw.MOST)
+
+    def history(self, person: str, days: int) -> Answered:
+        """Return what this person decided in so many days, and what was on their requests."""
+        since = self.clock.now() - timedelta(days=days)
+        with self.store.read() as tx:
+            late = request_lists.decided(tx, self.team, person, since, draw.MOST + 1)
+            pairs = [(call, runs.get(tx, call.run_id)) for call in late[: draw.MOST]]
+            found = [
+                self.lister.call(tx, call, run, person) for call, run in pairs if run is not None
+            ]
+        return draw.history(found, days, more=len(late) > draw.MOST)
+
+    def show(self, person: str, reference: str) -> Answered | None:
+        """Return a request's whole life, by its link or an id of it or of one of its calls.
+
+        None where there is none that this person may read. Raises LookupFailedError.
+        """
+        life = self.lives.of(person, reference)
+        return draw.life(life) if life else None

@@ -1,0 +1,200 @@
+"""What can be filled in about a call, and what was typed there as Slack's inputs send it. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.messages.actions.codec import Subject, encode, encode_dialog
+from bot.messages.actions.names import Action, Dialog, Entry, Field
+from bot.messages.actions.targets import CallTarget, Target
+from bot.messages.forms.inputs import Input, make
+from bot.messages.forms.layout import FieldErrors, laid_out
+from bot.messages.forms.slots import Kind, lookup, slots
+from bot.messages.text import visible
+from bot.terminal.terminal_messages import FieldShown
+from bot.tools import Tool
+from bot.tools.people.question import AskPerson, form_of, suggested
+from storage.masking import masked
+from storage.models import Delivery, Run, new_id
+from storage.states import DeliveryKind, Surface, Verb
+
+# What the operator types, as the click or the dialog that says the same in Slack. Pure.
+
+OWN_WORDS = "other"  # the choice in the Reject dialog that stands for words of one's own
+State = Mapping[str, Mapping[str, Any]]  # of a dialog's elements, by the ids of its blocks
+
+
+def vote_delivery(verb: Verb, target: CallTarget, words: str, run: Run, person: str) -> Delivery:
+    """Build the delivery: `person` approves (words: a note) or rejects (words: why) this call."""
+    words_delivery: dict[str, Any] = {Entry.TEXT: {"value": words}}
+    if verb is Verb.APPROVE:
+        return dialog_delivery(Dialog.REVIEW, target, {Field.NOTE: words_delivery}, run, person)
+    chosen: dict[str, Any] = {Entry.PRESET: {"selected_option": {"value": OWN_WORDS}}}
+    return dialog_delivery(
+        Dialog.REJECT, target, {Field.REASON: chosen, Field.WORDS: words_delivery}, run, person
+    )
+
+
+def send_back_delivery(target: CallTarget, words: str, run: Run, person: str) -> Delivery:
+    """Build the delivery: `person` has the plan of this call made anew, as these words say."""
+    state: State = {Field.WORDS: {Entry.TEXT: {"value": words}}}
+    return dialog_delivery(Dialog.SEND_BACK, target, state, run, person)
+
+
+def dialog_delivery(
+    dialog: Dialog, target: CallTarget, state: State, run: Run, person: str
+) -> Delivery:
+    """Build the delivery of a dialog that `person` has filled in."""
+    view = {
+        "callback_id": dialog,
+        "private_metadata": encode_dialog(Subject(dialog, target)),
+        "state": {"values": state},
+    }
+    return _delivery(DeliveryKind.SUBMISSION, {"view": view}, run, person)
+
+
+def click_delivery(action: Action, target: Target, run: Run, person: str) -> Delivery:
+    """Build the delivery of a button that `person` has clicked."""
+    clicked = {"action_id": action, "value": encode(target)}
+    return _delivery(DeliveryKind.ACTION, {"actions": [clicked]}, run, person)
+
+
+def words_delivery(words: str, run: Run | None, team: str, person: str, at: datetime) -> Delivery:
+    """Build the delivery of words for the agent, in the thread of `run` or in a new one."""
+    event = {"text": words, "ts": f"{at.timestamp():.6f}"}
+    return Delivery(
+        key=f"terminal:{new_id()}",
+        kind=DeliveryKind.TYPED,
+        team=team,
+        user=person,
+        channel=run.channel if run else "",
+        thread_ts=run.thread_ts if run else "",
+        body=json.dumps({"event": event}, ensure_ascii=False),
+        surface=Surface.TERMINAL,
+    )
+
+
+def _delivery(kind: DeliveryKind, body: Mapping[str, Any], run: Run, person: str) -> Delivery:
+    return Delivery(
+        key=f"terminal:{new_id()}",
+        kind=kind,
+        team=run.team,
+        user=person,
+        channel=run.channel,
+        thread_ts=run.thread_ts,
+        body=json.dumps(body, ensure_ascii=False),
+        surface=Surface.TERMINAL,
+    )
+
+
+_CHOSEN = ("radio_buttons", "static_select")
+_PICKED = {"datepicker": "selected_date", "timepicker": "selected_time"}
+WHEN = "Please enter a date and a time, like 2026-11-21 14:30."
+
+
+def inputs_of_edit(tool: Tool[Any], arguments: Mapping[str, Any]) -> list[Input]:
+    """Return the inputs of a call's arguments: those of its Edit dialog."""
+    return [place.input for place in laid_out(tool, arguments)[0] if place.input]
+
+
+def inputs_of_question(question: AskPerson) -> list[Input]:
+    """Return the inputs of a question's answer: those of its dialog."""
+    tool, initial = form_of(question), suggested(question)
+    found = [make(slot, lookup(initial, slot.keys)) for slot in slots(tool, initial)]
+    return [each for each in found if each]
+
+
+def shown(inputs: Sequence[Input]) -> tuple[FieldShown, ...]:
+    """Return them as they are shown; what looks like a secret is masked."""
+    return tuple(_shown(each) for each in inputs)
+
+
+def name_of(made: Input) -> str:
+    """Return what is typed before the "=": "amount", "address.city"."""
+    return ".".join(made.slot.names)
+
+
+def filled_in(
+    inputs: Sequence[Input], typed: Mapping[str, str]
+) -> dict[str, dict[str, Any]] | FieldErrors:
+    """Return the state of the dialog's elements; nothing of inputs that nobody typed into.
+
+    What no input is called is an error under that name.
+    """
+    known = {name_of(each): each for each in inputs}
+    odd = {name: f"There is nothing called so; {_all(known)}." for name in typed.keys() - known}
+    found: dict[str, dict[str, Any]] = {}
+    for name, text in typed.items():
+        made = known.get(name)
+        if made is None:
+            continue
+        element = _element(made, text)
+        if isinstance(element, str):
+            odd[made.slot.block_id] = element
+        else:
+            found[made.slot.block_id] = {Entry.VALUE: element}
+    return FieldErrors(odd) if odd else found
+
+
+def in_sentences(errors: FieldErrors, inputs: Sequence[Input]) -> str:
+    """Return what is wrong, each in a line behind its label."""
+    labels = {each.slot.block_id: visible(each.slot.label) for each in inputs}
+    return "\n".join(f"{labels.get(at, at)}: {why}" for at, why in errors.errors.items())
+
+
+def _all(known: Mapping[str, Input]) -> str:
+    return f"there are {', '.join(known)}" if known else "nothing can be filled in here"
+
+
+def _shown(made: Input) -> FieldShown:
+    chosen = (label for code, label, _ in made.options if code == made.initial)
+    return FieldShown(
+        name=name_of(made),
+        label=visible(made.slot.label),
+        text=next(chosen, _text(made)),
+        options=tuple(label for _, label, _ in made.options),
+        lines=made.kind is Kind.LINES,
+        hint=visible(made.slot.hint),
+    )
+
+
+def _text(made: Input) -> str:
+    if made.initial is None:
+        return ""
+    if isinstance(made.initial, int):  # a moment, in seconds
+        return f"{datetime.fromtimestamp(made.initial, UTC):%Y-%m-%d %H:%M}"
+    return visible(masked(made.initial))
+
+
+def _element(made: Input, typed: str) -> dict[str, Any] | str:
+    """Return what Slack's input would send, or what is wrong with it."""
+    if made.widget in _CHOSEN:
+        codes = list(_codes(made, typed))
+        if len(codes) != 1:
+            return f"Please say one of these: {', '.join(label for _, label, _ in made.options)}."
+        return {"selected_option": {"value": codes[0]}}
+    if made.widget == "datetimepicker":
+        return _moment(typed)
+    return {_PICKED.get(made.widget, "value"): typed or None}
+
+
+def _codes(made: Input, typed: str) -> Iterator[str]:
+    """The options that are meant: by what it is called, or by its value."""
+    wanted = " ".join(typed.split()).casefold()
+    for code, label, _ in made.options:
+        if wanted in (code.casefold(), " ".join(label.split()).casefold()):
+            yield code
+
+
+def _moment(typed: str) -> dict[str, Any] | str:
+    if not typed.strip():
+        return {"selected_date_time": None}
+    try:
+        moment = datetime.fromisoformat(typed.strip())
+    except ValueError:
+        return WHEN
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return {"selected_date_time": int(aware.timestamp())}

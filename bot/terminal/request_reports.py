@@ -1,0 +1,276 @@
+"""What waits, and a request's whole life, as a terminal shows it. Reads rows only, secrets masked.
+
+Each is plain data, in fields whose names stay: the commands write them as text or as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from bot.agent import prompt
+from bot.approvals.call_state import approving, effect_at, effect_of, standing, waited
+from bot.approvals.card_views import call_view
+from bot.approvals.person_questions import is_question, read
+from bot.messages.actions.codec import Click, decode, encode
+from bot.messages.actions.names import Action
+from bot.messages.actions.targets import CallTarget
+from bot.messages.questions.said import in_words
+from bot.policy.gates import Approvers, Ask, Gate, load_gate
+from bot.tools import Registry
+from storage import call_history, calls, person_answers, request_lists, runs, sub_agents
+from storage.masking import masked
+from storage.models import Call, Run
+from storage.states import CallStatus, RunStatus, Verb
+from storage.transaction import Transaction
+
+MOST = 500  # calls that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingHere:
+    """One call that waits for people."""
+
+    id: str  # with its revision: what `approve` takes
+    status: CallStatus
+    tool: str
+    effect: str
+    requester: str
+    client: str  # the program by which they ask; "" for none
+    channel: str
+    asked_at: datetime | None
+    deadline: datetime | None
+    deciders: Approvers | None  # of the step that is open; None where the gate cannot be read
+    approved_by: tuple[str, ...]
+    needed: int  # more people in that step
+    question: bool  # it is answered, and nothing is approved
+    plan: str  # with its revision, where more of it waits: what `approve --plan` takes; else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionTold:
+    """One revision of a call."""
+
+    number: int
+    author: str  # `storage.calls.WRITERS`, or a person's id
+    at: datetime
+    digest: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class VoteTold:
+    """One person's word on a revision."""
+
+    person: str
+    for_person: str  # whose right it was, where that is somebody else
+    verb: Verb
+    revision: int
+    stage: int
+    at: datetime
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTold:
+    """What somebody said to a question."""
+
+    person: str
+    at: datetime
+    values: dict[str, str]  # by the field's title; none where they could not say, or it is purged
+    declined: bool  # they could not say
+
+
+@dataclass(frozen=True, slots=True)
+class CallTold:
+    """One call, from its proposal to its outcome."""
+
+    id: str
+    status: CallStatus
+    tool: str
+    effect: str
+    arguments: dict[str, str]  # those that are set, by the field's title, as its card shows them
+    digest: str
+    rule: str
+    deciders: Approvers | None
+    asked_at: datetime | None
+    deadline: datetime | None
+    agent_reason: str
+    chain: tuple[str, ...]  # which sub-agents stand between the requester's agent and it
+    preview: str
+    revisions: tuple[RevisionTold, ...]
+    votes: tuple[VoteTold, ...]
+    answer: AnswerTold | None
+    decided_at: datetime | None
+    finished_at: datetime | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTold:
+    """One request and its calls, in order."""
+
+    id: str
+    status: RunStatus
+    requester: str
+    client: str  # the program by which they asked; "" for none
+    channel: str
+    thread_ts: str
+    asked: tuple[str, ...]  # in whose words it began and went on
+    created_at: datetime
+    calls: tuple[CallTold, ...]
+
+
+def waiting(tx: Transaction, tools: Registry, team: str, now: datetime) -> list[WaitingHere]:
+    """Return what waits in a workspace, the first deadline first; then what nobody knows of."""
+    found = request_lists.waiting_calls(tx, team, now, MOST)
+    found += request_lists.waiting_calls(tx, team, now, MOST, CallStatus.UNKNOWN)
+    pairs = [(call, runs.get(tx, call.run_id)) for call in found]
+    return [_waiting(tx, tools, call, run, now) for call, run in pairs if run is not None]
+
+
+def _waiting(tx: Transaction, tools: Registry, call: Call, run: Run, now: datetime) -> WaitingHere:
+    gate, votes = stored_gate(call), calls.votes(tx, call.id, call.revision)
+    return WaitingHere(
+        id=encode(CallTarget(call.id, call.revision)),
+        status=call.status,
+        tool=call.tool,
+        effect=effect_of(tools, tx, call),
+        requester=run.requester,
+        client=run.client,
+        channel=run.channel,
+        asked_at=call.asked_at,
+        deadline=call.deadline,
+        deciders=deciders_of(tx, call, now),
+        approved_by=tuple(vote.person for vote in approving(votes)),
+        needed=standing(gate, votes).needed if isinstance(gate, Ask) else 0,
+        question=is_question(call),
+        plan=plan_of(tx, call),
+    )
+
+
+def plan_of(tx: Transaction, call: Call) -> str:
+    """Return the plan with its revision, where several of its calls wait to be decided; else ""."""
+    plan, found = calls.plan(tx, call.plan_id), calls.of_plan(tx, call.plan_id)
+    waiting = {each.id for each in found if each.status is CallStatus.PENDING}
+    waiting -= {each.id for each in found if is_question(each)}
+    several = call.id in waiting and len(waiting) > 1
+    return encode(CallTarget(plan.id, plan.revision)) if plan and several else ""
+
+
+def stored_gate(call: Call) -> Gate | None:
+    """Return what policy said; None of a call that was refused before policy was asked."""
+    try:
+        return load_gate(call.gate)
+    except ValidationError:
+        return None
+
+
+def deciders_of(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
+    """Return who counts in the step that is open, as the policy names them.
+
+    Of a question: who is asked.
+    """
+    if is_question(call):
+        question = read(tx, call.id)
+        return question.people if question else None
+    gate = stored_gate(call)
+    if not isinstance(gate, Ask):
+        return None
+    votes = calls.votes(tx, call.id, call.revision)
+    return gate.approvers_in(standing(gate, votes).turn, waited(gate, call, now))
+
+
+def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> RunTold | None:
+    """Return the request of that id, or the one that a call of that id is part of.
+
+    A call's id may have its revision behind it. Then only that call is in it; None for neither.
+    """
+    call = calls.get(tx, _call_id(wanted))
+    run = runs.get(tx, call.run_id if call else wanted)
+    if run is None:
+        return None
+    run = sub_agents.root(tx, run)
+    told = [call] if call else calls.of_request(tx, run.id)
+    said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
+    return RunTold(
+        id=run.id,
+        status=run.status,
+        requester=run.requester,
+        client=run.client,
+        channel=run.channel,
+        thread_ts=run.thread_ts,
+        asked=tuple(masked(" ".join(text.split())) for text in said if text.strip()),
+        created_at=run.created_at,
+        calls=tuple(_call(tx, tools, each, now) for each in told),
+    )
+
+
+def _call_id(wanted: str) -> str:
+    """Return the id without the revision behind it."""
+    match decode(Action.APPROVE, wanted):
+        case Click(target=CallTarget(call=call)):
+            return call
+    return wanted
+
+
+def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTold:
+    gate = stored_gate(call)
+    view = call_view(tools, tx, call.id) if gate else None
+    return CallTold(
+        id=encode(CallTarget(call.id, call.revision)),
+        status=call.status,
+        tool=call.tool,
+        effect=effect_of(tools, tx, call),
+        arguments={each.label: each.text for each in view.values if each.says_something}
+        if view
+        else {},
+        digest=call.digest,
+        rule=gate.rule if gate else "",
+        deciders=deciders_of(tx, call, now),
+        asked_at=call.asked_at,
+        deadline=call.deadline,
+        agent_reason=masked(call.reason),
+        chain=view.chain if view else (),
+        preview=view.preview if view else "",
+        revisions=tuple(
+            RevisionTold(
+                each.number,
+                each.author,
+                each.created_at,
+                each.digest,
+                effect_at(tools, call, each),
+            )
+            for each in call_history.revisions(tx, call.id)
+        ),
+        votes=tuple(
+            VoteTold(
+                each.person,
+                each.for_person,
+                each.verb,
+                each.revision,
+                each.stage,
+                each.created_at,
+                masked(each.reason),
+            )
+            for each in call_history.every_vote(tx, call.id)
+        ),
+        answer=_answer(tx, call),
+        decided_at=call.decided_at,
+        finished_at=call.finished_at,
+        note=masked(call.note),
+    )
+
+
+def _answer(tx: Transaction, call: Call) -> AnswerTold | None:
+    """Return what was said to a question; None where nothing was, or it is none."""
+    found, answer = read(tx, call.id), person_answers.given(tx, call.id)
+    if answer is None:
+        return None
+    given = json.loads(answer.given)
+    lines = in_words(found.asked, given) if found and given else ()
+    values = {label: masked(text) for label, text, _ in lines}
+    return AnswerTold(answer.person, answer.created_at, values, answer.declined)

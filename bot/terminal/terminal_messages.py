@@ -1,0 +1,180 @@
+"""What a command says to the running bot, and what it answers: lines of JSON.
+
+They meet at a socket beside the database, which only its owner may open. A command says one line
+and hears one; who follows a chat says one line and hears one for each thing that happens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from bot.surfaces.private_socket import GarbledError, object_in
+from storage.states import CallStatus
+
+# A call as the terminal shows it: plain data, all of it text for people. Pure.
+
+
+class May(StrEnum):
+    """What the operator may do to a call now."""
+
+    APPROVE = "approve"
+    EDIT = "edit"
+    REJECT = "reject"
+    ANSWER = "answer"
+    RESOLVE = "resolve"  # say what became of it
+
+
+@dataclass(frozen=True, slots=True)
+class FieldShown:
+    """One thing that can be filled in."""
+
+    name: str  # what is typed before the "="
+    label: str
+    text: str  # what stands there
+    options: tuple[str, ...] = ()  # where it is one of these
+    lines: bool = False  # one on each line
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallShown:
+    """One call, as everybody may read it who sees its card."""
+
+    id: str  # with its revision: what a decision is about
+    plan: str  # the plan with its revision, where more of it waits; "" where nothing does
+    run: str
+    status: CallStatus
+    effect: str
+    requester: str
+    values: tuple[tuple[str, str, str], ...]  # title, what it is, what it was before an edit
+    is_final: bool = False  # it cannot be undone, or that is not known
+    final: str = ""  # what is known of that, in a sentence
+    chain: tuple[str, ...] = ()  # which sub-agents stand between, a line each
+    preview: str = ""
+    reason: str = ""  # why, in the words of the agent or of whoever asked
+    deciders: str = ""  # who may decide, or is asked
+    deadline: str = ""
+    approved_by: str = ""
+    note: str = ""  # what came of it
+    question: bool = False
+    declined: bool = False  # who was asked could not say
+    covered: tuple[str, ...] = ()  # what of it is shown in Slack only
+    may: tuple[May, ...] = ()
+    fields: tuple[FieldShown, ...] = ()
+
+
+MOST = 65_536  # bytes of what a command says
+MOST_TOLD = 4_000_000  # bytes of a line that the bot says
+
+
+class Wish(StrEnum):
+    """What the operator wants; the target is a call with its revision, but for those that say."""
+
+    APPROVE = "approve"
+    REJECT = "reject"  # words: why
+    APPROVE_PLAN = "approve_plan"  # all that waits in it; the target: a plan with its revision
+    SEND_BACK = "send_back"  # its plan is made anew; words: how
+    EDIT = "edit"  # values: what was changed
+    ANSWER = "answer"  # a question; values, or words where it asks for one
+    DECLINE = "decline"  # they cannot say
+    DONE = "done"  # a call that is UNKNOWN has happened
+    NOT_DONE = "not_done"
+    AGAIN = "again"  # it is to run once more
+    CANCEL = "cancel"  # target: a request
+    RETRY = "retry"  # target: a request that could not go on
+    SAY = "say"  # words for the agent; target: a request of the chat, "" to begin one
+    PENDING = "pending"  # tell what the operator may decide
+    LOOK = "look"  # tell how one call stands
+    FOLLOW = "follow"  # tell what happens in a chat, line by line; target: a request of it
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What the operator wants of the bot."""
+
+    wish: Wish
+    target: str = ""  # as it was shown: "PCG7SqfUal4mukN38Utqcw:1"
+    words: str = ""  # a note, why not, an answer, a request
+    values: Mapping[str, str] = field(default_factory=dict)  # what was typed, by the field's name
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """What came of it, in a sentence."""
+
+    counted: bool
+    sentence: str
+    run: str = ""  # the request that words went to
+    calls: tuple[CallShown, ...] = ()
+
+
+class Happens(StrEnum):
+    """What happens in a chat."""
+
+    STEP = "step"  # a tool begins; text: what it does
+    WORDS = "words"  # more of an answer that is on its way
+    VOID = "void"  # the words so far are taken back
+    ANSWER = "answer"  # the whole of one, in Markdown
+    NOTICE = "notice"  # a line that the thread was told
+    CALL = "call"  # how a call stands now
+    STATE = "state"  # how the request stands now; text: its status
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that happened in a chat."""
+
+    kind: Happens
+    run: str
+    text: str = ""
+    call: CallShown | None = None
+    id: str = ""  # of an answer, a notice or a state: the same each time it is told
+
+
+_ANSWERING, _HAPPENING = TypeAdapter(Answering), TypeAdapter(Happening)
+
+
+def socket_path(database: Path) -> Path:
+    """Where the bot on this database listens."""
+    return database.with_name(database.name + ".socket")
+
+
+def write_line(said: Asking | Answering | Happening) -> bytes:
+    """One line, to be sent."""
+    return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def read_asking(line: bytes) -> Asking:
+    """Read what a command said; raises GarbledError."""
+    given = object_in(line)
+    wish, target, words = (given.get(name) for name in ("wish", "target", "words"))
+    values = given.get("values", {})
+    if not isinstance(wish, str) or wish not in frozenset(Wish) or not isinstance(target, str):
+        raise GarbledError("nothing that the terminal does")
+    if not isinstance(words, str):
+        raise GarbledError("the words are no text")
+    if not isinstance(values, dict) or not all(isinstance(each, str) for each in values.values()):
+        raise GarbledError("the values are no texts")
+    return Asking(Wish(wish), target, words, values)
+
+
+def read_answering(line: bytes) -> Answering:
+    """Read what the bot answered; raises GarbledError."""
+    try:
+        return _ANSWERING.validate_json(line, strict=False)
+    except ValidationError:
+        raise GarbledError("no answer") from None
+
+
+def read_happening(line: bytes) -> Happening:
+    """Read what the bot says that happened; raises GarbledError."""
+    try:
+        return _HAPPENING.validate_json(line, strict=False)
+    except ValidationError:
+        raise GarbledError("nothing that happens") from None

@@ -1,1 +1,0 @@
-"""What goes on beside the requests: the operator's door, and the daily purge."""
