@@ -33,14 +33,10 @@ from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
 from bot.runs.worker import Worker
 from bot.slack.listeners import read
-from bot.slack.outbox.access import Access
-from bot.slack.outbox.channels import EveryChannel
-from bot.slack.outbox.memory import Memory
-from bot.slack.outbox.pace import Pace
-from bot.slack.outbox.posting import Posting
-from bot.slack.outbox.search import PostSearch
-from bot.slack.outbox.sender import Sender
+from bot.slack.pace import Access, EveryChannel, Pace
+from bot.slack.posting import Memory, Posting, PostSearch
 from bot.slack.render import Renderer
+from bot.slack.sender import Sender
 from bot.slack.thread import SlackThread
 from bot.tools import Effect, Registry, ToolContext, tool
 from storage import inbox, moves, outbox, runs

@@ -31,7 +31,7 @@ from bot.config.connection_settings import USUAL, Transport
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, fit_policy
 from bot.core import Core
-from bot.explain.grounds import Grounds
+from bot.explain.gate_words import Grounds
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
@@ -43,29 +43,25 @@ from bot.runs.program_requests import ProgramRequests
 from bot.runs.transcript_files import PlannerWithFiles
 from bot.signals import Signals
 from bot.signing_key import open_store
-from bot.slack.apps import app_of
+from bot.slack.answer_dialogs import AnswerDialogs
+from bot.slack.answer_streams import SlackAnswers
 from bot.slack.bolt import make_bolt
-from bot.slack.client import SlackClient, make_clients
-from bot.slack.commands.commands import Commands
-from bot.slack.commands.questions import Answerer
-from bot.slack.dialogs.answers import AnswerDialogs
-from bot.slack.dialogs.delegation import DelegationDialogs
-from bot.slack.dialogs.dialogs import Dialogs
-from bot.slack.dialogs.doors import RequestDoors
-from bot.slack.dialogs.requests import RequestDialogs
+from bot.slack.channel_queues import Outbox
+from bot.slack.client import SlackClient, app_of, make_clients
+from bot.slack.command_answers import Answerer
+from bot.slack.dialog_openers import RequestDoors
+from bot.slack.dialogs_ import Dialogs
+from bot.slack.directory import SlackDirectory, look_ahead, with_names
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
-from bot.slack.lookups.directory import SlackDirectory, look_ahead
-from bot.slack.lookups.mentions import with_names
-from bot.slack.outbox.channels import Channels
-from bot.slack.outbox.lanes import Outbox
-from bot.slack.outbox.posting import Posting
-from bot.slack.outbox.search import PostSearch
+from bot.slack.pace import Channels
+from bot.slack.posting import Posting, PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
+from bot.slack.request_dialogs import DelegationDialogs, RequestDialogs
+from bot.slack.slash_commands import Commands
 from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.socket_client import ACKNOWLEDGED
-from bot.slack.streaming.answers import SlackAnswers
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool

@@ -34,7 +34,7 @@ from bot.clock import Clock
 from bot.config.policy_reload import PolicyReload
 from bot.config.settings import Settings
 from bot.identity import Identity
-from bot.messages.actions.names import Dialog
+from bot.messages.action_names import Dialog
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory

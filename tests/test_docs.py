@@ -21,7 +21,7 @@ from pydantic import SecretStr
 
 from bot.config.settings import Settings
 from bot.policy import file
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Ask, Deny
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from bot.approvals.card_routing import END_EMOJIS, WAITING_EMOJI
-from bot.messages.delegation.modal import LONGEST
-from bot.slack.commands.questions import COMMAND, QUESTIONS
+from bot.messages.delegation_dialog import LONGEST
+from bot.slack.command_answers import COMMAND, QUESTIONS
 from tests.pages import ROOT
 
 PAGE = ROOT / "docs" / "using.md"

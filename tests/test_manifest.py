@@ -103,7 +103,7 @@ def test_it_is_an_agent() -> None:
 
 def test_its_shortcuts_are_answered() -> None:
     """Its shortcuts are those that the code answers: one from anywhere, one at a message."""
-    from bot.messages.actions.names import Shortcut
+    from bot.messages.action_names import Shortcut
 
     found = {each["callback_id"]: each["type"] for each in manifest()["features"]["shortcuts"]}
     assert found == {Shortcut.ASK: "global", Shortcut.ASK_ABOUT: "message"}
@@ -111,7 +111,7 @@ def test_its_shortcuts_are_answered() -> None:
 
 def test_its_command_is_answered() -> None:
     """It registers just the command that the code answers, with a hint what to ask first."""
-    from bot.slack.commands.questions import COMMAND, QUESTIONS
+    from bot.slack.command_answers import COMMAND, QUESTIONS
 
     [command] = manifest()["features"]["slash_commands"]
     assert command["command"] == COMMAND

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from bot.agent import outputs
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.messages.forms.completeness import unshown
-from bot.messages.forms.values import values
+from bot.messages.edit_form import unshown
+from bot.messages.field_values import values
 from bot.messages.review import shows_all
 from bot.messages.text import in_utc, plain, visible
 from bot.messages.views import CallView

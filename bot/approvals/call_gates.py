@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from bot.approvals.call_state import good_for, said_of
 from bot.approvals.channel_mode import narrowed, strictest
 from bot.approvals.facts import Sources, facts_of, with_sums
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.policy.strictness import hastened
 from bot.tools import Effect, Preview, Tool

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.policy.gates import GOOD_FOR, Ask, Deny, load_gate
-from bot.policy.votes.tally import Ballot, Tally, tally
+from bot.policy.tally import Ballot, Tally, tally
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
 from storage import calls

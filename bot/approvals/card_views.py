@@ -1,4 +1,4 @@
-"""What the message of a question shows, made of rows; drawn by `bot.messages.questions.message`."""
+"""What the message of a question shows, made of rows; drawn by `bot.messages.question_message`."""
 
 from __future__ import annotations
 
@@ -24,18 +24,15 @@ from bot.approvals.card_routing import still_away
 from bot.approvals.channel_mode import strictest
 from bot.approvals.person_questions import read, server_of
 from bot.messages import quoting
-from bot.messages.cards.card import approved_on
-from bot.messages.cards.origin import errand_lines
-from bot.messages.forms.values import values
-from bot.messages.onlookers import covered, for_onlookers
-from bot.messages.questions.said import in_words
-from bot.messages.questions.view import QuestionView
-from bot.messages.sentences.absence import away_note
-from bot.messages.sentences.agents import program_line, who_asks
-from bot.messages.sentences.modes import mode_note
-from bot.messages.sentences.questions import WAITS_FOR_ANSWER
+from bot.messages.card import approved_on
+from bot.messages.field_values import values
+from bot.messages.notices_sentences import away_note, program_line, who_asks
+from bot.messages.question_message import QuestionView, in_words
+from bot.messages.requests_sentences import WAITS_FOR_ANSWER, mode_note
+from bot.messages.review import covered, for_onlookers
 from bot.messages.text import unescape
 from bot.messages.views import CallView, CardView, Errand, Missing, Progress, Value
+from bot.messages.waiting_call import errand_lines
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments

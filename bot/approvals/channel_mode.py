@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.clock import Clock
-from bot.messages.sentences import modes as sentences
+from bot.messages import requests_sentences as sentences
 from bot.messages.text import group_mention, mention
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy

@@ -13,13 +13,21 @@ from bot.approvals.grants import GrantList
 from bot.approvals.replies import Replies, tell
 from bot.approvals.request_changes import PlanChanges, Requests
 from bot.approvals.votes import Votes
-from bot.messages.actions.codec import Click, Malformed, Subject, decode_action, decode_dialog
-from bot.messages.actions.names import Action, Dialog
-from bot.messages.actions.targets import CallTarget, CardTarget, Rating, RunTarget
-from bot.messages.forms.form import FieldErrors
-from bot.messages.modals import read_feedback, read_rejection
-from bot.messages.review import read_approval
-from bot.messages.sentences import refusals
+from bot.messages import refusals_sentences
+from bot.messages.action_names import Action, Dialog
+from bot.messages.button_codec import (
+    CallTarget,
+    CardTarget,
+    Click,
+    Malformed,
+    Rating,
+    RunTarget,
+    Subject,
+    decode_action,
+    decode_dialog,
+)
+from bot.messages.edit_form import FieldErrors
+from bot.messages.review import read_approval, read_feedback, read_rejection
 from bot.policy.authority import Authority
 from storage import inbox
 from storage.models import Delivery
@@ -157,7 +165,7 @@ class Clicks:
         if malformed.name is None:
             self._replies.settle(delivery, "unknown action refused")
         else:
-            self._replies.refuse(delivery, refusals.stale_card())
+            self._replies.refuse(delivery, refusals_sentences.stale_card())
 
     def _edited(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
         at = delivery.received_at
@@ -166,7 +174,7 @@ class Clicks:
                 self._replies.refuse(delivery, sentence)
             case FieldErrors(errors=errors):  # something has changed since the dialog was checked
                 why = next(iter(errors.values()), "")
-                self._replies.refuse(delivery, refusals.edit_not_saved(why))
+                self._replies.refuse(delivery, refusals_sentences.edit_not_saved(why))
             case Unchanged(approve=True):
                 self._votes.vote(delivery, [target], Verb.APPROVE)
             case Unchanged():

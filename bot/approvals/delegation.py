@@ -26,12 +26,10 @@ from bot.approvals.card_routing import (
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
 from bot.clock import Clock
-from bot.messages.actions.codec import Click, Subject
-from bot.messages.actions.names import Action, Dialog, Field
-from bot.messages.actions.targets import DelegationTarget
-from bot.messages.delegation.listing import Delegated
-from bot.messages.delegation.modal import Wished, read_wish
-from bot.messages.sentences import delegations as words
+from bot.messages import requests_sentences as words
+from bot.messages.action_names import Action, Dialog, Field
+from bot.messages.button_codec import Click, DelegationTarget, Subject
+from bot.messages.delegation_dialog import Delegated, Wished, read_wish
 from bot.policy.authority import Authority, Yes
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Ask, load_gate

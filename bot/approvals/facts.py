@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bot.clock import Clock
-from bot.policy.conditions.facts import Facts, Needs, Spent
-from bot.policy.conditions.values import Id
+from bot.policy.condition_values import Facts, Id, Needs, Spent
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Tool

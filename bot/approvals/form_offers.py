@@ -9,15 +9,14 @@ from typing import Any
 
 from bot.approvals.facts import Sources, facts_about
 from bot.config.startup import StartupError
-from bot.messages.actions.targets import FormKind, FormTarget
-from bot.messages.requests.form import Form, askable, blank, misfits, offered
-from bot.messages.requests.picker import Choice, invitation
+from bot.messages.button_codec import FormKind, FormTarget
+from bot.messages.request_form import Choice, Form, askable, blank, invitation, misfits, offered
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Deny
-from bot.policy.templates import Template
+from bot.policy.rules import Template
 from bot.tools import Registry, Tool
 from bot.tools.arguments import readable_arguments
 from storage import calls, outbox, runs

@@ -16,12 +16,10 @@ from bot.approvals.facts import Sources
 from bot.approvals.form_offers import Offers, StartingPlaces
 from bot.approvals.replies import Replies
 from bot.identity import Identity
-from bot.messages.actions.codec import Click, Subject
-from bot.messages.actions.targets import FormTarget
-from bot.messages.forms.layout import FieldErrors
-from bot.messages.requests.form import FilledIn, Form, at_first, read_form
-from bot.messages.requests.root import root_message
-from bot.messages.sentences import refusals, requests
+from bot.messages import refusals_sentences, requests_sentences
+from bot.messages.button_codec import Click, FormTarget, Subject
+from bot.messages.field_layout import FieldErrors
+from bot.messages.request_form import FilledIn, Form, at_first, read_form, root_message
 from bot.messages.text import plainly
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError, NotYetKnownError
@@ -99,7 +97,7 @@ class Entries:
         `state`: of the form's elements. Raises NotYetKnownError and LookupFailedError.
         """
         if not self._authority.colleague(person):
-            return Declined(requests.members_only())
+            return Declined(requests_sentences.members_only())
         return self.filled(target, person, state)
 
     def filled(
@@ -108,7 +106,7 @@ class Entries:
         """Return the same for somebody who was a colleague when they sent it."""
         form = self._offers.form(target, person)
         if form is None:
-            return Declined(requests.not_there(self._offers.title(target)))
+            return Declined(requests_sentences.not_there(self._offers.title(target)))
         names = Naming(self._sources.directory, person)
         filled = read_form(form, state, names)
         if isinstance(filled, FieldErrors):
@@ -128,7 +126,7 @@ class Entries:
                 return entry
             why = self._obstacle(entry, target, person, patience)
         except LookupFailedError:
-            return Declined(refusals.lookup_failed())
+            return Declined(refusals_sentences.lookup_failed())
         return at_first(entry.form, why) if why else None
 
     def _obstacle(self, entry: FilledForm, target: FormTarget, person: str, patience: float) -> str:
@@ -145,7 +143,7 @@ class Entries:
         )
         gate = gate_of(self._sources, run, entry.tool, args)
         if isinstance(gate, Deny):
-            return plainly(requests.policy_forbids(gate.reason))
+            return plainly(requests_sentences.policy_forbids(gate.reason))
         call = Call(
             run_id=run.id,
             plan_id="",
@@ -217,7 +215,8 @@ class Beginnings:
             case FieldErrors(errors=errors):  # something has changed since the form was checked
                 why = next(iter(errors.values()), "")
                 self._replies.refuse(
-                    delivery, requests.not_begun(why) if why else requests.form_changed()
+                    delivery,
+                    requests_sentences.not_begun(why) if why else requests_sentences.form_changed(),
                 )
             case FilledForm() as entry:
                 self._start(delivery, target, entry)

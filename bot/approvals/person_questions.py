@@ -24,7 +24,7 @@ from bot.approvals.card_routing import (
     still_away,
 )
 from bot.approvals.facts import Sources
-from bot.messages.sentences.questions import (
+from bot.messages.requests_sentences import (
     answer_reminder,
     asked_elsewhere,
     people_named,

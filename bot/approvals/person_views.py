@@ -14,10 +14,10 @@ from bot.approvals.permissions import Permissions
 from bot.approvals.person_questions import server_of, waiting_for
 from bot.approvals.request_overview import Decidable, Lister, Lives, Overview
 from bot.identity import Identity
-from bot.messages.actions.targets import CallTarget, HomePart, HomeTarget
-from bot.messages.home import draw
-from bot.messages.home.view import HomeView, Remembered, WaitingCall, WaitingQuestion
-from bot.messages.sentences.agents import who_asks
+from bot.messages import home_tab
+from bot.messages.button_codec import CallTarget, HomePart, HomeTarget
+from bot.messages.home_tab import HomeView, Remembered, WaitingCall, WaitingQuestion
+from bot.messages.notices_sentences import who_asks
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.tools import Effect
@@ -54,13 +54,13 @@ class HomeViews:
             return None
         match shows.part:
             case HomePart.WAITING:
-                return self._waiting(HomeView(self.bot, shows), person, draw.WAITING_PAGE)
+                return self._waiting(HomeView(self.bot, shows), person, home_tab.WAITING_PAGE)
             case HomePart.MINE:
-                return self._requests(HomeView(self.bot, shows), person, draw.REQUESTS_PAGE)
+                return self._requests(HomeView(self.bot, shows), person, home_tab.REQUESTS_PAGE)
             case HomePart.ALL:
                 first = HomeView(self.bot, replace(shows, page=0))
-                view = self._waiting(first, person, draw.WAITING)
-                view = self._requests(view, person, draw.REQUESTS)
+                view = self._waiting(first, person, home_tab.WAITING)
+                view = self._requests(view, person, home_tab.REQUESTS)
                 return self._rest(replace(view, pages=1), person)
 
     def _waiting(self, view: HomeView, person: str, most: int) -> HomeView:
@@ -85,7 +85,7 @@ class HomeViews:
 
     def _questions(self, person: str, now: datetime, channel: str) -> tuple[WaitingQuestion, ...]:
         asked = waiting_for(self.grants.store, self.authority, person, now)
-        mine = [each for each in asked if channel in ("", each.run.channel)][: draw.QUESTIONS]
+        mine = [each for each in asked if channel in ("", each.run.channel)][: home_tab.QUESTIONS]
         with self.grants.store.read() as tx:
             return tuple(
                 WaitingQuestion(
@@ -138,10 +138,10 @@ class HomeViews:
         team, since = self.authority.team, self.grants.clock.now() - OF_LATE
         channel = view.shows.channel
         with self.grants.store.read() as tx:
-            found = request_lists.decided(tx, team, person, since, draw.DECIDED + 1, channel)
-            pairs = [(call, runs.get(tx, call.run_id)) for call in found[: draw.DECIDED]]
+            found = request_lists.decided(tx, team, person, since, home_tab.DECIDED + 1, channel)
+            pairs = [(call, runs.get(tx, call.run_id)) for call in found[: home_tab.DECIDED]]
             decided = tuple(self.lister.call(tx, call, run, person) for call, run in pairs if run)
-        view = replace(view, decided=decided, more_decided=len(found) > draw.DECIDED)
+        view = replace(view, decided=decided, more_decided=len(found) > home_tab.DECIDED)
         if channel:
             return view
         remembered = self.grants.each(person)
@@ -149,9 +149,9 @@ class HomeViews:
             view,
             delegations=tuple(self.delegations.about(person)),
             remembered=tuple(
-                Remembered(grant.call_id, text) for grant, text in remembered[: draw.REMEMBERED]
+                Remembered(grant.call_id, text) for grant, text in remembered[: home_tab.REMEMBERED]
             ),
-            more_remembered=max(0, len(remembered) - draw.REMEMBERED),
+            more_remembered=max(0, len(remembered) - home_tab.REMEMBERED),
         )
 
 

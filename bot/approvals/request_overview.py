@@ -16,9 +16,9 @@ from bot.approvals.card_views import errands_of
 from bot.approvals.permissions import Permissions
 from bot.approvals.person_questions import server_of, waiting_for
 from bot.clock import Clock
-from bot.messages.overview import draw
-from bot.messages.overview.link import permalink, place_of
-from bot.messages.overview.view import (
+from bot.messages import request_list
+from bot.messages.notices_sentences import asked_without_words
+from bot.messages.request_list import (
     Answered,
     Life,
     ListedCall,
@@ -26,8 +26,9 @@ from bot.messages.overview.view import (
     PastCall,
     PastRevision,
     PastVote,
+    permalink,
+    place_of,
 )
-from bot.messages.sentences.agents import asked_without_words
 from bot.messages.text import decided_as, plain, unescape, visible
 from bot.policy.authority import Authority, No, Yes
 from bot.policy.current import CurrentPolicy
@@ -369,30 +370,30 @@ class Overview:
         say = self.decidable.of(person, now)
         questions = len(waiting_for(self.store, self.lives.authority, person, now))
         with self.store.read() as tx:
-            found = [self.lister.call(tx, *each, person) for each in say.calls[: draw.MOST]]
+            found = [self.lister.call(tx, *each, person) for each in say.calls[: request_list.MOST]]
         more = len(say.calls) - len(found)
-        return draw.waiting(
+        return request_list.waiting(
             found, more=more, unsure=say.unsure, unread=say.unread, questions=questions
         )
 
     def requests(self, person: str) -> Answered:
         """Return this person's own requests, the newest first."""
         with self.store.read() as tx:
-            late = request_lists.recent_requests(tx, self.team, person, draw.MOST + 1)
+            late = request_lists.recent_requests(tx, self.team, person, request_list.MOST + 1)
             now = self.clock.now()
-            found = [self.lister.run(tx, run, now) for run in late[: draw.MOST]]
-        return draw.requests(found, more=len(late) > draw.MOST)
+            found = [self.lister.run(tx, run, now) for run in late[: request_list.MOST]]
+        return request_list.requests(found, more=len(late) > request_list.MOST)
 
     def history(self, person: str, days: int) -> Answered:
         """Return what this person decided in so many days, and what was on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
-            late = request_lists.decided(tx, self.team, person, since, draw.MOST + 1)
-            pairs = [(call, runs.get(tx, call.run_id)) for call in late[: draw.MOST]]
+            late = request_lists.decided(tx, self.team, person, since, request_list.MOST + 1)
+            pairs = [(call, runs.get(tx, call.run_id)) for call in late[: request_list.MOST]]
             found = [
                 self.lister.call(tx, call, run, person) for call, run in pairs if run is not None
             ]
-        return draw.history(found, days, more=len(late) > draw.MOST)
+        return request_list.history(found, days, more=len(late) > request_list.MOST)
 
     def show(self, person: str, reference: str) -> Answered | None:
         """Return a request's whole life, by its link or an id of it or of one of its calls.
@@ -400,4 +401,4 @@ class Overview:
         None where there is none that this person may read. Raises LookupFailedError.
         """
         life = self.lives.of(person, reference)
-        return draw.life(life) if life else None
+        return request_list.life(life) if life else None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bot.policy.evaluate import Policy
     from bot.policy.gates import Ask
     from bot.policy.rules import Rule
-    from bot.slack.lookups.directory import SlackDirectory
+    from bot.slack.directory import SlackDirectory
 
 CROWD = 50  # more people than this are not written to one by one
 DAYS = 30  # how far back the record is read

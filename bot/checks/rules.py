@@ -14,8 +14,7 @@ from typing import Any
 
 from bot.checks.check import Check, fail, ok, warn
 from bot.explain.gate_words import days_off_in_words
-from bot.policy.conditions.facts import Facts
-from bot.policy.conditions.values import Id
+from bot.policy.condition_values import Facts, Id
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Addition, Allow, Ask, Deny
 from bot.policy.rules import Rule, condition, fitting_none, unfit

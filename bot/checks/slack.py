@@ -8,23 +8,47 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from http.client import HTTPException
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
 from bot.checks.check import Check, fail, ok, warn
-from bot.checks.slack_client import UNREACHABLE, reason
 from bot.clock import Clock
 from bot.config.model_settings import FilesGiven
 from bot.config.settings import Settings
 from bot.policy.directory import LookupFailedError
-from bot.slack.lookups.directory import SlackDirectory
+from bot.slack.directory import SlackDirectory
 
 if TYPE_CHECKING:
     from bot.policy.evaluate import Policy
+
+
+# The client of the commands that only read, and what to say where Slack does not answer it.
+
+PATIENCE = 15  # seconds for one look-up
+# what slack_sdk raises besides SlackApiError
+UNREACHABLE = (SlackClientError, HTTPException, OSError)
+
+
+def make_client(settings: Settings) -> WebClient:
+    """Make a client that only reads: it waits where Slack limits it."""
+    token = settings.slack_bot_token.get_secret_value()
+    client = WebClient(token, base_url=settings.slack_api_url, timeout=PATIENCE)
+    client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
+    return client
+
+
+def reason(error: Exception) -> str:
+    """Slack's own error code, or the kind of what went wrong on the way; never a URL or a token."""
+    if isinstance(error, SlackApiError):
+        return f"Slack answers {error.response.get('error') or 'with an error'}"
+    return f"Slack cannot be reached ({type(error).__name__})"
+
 
 MANIFEST = files("bot") / "manifest.yml"
 DRIFT = 60.0  # seconds between our clock and Slack's

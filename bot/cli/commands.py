@@ -12,10 +12,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.run", "the bot, with settings from the environment and .env", serves=True
     ),
     "serve": CommandEntry(
-        "bot.cli.serving.serve", "the same, where Slack sends signed HTTP requests", serves=True
+        "bot.cli.serve", "the same, where Slack sends signed HTTP requests", serves=True
     ),
     "key": CommandEntry(
-        "bot.cli.serving.key", "keys by which programs ask over HTTP: new, renew, list, revoke"
+        "bot.cli.key", "keys by which programs ask over HTTP: new, renew, list, revoke"
     ),
     "demo": CommandEntry(
         "bot.cli.demo", "a local Slack, a local planner and the bot, in one process", serves=True
@@ -27,47 +27,43 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "doctor": CommandEntry("bot.cli.doctor.doctor", "look at everything a start depends on"),
     "audit": CommandEntry(
-        "bot.cli.record.audit", "verify, show or export the record of what was decided and done"
+        "bot.cli.audit", "verify, show or export the record of what was decided and done"
     ),
     "chat": CommandEntry(
-        "bot.cli.chat.chat", "ask the agent and decide at the terminal, as the operator"
+        "bot.cli.chat_command", "ask the agent and decide at the terminal, as the operator"
     ),
-    "pending": CommandEntry("bot.cli.terminal.pending", "what waits for people, and for whom"),
-    "show": CommandEntry("bot.cli.terminal.show", "a request's or a call's whole life"),
-    "approve": CommandEntry(
-        "bot.cli.terminal.approve", "approve a call or a plan, as the operator"
-    ),
-    "reject": CommandEntry("bot.cli.terminal.reject", "reject a call, as the operator"),
-    "edit": CommandEntry("bot.cli.terminal.edit", "change a call that waits, as the operator"),
-    "answer": CommandEntry("bot.cli.terminal.answer", "answer a question, as the operator"),
+    "pending": CommandEntry("bot.cli.pending", "what waits for people, and for whom"),
+    "show": CommandEntry("bot.cli.show", "a request's or a call's whole life"),
+    "approve": CommandEntry("bot.cli.approve", "approve a call or a plan, as the operator"),
+    "reject": CommandEntry("bot.cli.reject", "reject a call, as the operator"),
+    "edit": CommandEntry("bot.cli.edit", "change a call that waits, as the operator"),
+    "answer": CommandEntry("bot.cli.answer", "answer a question, as the operator"),
     "resolve": CommandEntry(
-        "bot.cli.terminal.resolve", "say what became of a call that nobody knows the end of"
+        "bot.cli.resolve", "say what became of a call that nobody knows the end of"
     ),
-    "cancel": CommandEntry("bot.cli.terminal.cancel", "stop a request of the operator's own"),
+    "cancel": CommandEntry("bot.cli.cancel", "stop a request of the operator's own"),
     "report": CommandEntry(
-        "bot.cli.record.report", "how people decided: how many, how fast, by tool and by approver"
+        "bot.cli.report_command", "how people decided: how many, how fast, by tool and by approver"
     ),
     "purge": CommandEntry(
-        "bot.cli.record.purge", "empty what was said in requests of long ago; the bot is stopped"
+        "bot.cli.purge_command", "empty what was said in requests of long ago; the bot is stopped"
     ),
     "forget": CommandEntry(
-        "bot.cli.record.forget", "empty what one person asked and wrote, beside the bot"
+        "bot.cli.forget", "empty what one person asked and wrote, beside the bot"
     ),
-    "export": CommandEntry("bot.cli.record.export", "all that is held of one person, as JSON"),
-    "backup": CommandEntry(
-        "bot.cli.keeping.backup", "all of the record in one file, while the bot works"
-    ),
+    "export": CommandEntry("bot.cli.export", "all that is held of one person, as JSON"),
+    "backup": CommandEntry("bot.cli.backup", "all of the record in one file, while the bot works"),
     "restore": CommandEntry(
-        "bot.cli.keeping.restore", "a backup in the place of the record; the bot is stopped"
+        "bot.cli.restore", "a backup in the place of the record; the bot is stopped"
     ),
     "copy-to": CommandEntry(
-        "bot.cli.keeping.copy_to", "all of the record into PostgreSQL; the bot is stopped"
+        "bot.cli.copy_to", "all of the record into PostgreSQL; the bot is stopped"
     ),
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),
     "mcp": CommandEntry(
-        "bot.cli.servers.mcp", "accept: look at the tools of MCP servers, and say yes to them"
+        "bot.cli.mcp_command", "accept: look at the tools of MCP servers, and say yes to them"
     ),
     "policy": CommandEntry(
         "bot.cli.replay", "replay: which recorded calls a policy would have decided otherwise"

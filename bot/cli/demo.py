@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from bot.cli.extras import complain_of_missing
-from bot.cli.ports import port
+from bot.cli.process import port
 from countersign.cli.console import complain, say
 
 FOLDER = Path("var/demo")

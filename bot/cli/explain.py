@@ -10,9 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from bot.approvals.facts import needed
-from bot.cli.readonly.core import BAD_INPUT, ReadOnlyCore, read_only_core
-from bot.cli.readonly.moments import moment
-from bot.cli.readonly.plain_words import PlainWords
+from bot.cli.read_only_core import BAD_INPUT, PlainWords, ReadOnlyCore, moment, read_only_core
 from bot.clock import SystemClock
 from bot.explain.explain import explain
 from bot.explain.typed_call import MistypedError, typed_call

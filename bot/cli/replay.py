@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bot.cli.readonly.core import opened
-from bot.cli.readonly.moments import duration
-from bot.cli.readonly.plain_words import PlainWords
+from bot.cli.read_only_core import PlainWords, duration, opened
 from bot.explain.replay import Replay
 from countersign.cli.console import DOTENV, complain, say
 

@@ -14,11 +14,10 @@ from pydantic import BaseModel
 from bot.approvals import grants
 from bot.approvals.call_gates import in_mode
 from bot.approvals.facts import facts_of, needed, with_sums
-from bot.explain.gate_words import GateWords
-from bot.explain.words import Words
-from bot.messages.sentences.modes import ICONS
+from bot.explain.gate_words import GateWords, Words
+from bot.messages.requests_sentences import ICONS
 from bot.messages.text import in_utc
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments
@@ -26,7 +25,7 @@ from storage.models import Run
 from storage.states import Mode
 
 if TYPE_CHECKING:
-    from bot.explain.grounds import Grounds
+    from bot.explain.gate_words import Grounds
     from bot.policy.evaluate import Judged
 
 

@@ -7,20 +7,55 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from bot.approvals.call_checks import Allowance
 from bot.approvals.card_routing import PlaceKind, away_of, place_for, still_away
-from bot.explain.words import Words
-from bot.policy.conditions.hours import BusinessHours
+from bot.approvals.facts import Sources
+from bot.policy.authority import Authority
+from bot.policy.business_hours import BusinessHours
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers, Ask, Offer, Stage
 from bot.tools import Tool
 from countersign.durations import in_words
 from storage.models import Run
 
-if TYPE_CHECKING:
-    from bot.explain.grounds import Grounds
+# What an explanation is made from.
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """The policy with its facts, who may decide, and the limits."""
+
+    sources: Sources
+    authority: Authority
+    limits: Allowance
+
+
+# How people, groups, channels and quoted texts are written, which differs from place to place.
+
+
+class Words(Protocol):
+    """How a place writes what is not our own prose."""
+
+    def person(self, user: str) -> str:
+        """A person by id."""
+        ...
+
+    def group(self, handle: str) -> str:
+        """A user group by handle."""
+        ...
+
+    def channel(self, channel: str) -> str:
+        """A channel by id, or as a policy names it."""
+        ...
+
+    def quoted(self, text: str) -> str:
+        """Somebody else's words."""
+        ...
+
 
 MOST_NAMES = 20  # people named in one line
 DAYS_OFF = 3  # holidays named in one line

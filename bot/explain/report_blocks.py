@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bot.explain.report import HASTY, Approver, Calls, Fate, Report, Speed
 from bot.explain.report_lines import brief, left_out, summary
-from bot.messages.actions.codec import block_id
-from bot.messages.actions.names import Block
+from bot.messages.action_names import Block
+from bot.messages.button_codec import block_id
 from bot.messages.parts import (
     Json,
     bullets,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from bot.explain.gate_words import Words
 from bot.explain.report import HASTY, Approver, Calls, Fate, Report
-from bot.explain.words import Words
 from countersign.durations import DAY, HOUR, MINUTE
 
 MOST = 20  # tools and approvers that are listed

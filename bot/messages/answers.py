@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.messages.actions.codec import block_id, encode
-from bot.messages.actions.names import Action, Block
-from bot.messages.actions.targets import Rating, RunTarget
-from bot.messages.framing import framed
-from bot.messages.incoming import seen
+from bot.messages.action_names import Action, Block
+from bot.messages.button_codec import Rating, RunTarget, block_id, encode
 from bot.messages.parts import (
     Json,
     actions,
     button,
     context,
+    framed,
     line,
     mrkdwn,
     plain_text,
@@ -34,6 +32,7 @@ from bot.messages.text import (
     unescape,
     visible,
 )
+from bot.messages.views import seen
 from storage.masking import masked
 from storage.states import CallStatus
 

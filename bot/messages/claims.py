@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple, Protocol
 
-from bot.messages.incoming import seen
+from bot.messages.views import seen
 
 MOST, LONGEST = 20_000, 500  # characters looked at, of a text and of a sentence
 _LIGHT = (  # what somebody does who changes nothing

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from bot.policy.conditions.hours import DAYS, BusinessHours
+from bot.policy.business_hours import DAYS, BusinessHours
 from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, TemplateEntry
 from bot.policy.gates import (
     Addition,
@@ -22,8 +22,7 @@ from bot.policy.gates import (
     Stage,
 )
 from bot.policy.lint import nonsense, odd_keys
-from bot.policy.rules import Rule
-from bot.policy.templates import Template
+from bot.policy.rules import Rule, Template
 from bot.toml_file import Loc, Problems
 from countersign.durations import DAY, seconds
 

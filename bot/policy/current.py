@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # whoever holds a policy need not read policy files
-    from bot.policy.conditions.facts import Needs
+    from bot.policy.condition_values import Needs
     from bot.policy.evaluate import Policy
 
 

@@ -16,7 +16,7 @@ from pydantic import (
     field_validator,
 )
 
-from bot.policy.conditions.hours import HoursEntry
+from bot.policy.business_hours import HoursEntry
 from bot.policy.gates import AfterRejection, Editors, Reasons
 from countersign.durations import DAY, seconds
 
@@ -224,7 +224,7 @@ class RuleEntry(Options):
     @classmethod
     def _when(cls, value: str) -> str:
         # only now: the library behind it takes a moment to load
-        from bot.policy.conditions.condition import Condition
+        from bot.policy.condition import Condition
 
         Condition(value)  # says itself what is wrong
         return value

@@ -7,16 +7,32 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.policy.conditions.facts import Facts, Needs, Spent
-from bot.policy.gates import Addition, Allow, Ask, Deny
+from bot.policy.condition_values import Facts, Needs, Spent
+from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny
 from bot.toml_file import meant
 
 if TYPE_CHECKING:
-    from bot.policy.conditions.condition import Condition
+    from bot.policy.condition import Condition
+
+
+# Requests that a policy prepares for people: a tool, with some of its fields filled in for
+# good.
+
+
+class Template(BaseModel):
+    """One prepared request."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    title: str  # what people choose it by
+    tool: str
+    fixed: dict[str, Any] = {}  # JSON values by field; nobody who asks can change them
+    who: Approvers | None = None  # who may ask for it; None: everybody
+    place: str = ""  # where it stands, for messages: file, line, template
+
 
 Toolbox = Mapping[str, frozenset[str]]  # name of a tool -> its fields
 ALIKE, LEAST_LETTERS = 0.8, 4  # from when on a pattern that fits nothing is taken for a slip
@@ -26,7 +42,7 @@ ALIKE, LEAST_LETTERS = 0.8, 4  # from when on a pattern that fits nothing is tak
 def condition(source: str) -> Condition:
     """The condition, read once; raises ConditionError."""
     # only now: the library behind it takes a moment to load
-    from bot.policy.conditions.condition import Condition
+    from bot.policy.condition import Condition
 
     return Condition(source)
 

@@ -15,8 +15,8 @@ from bot.config.startup import StartupError
 from bot.replicas.shared_clock import SharedClock
 from bot.runs.worker_pool import Advance, NoOtherProcesses, WorkerPool
 from bot.signals import Signals
-from bot.slack.outbox.channels import Channels, EveryChannel
-from bot.slack.pauses import Pauses
+from bot.slack.client import Pauses
+from bot.slack.pace import Channels, EveryChannel
 from storage import replicas
 from storage.models import Delivery
 from storage.store import Store

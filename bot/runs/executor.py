@@ -34,7 +34,7 @@ from bot.approvals.call_state import (
 )
 from bot.approvals.facts import Sources, facts_of
 from bot.policy.authority import Authority
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs import reapproval

@@ -21,7 +21,7 @@ from bot.approvals.expiry import Expiry
 from bot.approvals.reminders import Reminders
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.messages.sentences import refusals
+from bot.messages import refusals_sentences
 from bot.policy.directory import LookupFailedError, NotLetInError, NotYetKnownError
 from bot.runs.intake import Intake
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
@@ -232,7 +232,7 @@ class Loop:
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=refusals.could_not(known),
+                    text=refusals_sentences.could_not(known),
                 )
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait

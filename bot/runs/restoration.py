@@ -16,7 +16,6 @@ from bot.agent import outputs
 from bot.approvals.call_gates import as_it_was
 from bot.approvals.call_state import as_asked_again
 from bot.clock import Clock
-from bot.messages import record
 from bot.policy.gates import Ask, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import UNKNOWN_WAIT
@@ -38,6 +37,27 @@ from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
+
+# What people are told of the record itself.
+
+
+def put_back(waits: bool) -> str:
+    """Return what a thread is told whose request was under way in a record that was put back."""
+    text = "My record was put back from an older copy. What became of this request since is not "
+    return text + (
+        "known, so what was open is asked again. Look first whether it was done already."
+        if waits
+        else "known, so I stop here. Look what was done, and ask again for what is still wanted."
+    )
+
+
+def not_taken_up() -> str:
+    """Return what somebody is told whose message or click was not dealt with before that."""
+    return (
+        "My record was put back from an older copy, so what you last did here may not count. "
+        "Look whether it was done, and do it again if not."
+    )
+
 
 log = logging.getLogger("countersign.restored")
 C, R = CallStatus, RunStatus
@@ -81,7 +101,7 @@ class Restoration:
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=record.not_taken_up(),
+                    text=not_taken_up(),
                 )
         grants.revoke_all(tx, now)
         # sub-agents before those who wait for them
@@ -111,7 +131,7 @@ class Restoration:
                     tx, run, end, at=now, actor="system", output=said, note=WHY
                 )
             return waits
-        text = record.put_back(waits)
+        text = put_back(waits)
         outbox.notice(tx, run, f"restored:{run.id}:{trail.head(tx).seq}", {"text": text})
         return waits
 

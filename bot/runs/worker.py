@@ -21,8 +21,7 @@ from bot.approvals.call_checks import RefusedError
 from bot.approvals.card_routing import Asked, find_place, put_cards, put_mark, unasked_card
 from bot.approvals.person_questions import is_question
 from bot.clock import Clock
-from bot.messages import answers
-from bot.messages.sentences import notices
+from bot.messages import answers, notices_sentences
 from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
 from bot.runs.endings import Held
@@ -300,7 +299,7 @@ class Worker:
             if run.parent_call:
                 say_end(tx, self._tools, give_up(tx, self._tools, held, why, at=now))
                 return True
-            text = notices.gave_up(why)
+            text = notices_sentences.gave_up(why)
             outbox.notice(
                 tx,
                 run,

@@ -11,20 +11,24 @@ import functools
 import io
 import itertools
 import logging
+import math
 import selectors
 import ssl
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, getproxies, proxy_bypass
 
+from slack_bolt.middleware import IgnoringSelfEvents
+from slack_bolt.request.internals import extract_user_id
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry import HttpRequest, HttpResponse, RetryState
 from slack_sdk.http_retry.builtin_handlers import (
     ConnectionErrorRetryHandler,
@@ -35,12 +39,176 @@ from slack_sdk.web import SlackResponse
 
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.slack.errors import seconds_in, status_of
-from bot.slack.pauses import Pauses
-from bot.slack_codes import code_of
+from bot.slack_codes import CERTAIN, CODE, LIMITED, TOO_MANY, Meaning, code_of, meaning_of
 from bot.watch.spans import Incident, Tracer, Work
 
+# Which app a token is of, as Slack says.
+
 log = logging.getLogger("countersign.web_api")
+
+
+def app_of(client: WebClient, bot: str) -> str:
+    """Return the id of the app whose bot that is; "" where Slack does not say.
+
+    `bot` is its id as a bot (B…), "" where that is not known.
+    """
+    if not bot:
+        return ""
+    try:
+        found = client.bots_info(bot=bot)
+    except (SlackApiError, SlackClientError, HTTPException, OSError) as error:
+        log.info("of which app the bot is cannot be asked: %s", type(error).__name__)
+        return ""
+    return str((found.get("bot") or {}).get("app_id") or "")
+
+
+# Which of Slack's deliveries only tell the bot what it did itself.
+
+NO_ECHOES = IgnoringSelfEvents.events_that_should_be_kept  # though the bot itself may be named
+
+
+def is_echo(body: dict[str, Any], own: Collection[str]) -> bool:
+    """Return whether this is an event of what the bot did itself.
+
+    Bolt passes over those, too, but only after it has made a client, a context and a request of
+    each; most of what arrives are such.
+    """
+    event = body.get("event")
+    if not own or not isinstance(event, dict) or event.get("type") in NO_ECHOES:
+        return False
+    return event.get("bot_id") in own or extract_user_id(body) in own
+
+
+# What the errors that Slack answers with mean for whoever may try again.
+
+# Answers that say this workspace or app does not have the feature.
+ABSENT = {
+    "unknown_method",
+    "feature_disabled",
+    "not_agent_app",
+    "missing_scope",
+    "not_allowed_token_type",
+    "no_permission",
+}
+LONGEST = 300.0  # seconds that are waited at most before Slack is asked again
+RATE_LIMITED = "ratelimited"
+NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
+
+
+def status_of(error: SlackApiError) -> int:
+    """Return the HTTP status that an error came with."""
+    return int(getattr(error.response, "status_code", 200))
+
+
+def code_said(error: SlackApiError) -> str:
+    """Return the code of an answer that is Slack's own; "" for any other, as a page of HTML."""
+    if is_limited(error):
+        return RATE_LIMITED
+    code = code_of(error)
+    return code if CODE.fullmatch(code) and status_of(error) < CERTAIN else ""
+
+
+def meaning(error: SlackApiError) -> Meaning:
+    """Return what this answer says about the call: final, passing, the token, or nothing."""
+    method = str(getattr(error.response, "api_url", "")).rpartition("/")[2].partition("?")[0]
+    return meaning_of(code_of(error), status=status_of(error), method=method)
+
+
+def is_limited(error: SlackApiError) -> bool:
+    """Return whether Slack took nothing, for there was too much of it."""
+    return status_of(error) == TOO_MANY or code_of(error) in LIMITED
+
+
+def is_final(error: SlackApiError) -> bool:
+    """Return whether Slack said no, and will say so again."""
+    return meaning(error) is Meaning.FINAL
+
+
+def is_token(error: SlackApiError) -> bool:
+    """Return whether Slack does not let the bot in, whatever it asks."""
+    return meaning(error) is Meaning.TOKEN
+
+
+def is_absent(error: SlackApiError) -> bool:
+    """Return whether this workspace or app does not have the feature at all."""
+    return code_of(error) in ABSENT or status_of(error) == NOT_FOUND
+
+
+def seconds_asked(error: SlackApiError) -> float:
+    """Return for how long Slack asks to wait; 0 where it does not say, or nothing sensible."""
+    return seconds_in(error.response.headers.get("Retry-After"))
+
+
+def seconds_in(header: object) -> float:
+    """Return the seconds of a Retry-After, of which nobody waits longer than `LONGEST`; 0 for
+    none, and for what is no number of seconds.
+    """
+    try:
+        seconds = float(str(header or 0))
+    except ValueError:
+        return 0.0
+    return min(seconds, LONGEST) if math.isfinite(seconds) and seconds > 0 else 0.0
+
+
+# How long Slack wants to be asked no more: for a method, and for posts for one channel.
+
+BY_CHANNEL = {"chat.postMessage"}  # Slack counts these for each channel by itself
+
+
+class Pauses:
+    """Of one client; any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Everything may be asked."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._ends: dict[tuple[str, str], datetime] = {}  # by method and channel
+        self._tell: Callable[[str, str, datetime], None] = lambda *_: None
+
+    def check(self, method: str, channel: str) -> None:
+        """Raise SlackApiError, as Slack's own 429 does, while a pause lasts."""
+        end = self._ends.get(_scope(method, channel))
+        if end is None or (left := (end - self._clock.now()).total_seconds()) <= 0:
+            return
+        response = SlackResponse(
+            client=None,
+            http_verb="POST",
+            api_url=method,
+            req_args={},
+            data={"ok": False, "error": "ratelimited"},
+            headers={"Retry-After": str(math.ceil(left))},
+            status_code=TOO_MANY,
+        )
+        text = f"Slack limits {method}, which was not asked again"
+        raise SlackApiError(text, response)  # type: ignore[no-untyped-call]  # slack_sdk's own
+
+    def heed(self, method: str, channel: str, error: SlackApiError) -> bool:
+        """Begin a pause where an answer asks for one; returns whether it does."""
+        if (seconds := seconds_asked(error)) <= 0:
+            return False
+        scope, end = _scope(method, channel), self._clock.now() + timedelta(seconds=seconds)
+        self.learn({scope: end})
+        self._tell(*scope, end)
+        return True
+
+    def share(self, tell: Callable[[str, str, datetime], None]) -> None:
+        """Tell of each pause that begins here, so that others keep it as well."""
+        self._tell = tell
+
+    def learn(self, found: Mapping[tuple[str, str], datetime]) -> None:
+        """Keep these pauses as well, by method and channel; the longer of two holds."""
+        now = self._clock.now()
+        with self._lock:
+            ends = {each: until for each, until in self._ends.items() if until > now}
+            self._ends = ends | {
+                each: max(until, ends.get(each, until)) for each, until in found.items()
+            }
+
+
+def _scope(method: str, channel: str) -> tuple[str, str]:
+    return method, channel if method in BY_CHANNEL else ""
+
+
 STREAM = "chat.startStream"
 POSTS = ("chat.postMessage", STREAM, "files.completeUploadExternal")
 # what slack_sdk raises where an answer is no text, or no JSON object

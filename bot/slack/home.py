@@ -17,11 +17,9 @@ from typing import Any
 
 from slack_bolt import App
 
-from bot.messages.actions.codec import TURNS_HOME, Click, decode_action
-from bot.messages.actions.targets import HOME, HomeTarget
-from bot.messages.home.draw import home
-from bot.messages.home.view import HomeView
-from bot.messages.incoming import team_of
+from bot.messages.button_codec import HOME, TURNS_HOME, Click, HomeTarget, decode_action
+from bot.messages.home_tab import HomeView, home
+from bot.messages.views import team_of
 from bot.signals import Signal, Signals
 from bot.slack.client import SlackClient
 

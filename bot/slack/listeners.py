@@ -11,6 +11,8 @@ import hashlib
 import json
 import logging
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
@@ -20,10 +22,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from slack_bolt import App, BoltRequest, BoltResponse
 from slack_sdk import WebClient
+from sqlalchemy.exc import DBAPIError
 
 from bot.approvals.dialog_access import TurnedAway
 from bot.clock import Clock
-from bot.messages.actions.codec import (
+from bot.messages import refusals_sentences
+from bot.messages.action_names import MENU
+from bot.messages.answers import notice_blocks
+from bot.messages.button_codec import (
     LOOKS,
     OPENS_DIALOG,
     TURNS_HOME,
@@ -32,23 +38,73 @@ from bot.messages.actions.codec import (
     thread_of,
     value_of,
 )
-from bot.messages.actions.names import MENU
-from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
-from bot.messages.sentences import refusals
+from bot.messages.views import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.policy.directory import LookupFailedError
 from bot.signals import Signals
-from bot.slack.unstored import UnstoredWords
 from storage import inbox
+from storage.availability import reason
 from storage.inbox import JointCommit
 from storage.models import Delivery
 from storage.states import DeliveryKind
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.slack.commands.commands import Commands
-    from bot.slack.dialogs.dialogs import Dialogs
+    from bot.slack.dialogs_ import Dialogs
+    from bot.slack.slash_commands import Commands
+
+
+# Says to who wrote to the bot that their words could not be stored, once for each message.
 
 log = logging.getLogger("countersign.listeners")
+
+
+REMEMBERED = 1_000  # messages
+
+
+class UnstoredWords:
+    """Tells people; any thread, and it waits for Slack."""
+
+    def __init__(self, client: WebClient) -> None:
+        """`client` posts."""
+        self._client = client
+        self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def tell(self, error: Exception, body: dict[str, Any]) -> None:
+        """Say so to who wrote this payload, where it was the database that could not store it."""
+        event = body.get("event") or {}
+        if not isinstance(error, DBAPIError) or not _is_for_us(event) or not self._first(event):
+            return
+        said = refusals_sentences.not_stored()
+        channel, thread_ts = event["channel"], event.get("thread_ts")
+        told: dict[str, Any] = {"channel": channel, "text": said, "blocks": notice_blocks(said)}
+        try:
+            if channel.startswith("D"):
+                self._client.chat_postMessage(**told, thread_ts=thread_ts)
+            else:
+                self._client.chat_postEphemeral(**told, user=event["user"], thread_ts=thread_ts)
+        except Exception as failed:  # noqa: BLE001  # the log has what matters already
+            log.warning("nobody could be told that words were not stored: %s", reason(failed))
+
+    def _first(self, event: dict[str, Any]) -> bool:
+        """Whether nobody was told of that message; a mention comes twice, and again and again."""
+        key = str(event["channel"]), str(event["ts"])
+        with self._lock:
+            if key in self._told:
+                return False
+            self._told[key] = None
+            if len(self._told) > REMEMBERED:
+                self._told.popitem(last=False)
+        return True
+
+
+def _is_for_us(event: dict[str, Any]) -> bool:
+    """Whether somebody has written to the bot itself, as far as the event alone tells."""
+    if event.get("subtype") not in WRITTEN or event.get("bot_id") or not event.get("user"):
+        return False
+    return event.get("type") == "app_mention" or event.get("channel_type") == "im"
+
+
 EVENTS: frozenset[str] = frozenset(
     {
         "agent_session_stopped",
@@ -205,7 +261,7 @@ class Listeners:
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button, for who may use it."""
         ack()
-        slow = TurnedAway(refusals.lookup_failed())
+        slow = TurnedAway(refusals_sentences.lookup_failed())
         found = _in_time(self._checks.submit(self._dialogs.asked, body), slow, OPENING)
         self._dialogs.open(self._client, body, found)
 
@@ -213,7 +269,7 @@ class Listeners:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
         inputs = (each["block_id"] for each in body["view"]["blocks"] if each["type"] == "input")
         # with no field to say it at: stored, and decided by the loop with its own look-ups
-        slow = {first: refusals.lookup_failed() for first in islice(inputs, 1)}
+        slow = {first: refusals_sentences.lookup_failed() for first in islice(inputs, 1)}
         errors = _in_time(self._checks.submit(self._dialogs.check, body), slow, LOOK_UP)
         if errors:
             ack(response_action="errors", errors=errors)

@@ -20,10 +20,9 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 
 from bot.live import Event, EventKind, StepEvent
-from bot.messages.sentences.steps import doing_now
+from bot.messages.notices_sentences import doing_now
 from bot.signals import Signals
-from bot.slack.client import SlackClient
-from bot.slack.errors import is_absent, is_final, seconds_asked
+from bot.slack.client import SlackClient, is_absent, is_final, seconds_asked
 from bot.slack_codes import code_of
 from storage.models import Run
 

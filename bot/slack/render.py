@@ -10,13 +10,13 @@ from bot.approvals.card_routing import mark_of
 from bot.approvals.card_views import card_view, question_view
 from bot.clock import Clock
 from bot.messages import answers
-from bot.messages.cards.card import Drawn, card
-from bot.messages.cards.copy import copy
-from bot.messages.framing import quoted_line, shown_links
-from bot.messages.questions.message import question_message
+from bot.messages.card import Drawn, card
+from bot.messages.card_copy import copy
+from bot.messages.parts import quoted_line, shown_links
+from bot.messages.question_message import question_message
 from bot.messages.text import escape, neutral_markdown, plain, without_markdown
 from bot.policy.directory import Directory
-from bot.slack.lookups.mentions import with_names
+from bot.slack.directory import with_names
 from bot.tools import Registry
 from storage import calls, outbox
 from storage.models import Message

@@ -14,7 +14,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.signals import Arrivals
-from bot.slack.echoes import is_echo
+from bot.slack.client import is_echo
 from bot.slack.socket_client import ACKNOWLEDGED, Hello, SocketClient
 
 log = logging.getLogger("countersign.socket")

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.messages.actions.codec import Subject, encode, encode_dialog
-from bot.messages.actions.names import Action, Dialog, Entry, Field
-from bot.messages.actions.targets import CallTarget, Target
-from bot.messages.forms.inputs import Input, make
-from bot.messages.forms.layout import FieldErrors, laid_out
-from bot.messages.forms.slots import Kind, lookup, slots
+from bot.messages.action_names import Action, Dialog, Entry, Field
+from bot.messages.button_codec import CallTarget, Subject, Target, encode, encode_dialog
+from bot.messages.field_inputs import Input, make
+from bot.messages.field_layout import FieldErrors, laid_out
+from bot.messages.field_slots import Kind, lookup, slots
 from bot.messages.text import visible
 from bot.terminal.terminal_messages import FieldShown
 from bot.tools import Tool

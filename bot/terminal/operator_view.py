@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from bot.approvals.call_state import approving, effect_of
 from bot.approvals.card_views import call_view
 from bot.approvals.person_questions import AskedQuestion, is_question, may_answer, read, server_of
-from bot.messages.actions.codec import encode
-from bot.messages.actions.targets import CallTarget
+from bot.messages.button_codec import CallTarget, encode
 from bot.messages.pieces import finality
 from bot.messages.text import in_utc, mention, plainly, visible
 from bot.messages.views import CallView

@@ -13,9 +13,8 @@ from contextlib import suppress
 from functools import partial
 
 from bot.live import Event, EventKind, StepEvent, WordsEvent
-from bot.messages.actions.codec import Click, decode
-from bot.messages.actions.names import Action
-from bot.messages.actions.targets import CallTarget
+from bot.messages.action_names import Action
+from bot.messages.button_codec import CallTarget, Click, decode
 from bot.messages.text import neutral_markdown, plainly
 from bot.surfaces.port import Host
 from bot.terminal import terminal_sentences

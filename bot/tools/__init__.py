@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
-from bot.policy.conditions.values import Id
+from bot.policy.condition_values import Id
 from bot.tools.declared_secrets import dumped_as, may_hold_secrets, secret_paths, veiled
 from bot.tools.effect_source import EffectSource
 from bot.tools.elicitation import NOBODY, ElicitationPort

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
-from bot.policy.conditions.values import Id
+from bot.policy.condition_values import Id
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
 from bot.tools.decimals import in_full

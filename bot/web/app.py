@@ -4,21 +4,73 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bot.web.api.hook_answers import HookAnswers
-from bot.web.api.rooms import PAGES as PAGES_ROOM
-from bot.web.api.rooms import SLACK as SLACK_ROOM
-from bot.web.api.rooms import Crowded
-from bot.web.door import SlackDoor
-from bot.web.framing import OneLength
-from bot.web.pages import Page
+from bot.web.api import HookAnswers
+from bot.web.api_bodies import ProblemError
+from bot.web.api_gate import PAGES as PAGES_ROOM
+from bot.web.api_gate import SLACK as SLACK_ROOM
+from bot.web.api_gate import Crowded
+from bot.web.slack_endpoint import SlackDoor
+
+# What a machine may ask about this process: a path, and what is said there. Shows no secret.
+
+PLAIN = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """One answer."""
+
+    status: HTTPStatus
+    text: str
+    kind: str = PLAIN  # its Content-Type
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One path and what answers there.
+
+    `answer` is called on a thread of its own for each request, and may wait a moment.
+    """
+
+    path: str
+    answer: Callable[[], PageText]
+
+
+# Refuses a request whose end two readers could see at different places.
+
+TWICE = "A request has a Content-Length or a Transfer-Encoding, and not both."
+
+
+class OneLength:
+    """ASGI: hands all on that says once how long its body is.
+
+    A proxy before this may go by the one and this by the other: then what one takes for the body is
+    another request to the other.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """`app`: all that this process answers over HTTP."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or have it answered."""
+        names = [name for name, _ in scope.get("headers", ())]
+        if b"transfer-encoding" in names and b"content-length" in names:
+            error = ProblemError(HTTPStatus.BAD_REQUEST, TWICE, headers={"Connection": "close"})
+            await error.answer()(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
 
 SLACK = "/slack/events"  # all that Slack sends: events, interactions and commands
 HOSTS = "/mcp"  # what MCP hosts talk to

@@ -11,8 +11,27 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from bot.signals import Signal
+from bot.watch.exporters import METRICS, missing
 from bot.watch.health_checks import OK, CachedCheck
-from bot.web.pages import Page, PageText
+from bot.watch.spans import Tracer
+from bot.web.app import Page, PageText
+
+# What Prometheus reads: the page of metrics.
+
+KIND = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def metrics_page(watch: Tracer) -> Page:
+    """Return the page; where nothing counts it says which extra is missing."""
+
+    def answer() -> PageText:
+        text = watch.page()
+        if text is None:
+            return PageText(HTTPStatus.NOT_IMPLEMENTED, f"{missing(METRICS)}\n")
+        return PageText(HTTPStatus.OK, text, KIND)
+
+    return Page("/metrics", answer)
+
 
 GOOD_FOR = 2.0  # seconds for which the database is not asked again
 ASK_AGAIN = 60.0  # seconds between two questions to Slack

@@ -11,19 +11,15 @@ from starlette.types import ASGIApp
 
 from bot.config.connection_settings import Endpoint
 from bot.signals import Signal
-from bot.slack.client import SlackClient
-from bot.slack.errors import is_token
+from bot.slack.client import SlackClient, is_token
 from bot.watch.health_checks import OK, CachedCheck, check_writable
-from bot.web.api.api import make_api
-from bot.web.api.asking import Asker
-from bot.web.app import web_app
-from bot.web.door import SlackDoor
-from bot.web.health import ASK_AGAIN, GOOD_FOR, Health
-from bot.web.metrics import metrics_page
-from bot.web.pages import Page
+from bot.web.api import make_api
+from bot.web.app import Page, web_app
+from bot.web.ask_route import Asker
+from bot.web.health import ASK_AGAIN, GOOD_FOR, Health, metrics_page
 from bot.web.server import WebServer
-from bot.web.signatures import Signatures
-from bot.web.webhooks.teller import Teller
+from bot.web.slack_endpoint import Signatures, SlackDoor
+from bot.web.webhooks_ import Teller
 
 if TYPE_CHECKING:
     from bot.core import Core
@@ -79,7 +75,7 @@ class Web:
     def _hosts(self) -> ASGIApp | None:
         """Return what MCP hosts talk to; None where the extra `mcp` is not installed."""
         try:
-            from bot.web.hosts import HostsDoor
+            from bot.web.mcp_endpoint import HostsDoor
         except ModuleNotFoundError as error:
             if error.name != "mcp":
                 raise

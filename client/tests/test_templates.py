@@ -10,9 +10,9 @@ import shlex
 import pytest
 
 from countersign.cli import ask
+from countersign.cli.ask import JobCommand
 from countersign.cli.code_places import read_as_code
 from countersign.cli.console import UsageError
-from countersign.cli.job_command import JobCommand
 
 REFUSED = r"""
 su -c "echo {v}"

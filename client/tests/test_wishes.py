@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from countersign import Countersign
-from countersign.mcp_proxy.wishes import MOST_KNOWN, Wishes
+from countersign.mcp_proxy.held_calls import MOST_KNOWN, Wishes
 
 
 def test_what_no_host_waits_for_is_forgotten_in_the_end() -> None:

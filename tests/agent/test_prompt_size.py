@@ -10,7 +10,7 @@ from slack_sdk import WebClient
 from bot.agent.prompt import INSTRUCTIONS
 from bot.clock import SystemClock
 from bot.runs.sub_agent_runs import function_schema
-from bot.slack.lookups.directory import SlackDirectory
+from bot.slack.directory import SlackDirectory
 from bot.tools.database.child_tools import database_tools
 from bot.tools.database.config import parse_databases
 from bot.tools.people.question import ASK_PERSON

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import BaseModel, Field, Secret, SecretStr, create_model
 
 from bot.servers.definitions import Definition
-from bot.servers.file import Server
-from bot.servers.tools import _Line, made
+from bot.servers.server_file import Server
+from bot.servers.server_tools import _Line, made
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.handed_over import HandedOver, described
 

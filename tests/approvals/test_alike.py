@@ -15,8 +15,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from bot.approvals.call_checks import lacking
-from bot.messages.cards.card import card
-from bot.messages.forms.values import values
+from bot.messages.card import card
+from bot.messages.field_values import values
 from bot.messages.review import review_modal
 from bot.tools import Effect, Tool
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments

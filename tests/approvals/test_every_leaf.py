@@ -16,11 +16,10 @@ import pytest
 from pydantic import ValidationError
 
 from bot.approvals.call_checks import TOO_MUCH, lacking
-from bot.messages.actions.targets import CallTarget
-from bot.messages.cards.card import card
-from bot.messages.forms.completeness import leaves, unshown
-from bot.messages.forms.form import Parsed, edit_modal, read_submission
-from bot.messages.forms.values import diff, values
+from bot.messages.button_codec import CallTarget
+from bot.messages.card import card
+from bot.messages.edit_form import Parsed, edit_modal, leaves, read_submission, unshown
+from bot.messages.field_values import diff, values
 from bot.messages.labels import look_of
 from bot.messages.review import review_modal
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments

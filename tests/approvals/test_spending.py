@@ -17,7 +17,7 @@ from sqlmodel import col
 
 from bot.approvals.facts import facts_of, with_sums
 from bot.core import Core
-from bot.policy.conditions.facts import Facts, Spent
+from bot.policy.condition_values import Facts, Spent
 from bot.policy.evaluate import Ask, parse
 from storage import spending
 from storage.columns import values

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.approvals.facts import total
-from bot.policy.conditions.condition import Condition, ConditionError, Spent
+from bot.policy.condition import Condition, ConditionError, Spent
 from storage import spending
 from storage.spending import Counted
 from storage.states import CallStatus

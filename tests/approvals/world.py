@@ -10,7 +10,7 @@ from sqlmodel import col
 
 from bot.approvals.permissions import Permissions
 from bot.core import Core
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.directory import LookupFailedError, Person
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.demo.guide import first_steps
+from bot.demo.demo import first_steps
 from sandbox.tests.page.axe import Checked
 from sandbox.tests.page.page import THREAD, Page
 from tests.stories.harness import SUPPORT, Harness

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from bot.demo.guide import first_steps
+from bot.demo.demo import first_steps
 from sandbox.tests.page.page import THREAD, Page
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.policy import check_rules
+from bot.cli.doctor.checks import check_rules
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from tests.cli.test_doctor_policy import DEFAULTS, people, rules

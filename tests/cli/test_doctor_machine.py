@@ -14,7 +14,7 @@ from bot.agent.prompt import INSTRUCTIONS
 from bot.checks.check import Check
 from bot.cli.doctor.checks import check_database, check_tools
 from bot.cli.doctor.model import check_model
-from bot.cli.readonly.directory import NotLookedUp
+from bot.cli.read_only_core import NotLookedUp
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.demo.model.server import Part, Planner, Turn

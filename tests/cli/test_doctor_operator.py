@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.checks.operator import check_operator
-from bot.checks.slack import SignIn, sign_in
-from bot.checks.slack_client import make_client
+from bot.checks.slack import SignIn, make_client, sign_in
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse

@@ -12,9 +12,8 @@ import pytest
 
 from bot.checks.check import Check
 from bot.checks.people import check_people, usual_requesters
-from bot.checks.slack import SignIn, sign_in
-from bot.checks.slack_client import make_client
-from bot.cli.doctor.policy import check_rules
+from bot.checks.slack import SignIn, make_client, sign_in
+from bot.cli.doctor.checks import check_rules
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse

@@ -16,9 +16,9 @@ from starlette.datastructures import QueryParams
 
 import countersign
 from bot.policy.evaluate import parse
-from bot.web.api.hooks import terms_of
+from bot.web.api import terms_of
 from countersign.cli import ask, hook
-from countersign.cli.job_command import JobCommand
+from countersign.cli.ask import JobCommand
 from countersign.errors import CountersignError
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT, blocks, blocks_in, section

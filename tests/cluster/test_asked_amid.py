@@ -9,7 +9,7 @@ import pytest
 
 from bot.demo.model.server import Turn
 from bot.servers.definitions import write_lock
-from bot.servers.looking import look
+from bot.servers.server_tools_check import look
 from storage import trail
 from storage.models import Call
 from storage.states import CallStatus

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from bot.cli.readonly.directory import NotLookedUp
+from bot.cli.read_only_core import NotLookedUp
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.tools import Effect, Registry, ToolContext, tool
 

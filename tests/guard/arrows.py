@@ -195,7 +195,7 @@ SLACK = ("slack_sdk", "slack_bolt")
 SLACK_TOOLS = "bot/tools/slack/*"
 ENTRIES = (
     "bot/cli/run.py",
-    "bot/cli/serving/serve.py",
+    "bot/cli/serve.py",
     "bot/cli/demo.py",
     "bot/demo/demo.py",
     "tests/*",
@@ -238,7 +238,10 @@ def forbidden_imports(source: Source) -> Iterator[str]:
         yield from rule.broken(source)
 
 
-SLACK_EDGE = (*SLACK, *(f"bot.slack.{name}" for name in ("listeners", "outbox", "directory")))
+SLACK_EDGE = (
+    *SLACK,
+    *(f"bot.slack.{name}" for name in ("listeners", "channel_queues", "sender", "directory")),
+)
 MODEL_EDGE = ("openai", "bot.agent.planner")
 
 

@@ -12,13 +12,13 @@ NOT_OURS = (  # where these words mean something else
     "sandbox/slack_sandbox/",
     "bot/demo/",
     "bot/tools/",  # SQL's statements and tables, the shop's orders
-    "bot/policy/conditions/",  # the parser's tokens
+    "bot/policy/condition_parser.py",  # the parser's tokens
     "bot/slack/presence.py",  # Slack's own status line
     "bot/messages/answers.py",  # elements of Slack's rich text
-    "bot/messages/forms/errors.py",  # Pydantic's kinds of errors
+    "bot/messages/field_errors.py",  # Pydantic's kinds of errors
     "storage/migrations/",
 )
-CODEC = "bot/messages/actions/codec.py"
+CODEC = "bot/messages/button_codec.py"
 DRAWS_OR_READS_BUTTONS = ("bot/messages/", "bot/approvals/", "bot/runs/", "bot/slack/")
 CUTS = {"partition", "rpartition", "split", "rsplit"}
 

@@ -74,7 +74,7 @@ def test_purity_is_followed_through_imports() -> None:
 
 def test_pure_are_messages_and_policy() -> None:
     """Messages, policy, states and durations are pure; who may decide has to be looked up."""
-    paths = ("bot/messages/forms/form.py", "bot/policy/rules.py", "storage/states.py")
+    paths = ("bot/messages/edit_form.py", "bot/policy/rules.py", "storage/states.py")
     assert all(map(pure, (*paths, "client/countersign/durations.py")))
     assert not any(map(pure, ("bot/policy/authority.py", "bot/runs/loop.py")))
 

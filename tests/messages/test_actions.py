@@ -10,12 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.messages.actions.codec import (
+from bot.messages.action_names import MENU, Action, Block, Dialog
+from bot.messages.button_codec import (
     LOOKS,
     TURNS_HOME,
+    CallTarget,
+    CardTarget,
     Click,
+    DelegationTarget,
+    FormKind,
+    FormTarget,
+    HomePart,
+    HomeTarget,
     Malformed,
+    Nothing,
+    Rating,
+    RunTarget,
+    Setting,
     Subject,
+    Target,
     block_id,
     decode,
     decode_action,
@@ -24,21 +37,6 @@ from bot.messages.actions.codec import (
     encode_dialog,
     in_thread,
     thread_of,
-)
-from bot.messages.actions.names import MENU, Action, Block, Dialog
-from bot.messages.actions.targets import (
-    CallTarget,
-    CardTarget,
-    DelegationTarget,
-    FormKind,
-    FormTarget,
-    HomePart,
-    HomeTarget,
-    Nothing,
-    Rating,
-    RunTarget,
-    Setting,
-    Target,
 )
 from storage.models import new_id
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.messages.cards.card import card
+from bot.messages.card import card
 from bot.messages.views import Value
 from storage.states import CallStatus
 from tests.messages.cards_support import (

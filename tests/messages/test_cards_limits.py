@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.messages.cards.card import approved_on, card
+from bot.messages.card import approved_on, card
 from bot.messages.text import slack_length, visible
 from bot.messages.views import CallView, CardView, Progress, Value
 from storage.states import CallStatus

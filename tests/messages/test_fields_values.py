@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
-from bot.messages.forms.form import diff, values
+from bot.messages.edit_form import diff, values
 from bot.messages.text import visible
 from bot.messages.views import Value
 from bot.tools.invisible_characters import is_hidden

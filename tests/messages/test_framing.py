@@ -8,7 +8,7 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from bot.messages.framing import PART, framed, parts_of, settled
+from bot.messages.parts import PART, framed, parts_of, settled
 from bot.messages.text import slack_length
 
 EVIL = "https://evil.example/approve?x=1"

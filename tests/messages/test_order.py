@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bot.messages.cards.card import card
-from bot.messages.framing import quoted_line
+from bot.messages.card import card
+from bot.messages.parts import quoted_line
 from bot.messages.quoting import said
 from bot.messages.review import review_modal, shows_all
 from bot.messages.text import apart, in_order, plain, plainly, visible

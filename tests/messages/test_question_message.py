@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
-from bot.messages.actions.targets import CallTarget
-from bot.messages.forms.form import FieldErrors
-from bot.messages.questions.form import answer_modal, read_answer
-from bot.messages.questions.message import question_message
-from bot.messages.questions.said import in_words
-from bot.messages.questions.view import QuestionView
+from bot.messages.button_codec import CallTarget
+from bot.messages.edit_form import FieldErrors
+from bot.messages.question_message import (
+    QuestionView,
+    answer_modal,
+    in_words,
+    question_message,
+    read_answer,
+)
 from bot.tools.people.question import AskPerson, suggested
 from storage.states import CallStatus
 from tests.messages.cards_support import NOW, accept_message, accept_view, inside

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from bot.messages.actions.codec import Subject, decode_dialog
-from bot.messages.actions.targets import FormKind, FormTarget, Setting
-from bot.messages.forms.layout import FieldErrors
-from bot.messages.requests.form import (
+from bot.messages.button_codec import FormKind, FormTarget, Setting, Subject, decode_dialog
+from bot.messages.field_layout import FieldErrors
+from bot.messages.request_form import (
+    MOST,
     MOST_QUOTED,
+    Choice,
     FilledIn,
     Form,
     askable,
@@ -22,9 +23,9 @@ from bot.messages.requests.form import (
     form_modal,
     misfits,
     offered,
+    picker_modal,
     read_form,
 )
-from bot.messages.requests.picker import MOST, Choice, picker_modal
 from bot.tools import Effect, Tool, ToolContext, tool
 from slack_sandbox.blockkit import blocks as checker
 

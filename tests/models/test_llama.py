@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from bot.cli.doctor.model import check_model
-from bot.cli.readonly.directory import NotLookedUp
+from bot.cli.read_only_core import NotLookedUp
 from bot.config.model_settings import ModelApi
 from bot.runs.sub_agent_runs import function_schema
 from bot.toolbox import toolbox

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from bot.policy.conditions.condition import Condition, ConditionError, Facts, Spent
+from bot.policy.condition import Condition, ConditionError, Facts, Spent
 from bot.policy.evaluate import PolicyError, parse
 from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
-from bot.policy.votes.tally import Ballot
+from bot.policy.tally import Ballot
 
 DAY = 86_400
 ARGS: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.conditions.hours import BusinessHours
+from bot.policy.business_hours import BusinessHours
 from bot.policy.evaluate import parse
 from bot.policy.gates import Approvers, Ask, Escalation, Stage, dump_gate, load_gate
 from bot.policy.strictness import hastened, stricter

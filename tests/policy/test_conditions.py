@@ -10,8 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from bot.policy.conditions.condition import Condition, ConditionError, Spent
-from bot.policy.conditions.sums import seconds_of
+from bot.policy.condition import Condition, ConditionError, Spent, seconds_of
 from tests.policy.builders import ARGS, DAY, facts, holds, refused, untold
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bot.policy.conditions.condition import Condition, ConditionError, Spent
+from bot.policy.condition import Condition, ConditionError, Spent
 from tests.policy.builders import DAY, facts, holds, refused, untold
 
 MANY = list(range(10_000))

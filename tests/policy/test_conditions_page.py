@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.policy.conditions.condition import NAMES, Condition
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition import NAMES, Condition
+from bot.policy.condition_values import Facts
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
 MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # noon in London, 13:00 in Berlin

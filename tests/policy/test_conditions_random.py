@@ -13,7 +13,7 @@ from celpy.evaluation import CELEvalError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.conditions.condition import Condition, ConditionError
+from bot.policy.condition import Condition, ConditionError
 from tests.policy.builders import facts, holds
 
 ARGS = {

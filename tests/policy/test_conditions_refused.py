@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.policy.conditions.condition import Condition
-from bot.policy.conditions.evaluator import MACROS
+from bot.policy.condition import MACROS, Condition
 from tests.policy.builders import refused
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.evaluate import Policy, parse
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
 

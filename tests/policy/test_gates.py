@@ -20,7 +20,7 @@ from bot.policy.gates import (
     Gate,
     Stage,
 )
-from bot.policy.votes.tally import Ballot, Tally, tally
+from bot.policy.tally import Ballot, Tally, tally
 from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
 
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))

@@ -11,7 +11,7 @@ from bot.policy.authority import _missing
 from bot.policy.evaluate import parse
 from bot.policy.gates import Approvers, Ask, Stage
 from bot.policy.strictness import stricter
-from bot.policy.votes.tally import Ballot, tally
+from bot.policy.tally import Ballot, tally
 from storage.states import Verb
 from tests.policy.builders import ASKED, asks, facts
 

@@ -9,7 +9,7 @@ import pytest
 import rfc8785
 from pydantic import ValidationError
 
-from bot.policy.conditions.hours import BusinessHours
+from bot.policy.business_hours import BusinessHours
 from bot.policy.gates import (
     Addition,
     Allow,

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from bot.policy.gates import Approvers, Ask, Escalation, Stage
 from bot.policy.strictness import stricter
-from bot.policy.votes.tally import Ballot, tally
+from bot.policy.tally import Ballot, tally
 from tests.policy.builders import asks, ballot, ballots
 
 FINANCE, OPS, CHANNEL = (

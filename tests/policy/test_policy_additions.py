@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.evaluate import Policy, parse
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, Stage
 from bot.policy.rules import Rule
 from bot.policy.strictness import tightened
-from bot.policy.votes.tally import tally
+from bot.policy.tally import tally
 from storage.states import Verb
 from tests.policy.builders import approvers, asks, ballot, facts, problems, stages
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.policy.conditions.facts import Facts, Spent
-from bot.policy.conditions.values import Id
+from bot.policy.condition_values import Facts, Id, Spent
 from bot.policy.evaluate import Policy, parse
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 from tests.policy.recipes import RECIPES

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.policy.conditions.facts import Facts, Spent
+from bot.policy.condition_values import Facts, Spent
 from bot.policy.evaluate import Policy, parse
 from bot.policy.gates import Allow, Ask, Deny
 from tests.pages import ROOT, blocks_in, section

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
 from tests.policy.builders import facts, problems

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
 from bot.policy.rules import Rule

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.evaluate import Policy, PolicyError, parse
 from bot.policy.gates import Allow, Ask, Deny
 from tests.policy.builders import problems

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.policy.conditions.facts import Facts, Needs, Spent
+from bot.policy.condition_values import Facts, Needs, Spent
 from bot.policy.gates import Allow
 from bot.policy.rules import Rule, needs_of
 

@@ -59,7 +59,7 @@ def test_a_call_runs_once_it_is_approved(host: Host) -> None:
     call = host.calls("add_line", text="a pond pump")
     card = host.card("a pond pump")
     assert "Add a line at shop: text a pond pump" in words(card)  # whose tool it is
-    assert "those of the program “desk”, which does this itself" in words(card)
+    assert "Requested by the program “desk”, which runs this once approved" in words(card)
     assert "a pond pump" not in host.lines()
     host.approves("a pond pump")
     result = call.result(30)

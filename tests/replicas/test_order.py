@@ -6,9 +6,8 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-from bot.messages.actions.codec import Subject, encode, encode_dialog
-from bot.messages.actions.names import Action, Dialog
-from bot.messages.actions.targets import CallTarget
+from bot.messages.action_names import Action, Dialog
+from bot.messages.button_codec import CallTarget, Subject, encode, encode_dialog
 from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
 from storage.models import Delivery
 from storage.states import CallStatus, DeliveryKind

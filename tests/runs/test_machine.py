@@ -14,9 +14,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bot.messages.actions.codec import Subject, encode, encode_dialog
-from bot.messages.actions.names import Action, Dialog
-from bot.messages.actions.targets import CallTarget, CardTarget, RunTarget, Target
+from bot.messages.action_names import Action, Dialog
+from bot.messages.button_codec import (
+    CallTarget,
+    CardTarget,
+    RunTarget,
+    Subject,
+    Target,
+    encode,
+    encode_dialog,
+)
 from storage import calls, outbox
 from storage.models import Call, Message
 from storage.states import CallStatus, MessageKind, MessageStatus

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.messages.actions.codec import Subject, encode_dialog
-from bot.messages.actions.names import Dialog
-from bot.messages.actions.targets import CallTarget
+from bot.messages.action_names import Dialog
+from bot.messages.button_codec import CallTarget, Subject, encode_dialog
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.fakes import ANA

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.messages.actions.codec import Subject, encode_dialog
-from bot.messages.actions.names import Dialog
-from bot.messages.actions.targets import CallTarget
+from bot.messages.action_names import Dialog
+from bot.messages.button_codec import CallTarget, Subject, encode_dialog
 from bot.policy.evaluate import parse
 from storage.states import CallStatus
 from storage.transaction import Trace, Transaction

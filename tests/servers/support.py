@@ -16,9 +16,9 @@ import uvicorn
 from mcp.server.mcpserver import MCPServer
 
 from bot.servers.definitions import write_lock
-from bot.servers.file import Server, ServerFile
-from bot.servers.looking import look
-from bot.servers.tools import server_tools
+from bot.servers.server_file import Server, ServerFile
+from bot.servers.server_tools import server_tools
+from bot.servers.server_tools_check import look
 from bot.tools import Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.preview import Portal

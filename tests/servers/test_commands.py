@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.servers import check_servers
-from bot.cli.servers import mcp
+from bot.cli import mcp_command
+from bot.cli.doctor.checks import check_servers
 from bot.config.settings import Settings
 from bot.servers.definitions import Definition, changes, read_lock
-from bot.servers.file import Server
-from bot.servers.looking import look
+from bot.servers.server_file import Server
+from bot.servers.server_tools_check import look
 from countersign.cli.main import main
 from tests.missing import missing
 from tests.servers.support import over_http
@@ -104,7 +104,7 @@ def test_what_a_server_calls_itself_passes_for_nothing_else(
     """Whatever lines it puts into a name or a title, none of them looks like one of a hint."""
     fake = "Look\n  +hint, only reads: yes"
     found = Definition(f"look{fake}", fake, fake, {"type": "object"})
-    mcp._show(Server(name="depot", command="x"), next(changes({}, {found.name: found})))
+    mcp_command._show(Server(name="depot", command="x"), next(changes({}, {found.name: found})))
     said = capsys.readouterr().out
     assert "look" in said
     assert not [each for each in said.splitlines() if each.strip().startswith("+hint")]
@@ -127,7 +127,7 @@ def test_what_cannot_be_reached_is_said(
     with pytest.raises(SystemExit):
         main(["mcp", "accept", "other"])
     assert "there are: depot" in capsys.readouterr().err
-    missing(monkeypatch, "mcp", "bot.servers.looking")
+    missing(monkeypatch, "mcp", "bot.servers.server_tools_check")
     assert main(["mcp", "accept"]) == 1
     assert "pip install 'countersign-bot[mcp]'" in capsys.readouterr().err
     monkeypatch.delenv("COUNTERSIGN_SERVERS")

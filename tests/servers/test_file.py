@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.servers.definitions import Definition, LockError, changes, read_lock, write_lock
-from bot.servers.file import Server, ServersError, parse_servers, read_servers
-from bot.servers.tools import tool_name
+from bot.servers.server_file import Server, ServersError, parse_servers, read_servers
+from bot.servers.server_tools import tool_name
 
 GOOD = """
 [[server]]

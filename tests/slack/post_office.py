@@ -10,14 +10,10 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.slack.client import SlackClient
-from bot.slack.outbox.access import Access
-from bot.slack.outbox.channels import Channels, EveryChannel
-from bot.slack.outbox.memory import Memory
-from bot.slack.outbox.pace import Pace
-from bot.slack.outbox.posting import Posting
-from bot.slack.outbox.search import PostSearch
-from bot.slack.outbox.sender import Sender
+from bot.slack.pace import Access, Channels, EveryChannel, Pace
+from bot.slack.posting import Memory, Posting, PostSearch
 from bot.slack.render import Renderer
+from bot.slack.sender import Sender
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import ApiCall
 from storage import outbox

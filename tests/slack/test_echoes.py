@@ -7,7 +7,7 @@ from slack_bolt import App, BoltRequest, BoltResponse
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 
-from bot.slack.echoes import is_echo
+from bot.slack.client import is_echo
 
 ECHOES = {
     "a post": {"type": "message", "bot_id": "B1"},

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from bot.slack.files import fetching
-from bot.slack.files.fetching import (
+from bot.slack import file_reader
+from bot.slack.file_reader import (
     Fetcher,
     NoMoreError,
     NotAllowedError,
@@ -42,7 +42,7 @@ class Host:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
-    def fetch(self, *answers: Answer, most: int = 1000, seconds: float = 5) -> fetching.Fetched:
+    def fetch(self, *answers: Answer, most: int = 1000, seconds: float = 5) -> file_reader.Fetched:
         """Fetch a file of this host, which answers each try so."""
         self.answers = [*answers]
         fetcher = Fetcher("xoxb-secret", f"{self.url}/api/")
@@ -158,7 +158,7 @@ def test_what_may_pass_is_tried_once_more(host: Host) -> None:
 
 def test_time_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that says nothing, or a little at a time, is given up in time."""
-    monkeypatch.setattr(fetching, "SILENCE", 0.1)
+    monkeypatch.setattr(file_reader, "SILENCE", 0.1)
     ended = threading.Event()
 
     def silent(_: BaseHTTPRequestHandler) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bot.clock import SystemClock
-from bot.slack.outbox.channels import Channels, EveryChannel
-from bot.slack.outbox.lanes import Outbox
+from bot.slack.channel_queues import Outbox
+from bot.slack.pace import Channels, EveryChannel
 from storage.models import Message
 from storage.states import MessageStatus
 from tests.slack.post_office import SUPPORT, PostOffice

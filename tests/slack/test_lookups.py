@@ -14,8 +14,8 @@ from bot.demo.local_slack import local_slack
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.signals import Signals
 from bot.slack.client import SlackClient, reading_client
-from bot.slack.lookups.answers import Answers, Topic
-from bot.slack.lookups.directory import FEW, SlackDirectory
+from bot.slack.directory import FEW, SlackDirectory
+from bot.slack.lookup_results import Answers, Topic
 from bot.tools.names import Named, Naming
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.people import Channel, Person

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from bot.slack.outbox.memory import Memory, Posted
+from bot.slack.posting import Memory, Posted
 from tests.runs.fakes import StillClock
 from tests.storage.builders import AT
 

@@ -11,10 +11,9 @@ import pytest
 
 from bot.clock import SystemClock
 from bot.demo.local_slack import local_slack
+from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient
-from bot.slack.outbox.lanes import Outbox
-from bot.slack.outbox.posting import Posting
-from bot.slack.outbox.search import PostSearch
+from bot.slack.posting import Posting, PostSearch
 from bot.slack.render import Renderer
 from slack_sandbox.server import Sandbox
 from storage import outbox

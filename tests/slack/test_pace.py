@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.slack.outbox.pace import BURST, Pace, in_turn
+from bot.slack.pace import BURST, Pace, in_turn
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus
 from tests.runs.fakes import StillClock

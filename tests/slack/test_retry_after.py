@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from bot.demo.local_slack import local_slack
-from bot.slack.client import reading_client
-from bot.slack.errors import LONGEST, seconds_in
-from bot.slack.pauses import Pauses
+from bot.slack.client import LONGEST, Pauses, reading_client, seconds_in
 from storage.states import MessageStatus
 from tests.slack.odd_server import OddServer
 from tests.slack.post_office import PostOffice

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.slack.outbox.channels import EveryChannel
-from bot.slack.outbox.memory import Posted
+from bot.slack.pace import EveryChannel
+from bot.slack.posting import Posted
 from slack_sandbox.web_api.faults import When
 from storage import moves, outbox
 from storage.models import Message

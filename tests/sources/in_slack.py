@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
-from bot.cli.terminal.asking import NoBotError, heard
+from bot.cli.bot_connection import NoBotError, heard
 from bot.demo.model.server import Turn
 from bot.terminal.terminal_messages import Answering, Asking, Happens, Wish, socket_path
 from storage.models import Delivery, Run

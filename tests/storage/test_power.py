@@ -14,9 +14,8 @@ from slack_sdk import WebClient
 from slack_sdk.web import SlackResponse
 from sqlalchemy import insert
 
-from bot.slack.outbox.lanes import Outbox
-from bot.slack.outbox.posting import Posting
-from bot.slack.outbox.search import PostSearch
+from bot.slack.channel_queues import Outbox
+from bot.slack.posting import Posting, PostSearch
 from bot.slack.render import Renderer
 from storage import inbox
 from storage.columns import values

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from bot.cli.terminal.asking import heard
+from bot.cli.bot_connection import heard
 from bot.demo.model.server import Turn
 from bot.terminal.surface import CHATS
 from bot.terminal.terminal_messages import (

@@ -6,8 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from bot.demo.model.controls import Hold
-from bot.demo.model.server import Turn
+from bot.demo.model.server import Hold, Turn
 from bot.tools import Effect, ToolContext, tool
 from storage.models import Audit, Run
 from storage.states import CallStatus, RunStatus

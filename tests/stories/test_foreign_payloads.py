@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from slack_bolt import BoltRequest, BoltResponse
 
-from bot.messages.actions.codec import _ABOUT, Click, Subject, encode, encode_dialog
-from bot.messages.actions.names import MENU, Action, Dialog, Shortcut
-from bot.messages.actions.targets import (
+from bot.messages.action_names import MENU, Action, Dialog, Shortcut
+from bot.messages.button_codec import (
+    _ABOUT,
     CallTarget,
     CardTarget,
+    Click,
     DelegationTarget,
     FormKind,
     FormTarget,
@@ -26,8 +27,11 @@ from bot.messages.actions.targets import (
     Rating,
     RunTarget,
     Setting,
+    Subject,
+    encode,
+    encode_dialog,
 )
-from bot.slack.commands.questions import COMMAND
+from bot.slack.command_answers import COMMAND
 from bot.slack.listeners import EVENTS
 from slack_sandbox.workspace.people import TEAM
 from slack_sandbox.workspace.records import Delivery as Sent

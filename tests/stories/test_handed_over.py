@@ -93,7 +93,7 @@ def test_approved_claimed_and_reported(harness: Harness) -> None:
         found.claim(ME)
     card = card_of(harness, found)
     assert "Deploy 1.0 to production" in words(card)
-    assert "those of the program “ci”, which does this itself" in words(card)
+    assert "Requested by the program “ci”, which runs this once approved" in words(card)
     assert "Its author did not say whether this can be undone." in words(card)
     assert "cannot be undone" not in words(card)
     assert words(card).index("Version") < words(card).index("Env: production")  # as it has them

@@ -11,7 +11,7 @@ import pytest
 
 from bot.approvals.request_overview import LOOKED_AT
 from bot.demo.model.server import Turn
-from bot.messages.home.draw import REQUESTS, WAITING
+from bot.messages.home_tab import REQUESTS, WAITING
 from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.asked_people import question

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model.server import Turn
-from bot.slack.outbox import search
+from bot.slack import posting
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, SUPPORT, Harness
 from tests.stories.messages import action_ids
@@ -43,7 +43,7 @@ def test_a_look_up_that_is_rate_limited(harness: Harness, fakes: FakeTools) -> N
 
 def test_a_card_beyond_the_first_page(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much has been said in the channel meanwhile, the card that stands there is found."""
-    monkeypatch.setattr(search, "PAGE", 3)
+    monkeypatch.setattr(posting, "PAGE", 3)
     shown = len(cards_in(harness, FINANCE))
     harness.slack.faults.drop("chat.postMessage", "after", match=with_card)
     harness.slack.faults.rate_limit("conversations.history", retry_after=40)

@@ -107,7 +107,7 @@ def test_no_approved_call_begins_once_the_file_is_lost(
     assert fakes.entered.wait(20)
     lose(record)
     fakes.go_on.set()
-    made.slack.wait(lambda: "its result (Ran) cannot be stored, and is kept" in caplog.text)
+    made.slack.wait(lambda: "its result (ToolSuccess) cannot be stored, and is kept" in caplog.text)
     assert fakes.did("slow", "one") == 1
     assert fakes.did("note", "two") == 0
 
@@ -121,7 +121,7 @@ def test_it_goes_on_once_the_file_is_put_back(
     assert fakes.entered.wait(20)
     renamed(record)
     fakes.go_on.set()
-    made.slack.wait(lambda: "its result (Ran) cannot be stored, and is kept" in caplog.text)
+    made.slack.wait(lambda: "its result (ToolSuccess) cannot be stored, and is kept" in caplog.text)
     record.with_name("elsewhere.db").rename(record)
     made.planner.script(Turn(text="That is all."))
     made.said(SUPPORT, thread, "That is all.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.readonly.plain_words import PlainWords
+from bot.cli.read_only_core import PlainWords
 from bot.explain.replay import Replay
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse

@@ -10,7 +10,7 @@ import pytest
 
 from bot.demo.model.server import Turn
 from bot.servers.definitions import write_lock
-from bot.servers.looking import look
+from bot.servers.server_tools_check import look
 from storage.models import Audit
 from storage.states import CallStatus
 from tests.servers.support import over_http

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model.server import Turn
-from bot.slack.streaming import answer as stream
+from bot.slack import answer_streams as stream
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.cli.terminal.asking import heard
+from bot.cli.bot_connection import heard
 from bot.demo.model.server import Turn
 from bot.terminal.terminal_messages import Asking, Happens, Wish, socket_path
 from storage.states import CallStatus

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.cli.terminal.asking import heard
+from bot.cli.bot_connection import heard
 from bot.demo.model.server import Turn
 from bot.terminal.terminal_messages import Asking, Happens, May, Wish, socket_path
 from storage.states import CallStatus, RunStatus

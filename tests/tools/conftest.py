@@ -10,7 +10,7 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.demo.local_slack import local_slack
-from bot.slack.lookups.directory import SlackDirectory
+from bot.slack.directory import SlackDirectory
 from bot.tools.names import Naming
 from bot.tools.shop.order_tools import order_tools
 from bot.tools.shop.shop import Shop

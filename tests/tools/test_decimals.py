@@ -9,9 +9,9 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel
 
-from bot.messages.actions.targets import CallTarget
-from bot.messages.forms.form import Parsed, edit_modal, read_submission
-from bot.messages.forms.values import values
+from bot.messages.button_codec import CallTarget
+from bot.messages.edit_form import Parsed, edit_modal, read_submission
+from bot.messages.field_values import values
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
 from slack_sandbox.blockkit.inputs import states

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, create_model
 from slack_sdk import WebClient
 
 from bot.clock import SystemClock
-from bot.slack.lookups.directory import SlackDirectory
+from bot.slack.directory import SlackDirectory
 from bot.tools import Effect, Registry, Tool, ToolContext, registration, tool
 from bot.tools.registration import REASON_FIELD
 from bot.tools.shop.order_tools import order_tools

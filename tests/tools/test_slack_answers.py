@@ -9,7 +9,7 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.slack.client import SlackClient
-from bot.slack.lookups.directory import SlackDirectory
+from bot.slack.directory import SlackDirectory
 from bot.slack_codes import FINAL, MISSING_SCOPE, PASSING, TOKEN, UNKNOWN
 from bot.tools.names import Naming
 from bot.tools.runner import LostToolAnswer, ToolRefusal

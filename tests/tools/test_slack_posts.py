@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 from slack_sdk import WebClient
 
-from bot.slack.lookups.directory import SlackDirectory
+from bot.slack.directory import SlackDirectory
 from bot.tools import ToolError
 from bot.tools.runner import LostToolAnswer, ToolRefusal
 from bot.tools.slack.lookup import SENTENCES, STEMS

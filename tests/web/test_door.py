@@ -16,11 +16,10 @@ from bot.identity import Identity
 from bot.signals import Arrivals
 from bot.slack.bolt import make_bolt
 from bot.slack.client import SlackClient
-from bot.web import patience as module
+from bot.web import server as module
 from bot.web.app import web_app
-from bot.web.door import SlackDoor
 from bot.web.server import NotListeningError, WebServer
-from bot.web.signatures import Signatures
+from bot.web.slack_endpoint import Signatures, SlackDoor
 from tests.web.requests import Sender, event, head
 
 SECRET = "secret-of-the-app"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.web.signatures import WINDOW, Known, Signatures
+from bot.web.slack_endpoint import WINDOW, Known, Signatures
 from slack_sandbox.delivery.signing import signature
 from slack_sandbox.workspace.clock import ShiftedClock
 

@@ -5,30 +5,235 @@ Each yields lines; none changes anything.
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from fnmatch import fnmatchcase
 from pathlib import Path
+from queue import Empty, Queue
 
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import DBAPIError
 
 from bot import signing_key
+from bot.approvals.form_offers import misfitting
+from bot.checks import rules
 from bot.checks.check import PATIENCE, Check, fail, ok, warn
-from bot.cli.readonly.directory import NotLookedUp
+from bot.checks.slack import UNREACHABLE, reason
+from bot.cli.read_only_core import NotLookedUp
 from bot.config.connection_settings import Transport
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
+from bot.policy.evaluate import Policy
+from bot.servers.definitions import ChangeKind, Definitions, LockError, changes, read_lock
+from bot.servers.server_file import Server
+from bot.slack.socket import GREETED
+from bot.slack.socket_client import Hello, SocketClient
 from bot.surfaces.registry import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
+from bot.tools import ToolError
+from bot.tools.database.catalog import Catalog
+from bot.tools.database.config import Database
+from bot.tools.database.postgres_rights import RightsError
+from bot.tools.database.sources import sources_of
 from bot.watch.exporters import METRICS, TRACES, is_installed, missing
+from countersign.cli.console import harmless
 from storage import calls
 from storage.digest import KeyFileError, key_path, read_key
 from storage.migrations import SchemaError
 from storage.read_only import ReadOnly
 from storage.sqlite_connections import foreign, is_foreign
 from storage.store import unfit, version
+
+# The look at the MCP servers: each is asked what tools it has now, and none is called.
+
+
+def check_servers(settings: Settings) -> Iterator[Check]:
+    """Whether each can be reached, and still says of its tools what was accepted."""
+    file = settings.servers
+    if file is None:
+        return
+    try:
+        from bot.servers.server_tools_check import UnreachableError, look
+    except ModuleNotFoundError:
+        yield fail("servers", "mcp is missing", "pip install 'countersign-bot[mcp]'")
+        return
+    try:
+        accepted = read_lock(file.lock)
+    except LockError as error:
+        yield fail("servers", str(error), "Accept the tools again: `countersign mcp accept`")
+        return
+    for server in file.servers:
+        try:
+            found = {name: each for name, each in look(server).items() if server.uses(name)}
+        except UnreachableError as error:
+            about, why = f"server {server.name}", harmless(str(error))
+            yield warn(about, f"it cannot be reached ({why})", "Its calls fail until it can")
+            continue
+        yield from _compared(server, accepted.get(server.name, {}), found)
+
+
+def _compared(server: Server, accepted: Definitions, found: Definitions) -> Iterator[Check]:
+    about, remedy = f"server {server.name}", f"Look at it: `countersign mcp accept {server.name}`"
+    names: dict[ChangeKind, list[str]] = {}
+    for each in changes(accepted, found):
+        names.setdefault(each.kind, []).append(each.name)
+    off = [*names.get(ChangeKind.CHANGED, ()), *names.get(ChangeKind.GONE, ())]
+    if off:
+        some = harmless(", ".join(off))
+        yield warn(about, f"not what was accepted, so switched off: {some}", remedy)
+    if new := names.get(ChangeKind.NEW):
+        yield warn(about, f"not accepted, so not used: {harmless(', '.join(new))}", remedy)
+    hints = "its hints count" if server.trusted else "not trusted: all of it counts as destructive"
+    yield ok(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
+
+
+# The look at the policy's rules, with the tools that these settings turn on.
+
+
+def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
+    """Whether each rule is about a tool there is, and what runs with nobody asked."""
+    try:
+        tools = toolbox(settings, None, NotLookedUp("rules are compared without Slack"))
+    except ToolsError as error:
+        yield warn(
+            "rules",
+            f"not compared with the tools: {error}",
+            "Correct what is wrong with them first",
+        )
+        return
+    misfits = misfitting(policy, tools)
+    yield from (fail("templates", each, "Countersign does not start with it") for each in misfits)
+    for each in rules.check_rules(tools, policy):
+        if not (misfits and each.about == "rules"):
+            yield each
+
+
+# The look at the databases that the agent may use: each is opened as a tool would open it, and
+# left as it was.
+
+
+def check_databases(settings: Settings) -> Iterator[Check]:
+    """Whether each can be reached, by a role with few rights, is not Countersign's own, has what is
+    secret.
+    """
+    for source in sources_of(settings.databases, settings.database_path).values():
+        database = source.database
+        about = f"database {database.name}"
+        try:
+            with source.open(writes=not database.read_only) as session:
+                catalog, version, changeable = (
+                    session.catalog,
+                    session.version(),
+                    session.changeable(),
+                )
+        except RightsError as error:
+            yield fail(about, str(error), " ".join(["Run as its owner:", *error.remedy]))
+            continue
+        except ToolError as error:
+            remedy = (
+                "Correct it in COUNTERSIGN_DATABASES, or give the role and the file what they need"
+            )
+            yield fail(about, str(error), remedy)
+            continue
+        secret = sum(len(table.secret) for table in catalog.tables.values())
+        can = "read and changed" if changeable and not database.read_only else "read"
+        text = f"{version}, {len(catalog.tables)} tables, {secret} secret columns; it can be {can}"
+        if catalog.tables:
+            yield ok(about, text)
+        else:
+            yield warn(about, text, "Nothing can be seen there")
+        if not (changeable or database.read_only):
+            yield warn(
+                about,
+                "the role may change nothing there",
+                "Say read_only = true, or give it rights",
+            )
+        yield from _secrets(about, database, catalog)
+
+
+def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check]:
+    """Patterns that keep nothing secret are likely misspelled; what else is never read is told."""
+    there = [
+        f"{table.name}.{each.name}".lower()
+        for table in catalog.tables.values()
+        for each in table.columns
+    ]
+    for pattern in database.secret:
+        if not any(fnmatchcase(name, pattern.lower()) for name in there):
+            yield warn(about, f"no column is named {pattern}", "Correct or remove it under secret")
+    named = [
+        f"{table.name}.{each.name}"
+        for table in catalog.tables.values()
+        for each in table.columns
+        if catalog.column_key(each) in table.secret
+        and not any(
+            fnmatchcase(f"{table.name}.{each.name}".lower(), pattern.lower())
+            for pattern in database.secret
+        )
+    ]
+    if named:
+        some = ", ".join(sorted(named)[:5]) + (f" and {len(named) - 5} more" * (len(named) > 5))
+        yield ok(about, f"not named under secret, and never read all the same: {some}")
+
+
+# The check of the app-level token: whether Socket Mode opens, and for the bot's own app.
+
+_APP_IN_TOKEN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
+
+
+def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Check:
+    """Whether Socket Mode would open, and with a token of the bot's own app (`own_app`, "" where
+    that is not known).
+
+    Where the token itself names that app the connection is left unused: a bot that works beside it
+    would miss what Slack delivers there.
+    """
+    token = settings.slack_app_token.get_secret_value()
+    try:
+        client.apps_connections_open(app_token=token)
+        named = _APP_IN_TOKEN.match(token)
+        is_own = not own_app or (named is not None and named[1] == own_app)
+        app = own_app if is_own else greeted_app(client, token)
+    except (SlackApiError, *UNREACHABLE) as error:
+        remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
+        return fail("app token", reason(error), remedy)
+    if own_app and app and app != own_app:
+        text = f"it is of the app {app}, and the bot token of the app {own_app}"
+        return fail("app token", text, "Take both tokens from one app's page at Slack")
+    if not app:
+        text = "Socket Mode opens; of which app the token is was not told"
+        return ok("app token", text)
+    return ok("app token", f"Socket Mode opens, for the app {app}")
+
+
+def greeted_app(client: WebClient, token: str) -> str:
+    """Connect with an app-level token for as long as Slack's first word takes; return the id of the
+    app that it names, "" where it names none.
+
+    Raises what slack_sdk raises where no connection opens.
+    """
+    said: Queue[Hello] = Queue()
+    socket = SocketClient(
+        token,
+        client.logger,
+        client,
+        proxy=client.proxy,
+        deal=lambda _client, _request: None,
+        greeted=said.put,
+    )
+    try:
+        socket.connect()
+        return said.get(timeout=GREETED).app
+    except Empty:
+        return ""
+    finally:
+        socket.close()
+
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 

@@ -20,24 +20,29 @@ from bot.checks.rules import check_hours
 from bot.checks.slack import (
     check_places,
     check_sign_in,
+    make_client,
     sign_in,
 )
-from bot.checks.slack_client import make_client
-from bot.cli.doctor.app_token import check_app_token
-from bot.cli.doctor.checks import check_database, check_surfaces, check_tools, check_watching
-from bot.cli.doctor.databases import check_databases
+from bot.cli.doctor.checks import (
+    check_app_token,
+    check_database,
+    check_databases,
+    check_rules,
+    check_servers,
+    check_surfaces,
+    check_tools,
+    check_watching,
+)
 from bot.cli.doctor.first_policy import POLICY, ask_and_write
 from bot.cli.doctor.http import check_http
+from bot.cli.doctor.live_check import live
 from bot.cli.doctor.model import check_model
-from bot.cli.doctor.policy import check_rules
-from bot.cli.doctor.servers import check_servers
-from bot.cli.live.live import live
 from bot.clock import Clock, SystemClock
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluate import Policy
-from bot.slack.apps import app_of
+from bot.slack.client import app_of
 from bot.surfaces.registry import PartKind
 from countersign.cli.console import DOTENV, UsageError, say
 

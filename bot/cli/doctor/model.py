@@ -15,7 +15,7 @@ from bot.agent.model_errors import lacks_api, lacks_tools, reason_of, without_to
 from bot.agent.prompt import INSTRUCTIONS, request
 from bot.agent.responses import RESPONSES
 from bot.checks.check import Check, Level, fail, ok, warn
-from bot.cli.readonly.directory import NotLookedUp
+from bot.cli.read_only_core import NotLookedUp
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.runs.sub_agent_runs import function_schema

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from bot.policy.conditions.values import Untold, pattern
+from bot.policy.condition_values import Untold, pattern
 
 Schema = dict[str, Any]
 Path = tuple[str, ...]

@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema, to_jsonable_python
 
-from bot.policy.conditions.values import Id
+from bot.policy.condition_values import Id
 from bot.policy.gates import Approvers
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
 from bot.tools.names import Named, Naming

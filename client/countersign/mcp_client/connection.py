@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 import anyio
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from jsonschema.validators import extend
 from mcp import Client, MCPError
 from mcp.client.session import ElicitationFnT
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_types import Tool
+from mcp_types import CallToolResult, Tool
 from pydantic import ValidationError
+from referencing import Registry
 
 from countersign.mcp_client.address import Address, UrlAddress
 from countersign.mcp_client.outcomes import (
@@ -27,9 +31,41 @@ from countersign.mcp_client.outcomes import (
     heard,
     words_of,
 )
-from countersign.mcp_client.promises import broken_promise
 from countersign.mcp_client.session import EndlessListError, OpenSession, listed, reason
 from countersign.mcp_client.wire import CURRENT_CALL, SentCall
+
+# Whether a result is what its tool promises; a remark, for the result was given all the same.
+
+MOST_REMARK = 300  # characters
+
+
+def _unchecked(*_: object) -> Iterator[Any]:
+    yield from ()
+
+
+# patterns may take endless time, and nothing depends on this check
+_Plain: Any = extend(  # type: ignore[no-untyped-call] # jsonschema has no types
+    Draft202012Validator, {"pattern": _unchecked, "patternProperties": _unchecked}
+)
+
+
+def broken_promise(result: CallToolResult, schema: Mapping[str, Any] | None) -> str:
+    """Return in which way a result does not fit its tool's output schema; "" where it does, or that
+    cannot be told.
+    """
+    if schema is None:
+        return ""
+    if result.structured_content is None:
+        return "The tool promises values, and its result has none."
+    try:
+        validator = _Plain(schema, registry=Registry())  # it fetches nothing
+        wrong = best_match(validator.iter_errors(result.structured_content))
+    except Exception:  # noqa: BLE001 # a schema that cannot be used promises nothing
+        return ""
+    if wrong is None:
+        return ""
+    return f"The result is not what the tool promises: {wrong.message}"[:MOST_REMARK]
+
 
 LIST_SECONDS = 10.0  # in which a server says what tools it has
 LONGEST_PAUSE = 300.0  # seconds between two tries to reach it

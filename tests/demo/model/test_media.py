@@ -9,8 +9,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from bot.demo.model.controls import Part
-from bot.demo.model.server import Planner, Turn
+from bot.demo.model.server import Part, Planner, Turn
 from tests.demo.model.samples import ASK
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.demo import guide
+from bot.demo import demo
 from bot.demo.model.brain import plan
 from bot.slack import presence
 from tests.demo.model.test_phrases import called, refund, said, turn
@@ -55,7 +55,7 @@ def test_without_the_shop_it_says_what_it_can() -> None:
     "words",
     [
         *(prompt["message"] for prompt in presence.PROMPTS),
-        *(words for _, words in guide.PROMPTS),
+        *(words for _, words in demo.PROMPTS),
         *(words.strip("- `") for words in EXAMPLES),
     ],
 )

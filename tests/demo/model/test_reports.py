@@ -114,6 +114,19 @@ ABOVE = {
 PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
 PARTS |= {"midway", "_MIDWAY"}
 PARTS |= {"stopped"}  # of a sub-agent, which this one has none of
+# of answers to questions, of files and of approvals, which are told elsewhere
+PARTS |= {
+    "DATA",
+    "MOST_QUOTED_OF_QUESTION",
+    "NEEDS_APPROVAL",
+    "UNANSWERED",
+    "UNANSWERED_BEFORE",
+    "_line",
+    "about_approval",
+    "answered",
+    "declined",
+    "nobody_there",
+}
 PARTS |= {"REPLACE", "REPLACED", "DECIDED", "result_of"}  # about no call of their own
 
 

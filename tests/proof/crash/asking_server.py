@@ -20,8 +20,8 @@ from mcp.server.mcpserver import (
 from pydantic import BaseModel
 
 from bot.servers.definitions import write_lock
-from bot.servers.file import Server
-from bot.servers.looking import look
+from bot.servers.server_file import Server
+from bot.servers.server_tools_check import look
 from tests.servers.support import at_an_address
 
 NAME = "desk"

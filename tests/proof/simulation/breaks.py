@@ -8,12 +8,12 @@ from typing import Any
 from unittest.mock import patch
 
 from bot.approvals import expiry
+from bot.policy import tally as tallying
 from bot.policy.authority import Authority, Yes
 from bot.policy.gates import load_gate
-from bot.policy.votes import tally as tallying
 from bot.runs import executor, turns, worker
 from bot.runs.executor import CallExecutor
-from bot.slack.outbox.sender import Sender
+from bot.slack.sender import Sender
 from storage import decisions, inbox, moves, runs
 from storage.states import Balance
 

@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from bot.messages.actions.codec import (
+from bot.messages.action_names import Action, Dialog
+from bot.messages.button_codec import (
     LOOKS,
     OPENS_DIALOG,
     TURNS_HOME,
+    CallTarget,
+    CardTarget,
     Click,
     Subject,
     decode,
     encode_dialog,
 )
-from bot.messages.actions.names import Action, Dialog
-from bot.messages.actions.targets import CallTarget, CardTarget
 from storage.models import Delivery
 from storage.states import DeliveryKind
 from tests.proof.simulation.wire import Post, Slack

@@ -18,11 +18,10 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
 from bot.runs.worker_pool import WorkerPool
-from bot.slack.outbox.lanes import Outbox
-from bot.slack.outbox.posting import Posting
-from bot.slack.outbox.search import PostSearch
+from bot.slack.answer_streams import SlackAnswers
+from bot.slack.channel_queues import Outbox
+from bot.slack.posting import Posting, PostSearch
 from bot.slack.render import Renderer
-from bot.slack.streaming.answers import SlackAnswers
 from bot.slack.thread import SlackThread
 from bot.tools import Registry, Tool
 from storage import inbox

@@ -16,8 +16,7 @@ from unittest.mock import patch
 
 from bot.runs import loop, worker_pool
 from bot.signals import FIRST, Arrivals, Precedence, Signal, Signals
-from bot.slack.outbox import lanes
-from bot.slack.streaming import answer
+from bot.slack import answer_streams, channel_queues
 from bot.tools import runner
 from storage import models
 from tests.proof.simulation.fibers import Gone, Scheduler
@@ -179,10 +178,10 @@ def in_virtual_time(scheduler: Scheduler) -> Iterator[None]:
         for where, name, what in (
             (worker_pool, "ThreadPoolExecutor", pool),
             (loop, "Alarm", alarm),
-            (lanes, "ThreadPoolExecutor", pool),
+            (channel_queues, "ThreadPoolExecutor", pool),
             (runner, "wait", waits),
             (runner, "time", monotonic),
-            (answer, "time", monotonic),
+            (answer_streams, "time", monotonic),
             (models, "secrets", SimpleNamespace(token_urlsafe=token)),
         ):
             stack.enter_context(patch.object(where, name, what))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.databases import check_databases
+from bot.cli.doctor.checks import check_databases
 from bot.config.settings import Settings, SettingsError
-from bot.policy.conditions.facts import Facts
+from bot.policy.condition_values import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools.database.config import DatabasesError, parse_databases

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bot.web import patience
-from bot.web.api import hook_answers, rooms
-from bot.web.api.callers import Callers
-from bot.web.api.hook_answers import HookAnswers, is_hook
+from bot.web import api, api_gate, server
+from bot.web.api import HookAnswers, is_hook
+from bot.web.api_gate import Callers
 from tests.stories.harness import Harness
 from tests.web.api.conftest import Asks
 from tests.web.api.program import Program
@@ -138,7 +137,7 @@ def test_a_first_line_that_cannot_be_read_is_a_no(
     name: str, end: bytes, bot: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As far as it says that a hook is meant; whatever ends its lines."""
-    monkeypatch.setattr(patience, "HEADERS", 1.0)
+    monkeypatch.setattr(server, "HEADERS", 1.0)
     whole = LINES[name] + end + b"Host: bot" + end + b"Content-Length: 2" + end + end + b"{}"
     status, body = sent(Program(bot, ""), whole)
     assert (status, denies(body)) == (200, True)
@@ -149,8 +148,8 @@ def test_what_does_not_come_to_its_end(
     part: str, asks: Asks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the headers, half of the body: after a while, no."""
-    monkeypatch.setattr(patience, "HEADERS", 0.2)
-    monkeypatch.setattr("bot.web.api.gate.READ", 0.2)
+    monkeypatch.setattr(server, "HEADERS", 0.2)
+    monkeypatch.setattr("bot.web.api_gate.READ", 0.2)
     program = asks()
     whole = head(
         [
@@ -209,21 +208,21 @@ def test_who_says_nothing_keeps_nobody_out(
     crowd[0].settimeout(5)
     with suppress(ConnectionResetError):
         assert crowd[0].recv(1) == b""
-    assert len(crowd) > rooms.QUIET
+    assert len(crowd) > api_gate.QUIET
 
 
 def test_where_there_is_no_room_it_is_a_no(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many programs as there may be are answered already; others are told when to come back."""
     program = asks()
-    monkeypatch.setattr(rooms.Room, "one", full)
+    monkeypatch.setattr(api_gate.Room, "one", full)
     assert decision(program.ask("POST", PATH, use("ls")))["permissionDecision"] == "deny"
     status, headers, _ = program.raw("GET", "/v1/requests/x", None, {})
     assert (status, headers["Retry-After"]) == (503, "1")
 
 
-def full(_: rooms.Room) -> Any:
+def full(_: api_gate.Room) -> Any:
     """There is no room."""
-    raise rooms.FullError
+    raise api_gate.FullError
 
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError, RecursionError, MemoryError])
@@ -316,9 +315,9 @@ def test_whatever_the_app_does(
     app: ASGIApp, is_stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One whole answer with a no is sent; also where the server ends meanwhile, and cancels it."""
-    monkeypatch.setattr(hook_answers, "LATE", 0.0)
-    monkeypatch.setattr(hook_answers, "SLOW", 0.0)
-    monkeypatch.setattr(hook_answers, "REST", 0.01)
+    monkeypatch.setattr(api, "LATE", 0.0)
+    monkeypatch.setattr(api, "SLOW", 0.0)
+    monkeypatch.setattr(api, "REST", 0.01)
     heard: list[Message] = []
 
     async def send(message: Message) -> None:

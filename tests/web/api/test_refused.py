@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bot.web.api import gate, waiting
+from bot.web import api_gate, ask_route
 from storage.models import Run
 from tests.stories.harness import Harness
 from tests.stories.steps import forget_people
@@ -155,7 +155,7 @@ def test_who_waits_holds_nobody_else_up(
     bot: Harness, asks: Asks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One key may wait so often at once; beyond that it is told to come again, and others wait."""
-    monkeypatch.setattr(waiting, "MOST_OF_ONE", 1)
+    monkeypatch.setattr(ask_route, "MOST_OF_ONE", 1)
     program, other = asks(), asks()
     mine, theirs = program.note("waited for by one"), other.note("waited for by another")
     path = f"/v1/requests/{mine['id']}"
@@ -172,7 +172,7 @@ def test_who_waits_holds_nobody_else_up(
 
 def test_a_body_that_does_not_come(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sends half a body is answered, and holds no connection for long."""
-    monkeypatch.setattr(gate, "READ", 0.2)
+    monkeypatch.setattr(api_gate, "READ", 0.2)
     program = asks()
     web = program.harness.app.ways_in.web
     assert web is not None

@@ -1,0 +1,167 @@
+"""`countersign audit`: whether the record is whole, what it says of one request, all of it."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.cli.read_only_core import moment
+from bot.config.settings import Settings
+from bot.messages.text import visible
+from countersign.cli.console import DOTENV, UsageError, complain, say
+from storage import record_copies, trail
+from storage.chain import Chain
+from storage.digest import key_path, read_key
+from storage.examination import examine
+from storage.head_file import HeadFile, head_path
+from storage.models import Audit
+from storage.read_only import ReadOnly
+
+COLUMNS = (
+    *("seq", "at", "run_id", "call_id", "actor", "event", "data", "payload"),
+    *("key_id", "previous", "hash"),
+)
+FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is wanted of the record."""
+    parser.add_argument(
+        "what",
+        choices=["verify", "show", "export"],
+        help="is it whole · what it says of one request or call · every row",
+    )
+    parser.add_argument("id", nargs="?", default="", help="show: of the request or the call")
+    parser.add_argument(
+        "--format",
+        choices=list(FORMATS),
+        help="export: JSON lines (jsonl, if not said otherwise) or a table with a head (csv)",
+    )
+    for option, which in (("--since", "the first"), ("--until", "the end of")):
+        parser.add_argument(
+            option,
+            type=moment,
+            metavar="TIME",
+            help=f"export: {which} moment of the rows: 2026-11-24 or 2026-11-24T22:00, in UTC",
+        )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the record as was said; returns the exit code, 1 where it is not whole."""
+    if bool(arguments.id) != (arguments.what == "show"):
+        raise UsageError("`audit show` takes the id of a request or a call, the others none")
+    chosen = arguments.format or arguments.since or arguments.until
+    if chosen and arguments.what != "export":
+        raise UsageError("--format, --since and --until are for `audit export`")
+    settings = Settings.load(os.environ, DOTENV, reading=True)
+    store = ReadOnly(settings.database_url)
+    if trouble := store.trouble():
+        return complain(f"The record cannot be read: {trouble}.")
+    match arguments.what:
+        case "verify":
+            return _verify(settings, store)
+        case "show":
+            return _show(store, arguments.id)
+        case _:
+            write = FORMATS[arguments.format or "jsonl"]
+            return _export(store, write, arguments.since or FIRST, arguments.until or LAST)
+
+
+def _verify(settings: Settings, store: ReadOnly) -> int:
+    """Say whether nothing was changed, taken away or put in."""
+    try:
+        given = settings.signing_key
+        if store.shared and not given:
+            raise ValueError("COUNTERSIGN_KEY must be set")
+        chain = Chain(given or read_key(key_path(store.path)))
+    except (OSError, ValueError) as error:
+        return complain(f"Without its key the record cannot be checked: {error}.")
+    noted = None  # else before the rows: it is never ahead
+    if not store.shared:
+        noted = HeadFile(head_path(store.path), chain).read()
+    with store.read() as tx:
+        copied = record_copies.noted_copy(tx)
+        if copied is not None and copied.is_sealed_by(chain):
+            noted = copied.head  # a file beside it is of another life
+        found = examine(tx, chain, noted, has_note=not store.shared)
+    if copied is not None:
+        say(f"Note: {copied.why}, and nobody has started on it yet.")
+    if store.shared:
+        say(
+            "Note: no file beside it says how far it had come: compare the last seal with a copy's."
+        )
+    for each in found.remarks:
+        say(f"Note: {each}.")
+    for each in found.problems:
+        complain(f"NOT SOUND: {each}.")
+    if not found.problems:
+        say(f"Sound: {found.head.seq} rows under the key {chain.key_id}.")
+        say(f"The last is sealed {found.head.hash}")
+    return 1 if found.problems else 0
+
+
+def _show(store: ReadOnly, wanted: str) -> int:
+    """Tell what happened to a request, or to one call of it, in order."""
+    with store.read() as tx:
+        found = [row for row in trail.about(tx, wanted) if _concerns(row, wanted)]
+    for row in found:
+        say(f"{row.seq}  {row.at:%Y-%m-%d %H:%M:%S.%f}Z  {row.event}  by {visible(row.actor)}")
+        about = {} if row.call_id in ("", wanted) else {"call": row.call_id}
+        for name, value in (about | trail.said(row)).items():
+            say(f"      {name}: {_plain(value)}")
+    return 0 if found else complain(f"The record says nothing of {wanted}.")
+
+
+def _concerns(row: Audit, wanted: str) -> bool:
+    """Whether a row of its request says something of the call that is wanted."""
+    return wanted in (row.run_id, row.call_id) or wanted in row.data
+
+
+def _plain(value: Any) -> str:
+    """A value on one line, hidden characters shown."""
+    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _export(
+    store: ReadOnly,
+    write: Callable[[Iterable[Audit]], Iterable[str]],
+    since: datetime,
+    until: datetime,
+) -> int:
+    """Write the rows of that time, as they are read: a long record takes no memory."""
+    with store.read() as tx:
+        for line in write(trail.between(tx, since, until)):
+            say(line)
+    return 0
+
+
+def _json_lines(rows: Iterable[Audit]) -> Iterator[str]:
+    """A JSON object for each row, with what it says as JSON in it."""
+    for row in rows:
+        payload = json.loads(row.payload) if row.payload else None
+        fields = {**_fields(row), "data": json.loads(row.data), "payload": payload}
+        yield json.dumps(fields, ensure_ascii=False)
+
+
+def _csv(rows: Iterable[Audit]) -> Iterator[str]:
+    """A table with a head; what a row says is JSON in one cell."""
+    yield ",".join(COLUMNS)
+    for row in rows:
+        fields, text = _fields(row), io.StringIO()
+        csv.writer(text, lineterminator="").writerow(fields[name] for name in COLUMNS)
+        yield text.getvalue()
+
+
+def _fields(row: Audit) -> dict[str, Any]:
+    """The columns of an export, whose names and order stay."""
+    fields = {**row.model_dump(), "at": row.at.isoformat()}
+    return {name: fields[name] for name in COLUMNS}
+
+
+FORMATS = {"jsonl": _json_lines, "csv": _csv}

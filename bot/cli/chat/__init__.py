@@ -1,1 +1,0 @@
-"""`countersign chat`: what is typed and drawn at the prompt."""

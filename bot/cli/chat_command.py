@@ -1,0 +1,43 @@
+"""`countersign chat`: ask the agent at the terminal, and decide there what waits."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from bot.cli.bot_connection import NoBotError, place
+from bot.cli.chat_conversation import Conversation
+from bot.cli.chat_painter import Painter, PlainPainter
+from countersign.cli.console import complain, say
+
+WITHOUT_RICH = "Plain lines: for frames and colours, pip install 'countersign-bot[chat]'."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add how it is drawn, and which chat goes on."""
+    parser.add_argument("--plain", action="store_true", help="plain lines, without frames")
+    parser.add_argument("--go-on", default="", metavar="ID", help="with this request of yours")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Talk until Ctrl-D or /quit; returns the exit code."""
+    try:
+        conversation = Conversation(place(), painter(plain=arguments.plain), arguments.go_on)
+        return conversation.hold()
+    except NoBotError as error:
+        return complain(error)
+
+
+def painter(*, plain: bool) -> Painter:
+    """Return what draws here: plain lines where no terminal is, or Rich is not installed."""
+    if plain or not sys.stdout.isatty():
+        return PlainPainter()
+    try:
+        # here, since Rich may be missing: it comes with the extra `chat` only
+        from bot.cli.chat_rich_painter import RichPainter
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("rich"):
+            raise
+        say(WITHOUT_RICH)
+        return PlainPainter()
+    return RichPainter()

@@ -1,0 +1,135 @@
+"""How a chat looks in a terminal, drawn by Rich: import this only where Rich is installed.
+
+All that others wrote is text, never Rich's markup, and has no control character; links are not
+made to be clicked.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from bot.cli.chat_painter import details, keys, stands
+from bot.messages.pieces import FINAL
+from bot.terminal.terminal_messages import CallShown
+from countersign.cli.console import harmless
+from storage.states import CallStatus
+
+WIDEST = 100  # columns: longer lines are hard to read
+MARGIN = 12  # columns of a frame's first line that are not its title's
+COLOURS = {
+    CallStatus.PENDING: "yellow",
+    CallStatus.APPROVED: "cyan",
+    CallStatus.RUNNING: "cyan",
+    CallStatus.SUCCEEDED: "green",
+    CallStatus.ANSWERED: "green",
+    CallStatus.FAILED: "red",
+    CallStatus.REJECTED: "red",
+    CallStatus.UNKNOWN: "magenta",
+}
+
+
+class RichPainter:
+    """Draws with colours; one per chat."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        """`console`: where to draw; the standard output, where none is given."""
+        self._console = console or Console(markup=False, emoji=False, highlight=False)
+        self._width = min(self._console.width, WIDEST)
+        self._live: Live | None = None
+        self._said = ""
+
+    def say(self, sentence: str) -> None:
+        """A sentence of ours."""
+        self._put(Text(harmless(sentence), style="bold"))
+
+    def step(self, doing: str) -> None:
+        """What the agent does."""
+        self._put(Text(f"… {harmless(doing)}", style="dim italic"))
+
+    def words(self, text: str) -> None:
+        """Show the answer while it grows."""
+        self._said += text
+        if self._live is None:
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                transient=True,  # the whole answer takes its place
+                vertical_overflow="ellipsis",
+            )
+            self._live.start()
+        self._live.update(self._markdown(self._said), refresh=True)
+
+    def void(self) -> None:
+        """Take back what was shown."""
+        if self._live is not None:
+            self._live.stop()
+        self._live, self._said = None, ""
+
+    def answer(self, markdown: str) -> None:
+        """The whole of an answer, in the place of what grew."""
+        self.void()
+        self._put(self._markdown(markdown))
+
+    def notice(self, line: str) -> None:
+        """A line of the thread."""
+        self._put(Text(harmless(line), style="dim"))
+
+    def call(self, number: int, call: CallShown) -> None:
+        """A frame while something can be done or decided, else a line."""
+        colour, found = COLOURS.get(call.status, "white"), keys(number, call)
+        effect = Text(harmless(call.effect), style=f"bold {colour}")
+        head = Text(f"{number} ", style="bold")
+        if call.status is not CallStatus.PENDING and not found:
+            head.append_text(effect).append(f"  {stands(call)}", style=colour)
+            self._put(head.append(f"  {harmless(call.note)}" if call.note else "", style="dim"))
+            return
+        parts: list[RenderableType] = [self._table(call)]
+        if call.status is not CallStatus.PENDING:
+            parts.insert(0, Text(stands(call), style=colour))
+        elif call.is_final:
+            parts.insert(0, Text(call.final or FINAL, style="bold red"))
+        if effect.cell_len + MARGIN > self._width:  # a title is one line
+            parts.insert(0, effect)
+        else:
+            head.append_text(effect)
+        parts += [Text(found, style="bold")] if found else []
+        frame = "red" if call.is_final else colour
+        self._put(Panel(Group(*parts), title=head, title_align="left", border_style=frame))
+
+    def prompt(self, text: str) -> None:
+        """Ask for a line."""
+        self.still()
+        self._console.print(Text(harmless(text), style="bold cyan"), end="")
+
+    @property
+    def prompt_style(self) -> str:
+        """The same, where colours are drawn."""
+        return "\x1b[1;36m" if self._console.color_system else ""
+
+    def _table(self, call: CallShown) -> Table:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(style="dim", max_width=24)
+        table.add_column(overflow="fold")
+        for label, text in details(call):
+            if text:
+                table.add_row(Text(harmless(label)), Text(harmless(text)))
+        return table
+
+    def _markdown(self, text: str) -> Markdown:
+        return Markdown(harmless(text), hyperlinks=False, code_theme="ansi_dark")
+
+    def still(self) -> None:
+        """Leave what grows as it is, before anything else is drawn."""
+        if self._live is not None:
+            self._live.transient = False
+            self._live.stop()
+            self._live, self._said = None, ""
+
+    def _put(self, what: RenderableType) -> None:
+        self.still()
+        self._console.print(what, width=self._width)

@@ -1,0 +1,335 @@
+"""`countersign doctor --live @me`: what the bot asks of Slack, tried once in a real workspace.
+
+It works while the bot does not run. Everything it makes it takes away again, also where a step
+failed or Ctrl-C cut it short. The report says methods, codes and times, and nothing of anybody.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+import slack_sdk.version
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.socket_mode.response import SocketModeResponse
+
+from bot import version
+from bot.cli.doctor.live_steps import OK, LiveStep, LiveSteps, report, said_of
+from bot.cli.doctor.live_workspace import NotingClient, Visit
+from bot.clock import SystemClock
+from bot.config.environment import prepare_environment, split
+from bot.config.settings import Settings
+from bot.policy.directory import LookupFailedError
+from bot.slack.client import app_of
+from bot.slack.directory import SlackDirectory
+from bot.slack.socket import GREETED
+from bot.slack.socket_client import ByLine, Hello, SocketClient
+from countersign.cli.console import complain, say
+
+# One click of a person's, from its arrival to what it changes: acknowledged, answered by a
+# dialog, shown in the message.
+
+WAIT = 120.0  # seconds that a person has to click
+ASKED = "Please click once, so that Countersign can measure how a click arrives."
+DONE = "Thank you: your click has arrived."
+CONNECT = "connect by Socket Mode"
+CLICK = "wait for a click"
+_METHOD = "apps.connections.open"
+
+
+class ClickListener:
+    """A connection by Socket Mode that hears of one click."""
+
+    def __init__(self, client: WebClient, token: str, key: str) -> None:
+        """`key`: the id of the button, and of the dialog behind it."""
+        self._key = key
+        self._hello: Queue[Hello] = Queue()
+        self.clicks: Queue[tuple[dict[str, Any], float, float]] = Queue()
+        self._socket = SocketClient(
+            token,
+            client.logger,
+            client,
+            proxy=client.proxy,
+            deal=self._hear,
+            greeted=self._hello.put,
+        )
+
+    def open(self) -> Hello:
+        """Connect, and return Slack's first word; raises what keeps it from that."""
+        self._socket.connect()
+        try:
+            return self._hello.get(timeout=GREETED)
+        except Empty:
+            raise TimeoutError from None
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._socket.close()
+
+    def _hear(self, client: ByLine, request: SocketModeRequest) -> None:
+        """Acknowledge what is this try's, and keep a click with its times."""
+        arrived = time.perf_counter()
+        payload = request.payload or {}
+        actions = payload.get("actions") or [{}]
+        is_click = actions[0].get("action_id") == self._key
+        if not is_click and (payload.get("view") or {}).get("callback_id") != self._key:
+            return
+        client.send_socket_mode_response(SocketModeResponse(request.envelope_id))
+        if is_click:
+            self.clicks.put((payload, arrived, time.perf_counter()))
+
+
+def connect(
+    client: WebClient, steps: LiveSteps, token: str, key: str
+) -> tuple[ClickListener, Hello] | None:
+    """Open a line; None where that failed, which is told."""
+    line = ClickListener(client, token, key)
+    hello = steps.take(CONNECT, _METHOD, line.open)
+    if hello is None:
+        line.close()
+        return None
+    return line, hello
+
+
+def one_click(
+    visit: Visit, line: ClickListener | None, why: str, ask: Callable[[str], None]
+) -> None:
+    """Ask the person for a click, and time it; without a `line`, say `why` there is none."""
+    steps = visit.steps
+    if line is None or not visit.channel:
+        steps.leave_out(CLICK, "block_actions", why if line is None else "no direct messages")
+        return
+    asked = visit.post("post a button", ASKED, _button(visit.key))
+    if not asked:
+        steps.leave_out(CLICK, "block_actions", "no button")
+        return
+    ask(f"Click the button in your direct messages with the bot, within {WAIT:.0f} seconds.")
+    begun = time.perf_counter()
+    try:
+        payload, arrived, acknowledged = line.clicks.get(timeout=WAIT)
+    except Empty:
+        steps.add(LiveStep(CLICK, "block_actions", f"no click within {WAIT:.0f} s", WAIT))
+        return
+    steps.add(LiveStep(CLICK, "block_actions", OK, arrived - begun))
+    steps.add(
+        LiveStep("acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived)
+    )
+    _open_dialog(visit, str(payload.get("trigger_id") or ""))
+    try:
+        visit.client.chat_update(channel=visit.channel, ts=asked, text=DONE, blocks=[])
+        result = OK
+    except (SlackApiError, OSError) as error:
+        result = said_of(error)
+    took = time.perf_counter() - arrived
+    steps.add(LiveStep("show its effect (from its arrival)", "chat.update", result, took))
+
+
+def _open_dialog(visit: Visit, trigger: str) -> None:
+    """Open a dialog, and leave in it that it can be closed: no app can close one."""
+    client, take = visit.client, visit.steps.take
+    opened = take(
+        "open a dialog",
+        "views.open",
+        lambda: client.views_open(trigger_id=trigger, view=_dialog(visit.key, DONE))["view"]["id"],
+    )
+    if opened:
+        words = "All is done; please close this window."
+        step = "change the dialog"
+        view = _dialog(visit.key, words)
+        take(step, "views.update", lambda: client.views_update(view_id=str(opened), view=view))
+
+
+def _button(key: str) -> list[dict[str, Any]]:
+    label = {"type": "plain_text", "text": "Click here"}
+    button = {"type": "button", "action_id": key, "text": label, "value": key}
+    words = {"type": "section", "text": {"type": "plain_text", "text": ASKED}}
+    return [words, {"type": "actions", "elements": [button]}]
+
+
+def _dialog(key: str, words: str) -> dict[str, Any]:
+    return {
+        "type": "modal",
+        "callback_id": key,
+        "title": {"type": "plain_text", "text": "Countersign"},
+        "close": {"type": "plain_text", "text": "Close"},
+        "blocks": [{"type": "section", "text": {"type": "plain_text", "text": words}}],
+    }
+
+
+# Signals that end what is tried, and not how it is cleared away.
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class Interrupts:
+    """Whether a signal is obeyed: the first is, unless it is too late."""
+
+    is_open: bool = True
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupts]:
+    """Inside, the first of these signals raises KeyboardInterrupt, as long as it is open.
+
+    Afterwards they are as they were.
+    """
+    found = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield found
+        return
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        if found.is_open:
+            found.is_open = False
+            raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, interrupt) for each in SIGNALS}
+    try:
+        yield found
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+MISUSED = 2  # exit code
+PATIENCE = 15  # seconds for one call
+BESIDE = (
+    "Another process is connected with this app: the bot itself? Slack gives each delivery to one"
+    " of the two, so your click may go there, and people's clicks may fail while this is tried."
+)
+ME = "@me"  # whoever COUNTERSIGN_OPERATOR names
+_PERSON = re.compile(r"@\S+|[UW][A-Z0-9]{5,}")
+
+
+def live(environ: MutableMapping[str, str], dotenv_path: Path, who: str) -> int:
+    """Try everything in the direct messages of `who` (@name or an id), print the report; returns
+    the exit code: 0 where every step went well, 1 where one did not, 2 where nothing was tried.
+    """
+    # on the first day there may be no policy, and none is read: any file stands for one
+    settings = Settings.load(
+        {**environ, "COUNTERSIGN_POLICY": __file__}, dotenv_path, reading=True, transport=None
+    )
+    token = settings.slack_bot_token.get_secret_value()
+    if not token:
+        return _misused("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
+    prepare_environment(environ, settings.slack_api_url)
+    client = NotingClient(
+        token, base_url=settings.slack_api_url, timeout=PATIENCE, retry_handlers=[]
+    )
+    steps = LiveSteps(_tell)
+    me = steps.take("ask who the bot is", "auth.test", client.auth_test)
+    if me is None:
+        say(report(steps.all, _facts(settings, False, 0), cut_short=False))
+        return 1
+    try:
+        user = _user(client, who, settings.operator)
+    except LookupFailedError as error:
+        return _misused(str(error))
+    key = f"live-{secrets.token_hex(8)}"
+    visit = Visit(client, steps, user, str(me.get("team_id") or ""), key)
+    return _tried(visit, settings, str(me.get("bot_id") or ""))
+
+
+def _tried(visit: Visit, settings: Settings, bot: str) -> int:
+    """Try everything and clear it away, whatever comes; returns the exit code."""
+    steps, cut_short = visit.steps, False
+    token = settings.slack_app_token.get_secret_value()
+    opened = connect(visit.client, steps, token, visit.key) if token else None
+    line, hello = opened or (None, None)
+    others = hello.connections - 1 if hello else 0
+    if others > 0:
+        complain(BESIDE)
+    facts = _facts(settings, hello is not None, others)
+    own_app = app_of(visit.client, bot)
+    if hello and hello.app and own_app and hello.app != own_app:
+        steps.add(
+            LiveStep("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
+        )
+    why = "not connected" if token else "SLACK_APP_TOKEN is not set"
+    with interruptible() as signals:
+        try:
+            _take_steps(visit, line, why)
+        except KeyboardInterrupt:
+            cut_short = True
+        finally:
+            signals.is_open = False
+            visit.clear_away()
+            if line is not None:
+                line.close()
+    say(report(steps.all, facts, cut_short))
+    if cut_short:
+        raise KeyboardInterrupt
+    return 0 if all(each.is_ok for each in steps.all) else 1
+
+
+def _take_steps(visit: Visit, line: ClickListener | None, why: str) -> None:
+    visit.post_and_find()
+    if visit.channel:
+        visit.show_work()
+        visit.upload()
+    visit.publish_home()
+    one_click(visit, line, why, _ask)
+
+
+def _facts(settings: Settings, connected: bool, others: int) -> list[str]:
+    """What whoever reads the report has to know, and nothing of the workspace."""
+    at = SystemClock().now().strftime("%Y-%m-%d %H:%M UTC")
+    host = split(settings.slack_api_url).hostname or ""
+    is_slack = host == "slack.com" or host.endswith(".slack.com")
+    line = "connected by Socket Mode" if connected else "not connected by Socket Mode"
+    if connected:
+        line += f", beside {others} other connections of this app" if others else ", alone"
+    return [
+        f"Countersign {version.described()}, Python {platform.python_version()},"
+        f" slack_sdk {slack_sdk.version.__version__}",
+        f"{at}, at {'Slack itself' if is_slack else 'another address than that of Slack'}",
+        line,
+    ]
+
+
+def _tell(tried: LiveStep) -> None:
+    complain(f"{tried.step}: {tried.result}")
+
+
+def _ask(words: str) -> None:
+    complain(words)
+
+
+def _misused(problem: str) -> int:
+    complain(problem)
+    return MISUSED
+
+
+def _user(client: WebClient, who: str, operator: str | None) -> str:
+    """Return the id of whom `who` names; raises LookupFailedError with a sentence."""
+    if not _PERSON.fullmatch(who):
+        raise LookupFailedError(f"--live takes @name or a user id such as U0123ABC, not {who!r}.")
+    if not who.startswith("@"):
+        return who
+    directory = SlackDirectory(client, SystemClock())
+    try:
+        found = sorted(directory.named(who[1:]))
+    except LookupFailedError as error:
+        raise LookupFailedError(f"{who} cannot be looked up ({error}); give an id.") from None
+    finally:
+        directory.close()
+    if not found and who == ME and operator:
+        return operator
+    if not found and who == ME:
+        raise LookupFailedError(f"{ME} is whom COUNTERSIGN_OPERATOR names; set it, or give an id.")
+    if len(found) != 1:
+        raise LookupFailedError(f"{who} is {'several people' if found else 'nobody'}; give an id.")
+    return found[0]

@@ -1,0 +1,262 @@
+"""What is tried in one person's direct messages, and how all of it is taken away again.
+
+Each step stands alone: where one fails the next is tried all the same, if it can be. What was made
+is looked for by the key in its metadata, also where Slack's answer was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web import SlackResponse
+
+from bot.cli.doctor.live_steps import LiveSteps
+from bot.clock import SystemClock
+from bot.slack_codes import code_of
+
+EVENT = "countersign_live"  # type of the metadata
+BEFORE = 600.0  # seconds that our clock and Slack's may be apart
+STATUS, NO_STATUS = "is trying things out…", ""
+PAGE = 100  # messages that are looked through
+GONE = ("message_not_found", "file_not_found", "file_deleted", "message_not_in_streaming_state")
+TEXT = "Countersign tries out this workspace: in a moment this is gone."
+
+
+class NotFoundError(Exception):
+    """A message that was posted is not where it should be."""
+
+
+class NotingClient(WebClient):
+    """A WebClient that remembers the files it has begun to upload, whatever became of them."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.begun: set[str] = set()
+
+    def files_getUploadURLExternal(self, **arguments: Any) -> SlackResponse:
+        """As WebClient's."""
+        found = super().files_getUploadURLExternal(**arguments)
+        self.begun.add(str(found["file_id"]))
+        return found
+
+
+@dataclass(slots=True)
+class Visit:
+    """One visit in one person's direct messages."""
+
+    client: NotingClient
+    steps: LiveSteps
+    user: str
+    team: str
+    key: str  # unguessable, in all that is made
+    channel: str = ""
+    root: str = ""  # ts of the message under which the rest is tried
+    stream: str = ""  # ts of one that may not have ended
+    posted: set[str] = field(default_factory=set)  # ts of what is known to stand there
+    has_status: bool = False
+    has_session: bool = False
+    has_home: bool = False
+    begun: float = field(default_factory=lambda: SystemClock().now().timestamp())
+
+    def post_and_find(self) -> None:
+        """Open the direct messages, post there, find it by its metadata, change and mark it."""
+        take, client = self.steps.take, self.client
+        opened = take(
+            "open the direct messages",
+            "conversations.open",
+            lambda: client.conversations_open(users=self.user)["channel"]["id"],
+        )
+        self.channel = str(opened or "")
+        if not self.channel:
+            self.steps.leave_out("all that stands in messages", "chat.*", "no direct messages")
+            return
+        self.root = self.post("post a message", TEXT)
+        found = take("find it by its metadata", "conversations.history", self._find)
+        self.root = self.root or str(found or "")  # the answer to the post may have been lost
+        self.root = self.root or self.post("post one more, for the rest", TEXT)
+        if not self.root:
+            self.steps.leave_out("change it, react to it", "chat.update", "no message")
+            return
+        at: dict[str, Any] = {"channel": self.channel, "ts": self.root}
+        take("change it", "chat.update", lambda: client.chat_update(**at, text=f"{TEXT} (changed)"))
+        mark: dict[str, Any] = {"channel": self.channel, "timestamp": self.root, "name": "eyes"}
+        if take("react to it", "reactions.add", lambda: client.reactions_add(**mark)) is not None:
+            step = "take the reaction away"
+            take(step, "reactions.remove", lambda: client.reactions_remove(**mark))
+
+    def post(self, step: str, text: str, blocks: list[dict[str, Any]] | None = None) -> str:
+        """Post a message with the key in its metadata; return its ts, "" where that failed."""
+        metadata = {"event_type": EVENT, "event_payload": {"key": self.key}}
+        options: dict[str, Any] = {"blocks": blocks} if blocks else {}
+        found = self.steps.take(
+            step,
+            "chat.postMessage",
+            lambda: self.client.chat_postMessage(
+                channel=self.channel, text=text, metadata=metadata, **options
+            )["ts"],
+        )
+        self.posted |= {str(found)} if found else set()
+        return str(found or "")
+
+    def show_work(self) -> None:
+        """A status, a session and a stream under the message."""
+        client, take = self.client, self.steps.take
+        if not self.root:
+            self.steps.leave_out("status, session and stream", "assistant.*", "no message")
+            return
+        at: dict[str, Any] = {"channel_id": self.channel, "thread_ts": self.root}
+        take(
+            "show a status",
+            "assistant.threads.setStatus",
+            lambda: client.assistant_threads_setStatus(**at, status=STATUS),
+        )
+        self.has_status = self.steps.may_have_done()
+        self._session("begin a session", "processing")
+        self.has_session = self.steps.may_have_done()
+        place: dict[str, Any] = {"channel": self.channel, "thread_ts": self.root}
+        whose: dict[str, Any] = {"recipient_user_id": self.user, "recipient_team_id": self.team}
+        begun = take(
+            "begin a stream",
+            "chat.startStream",
+            lambda: client.chat_startStream(**place, **whose, markdown_text="One, ")["ts"],
+        )
+        self.stream = str(begun or "")
+        self.posted |= {self.stream} - {""}
+        if not self.stream:
+            self.steps.leave_out("go on with it and end it", "chat.stopStream", "no stream")
+            return
+        of: dict[str, Any] = {"channel": self.channel, "ts": self.stream}
+        take(
+            "go on with it",
+            "chat.appendStream",
+            lambda: client.chat_appendStream(**of, markdown_text="two."),
+        )
+        if take("end it", "chat.stopStream", lambda: client.chat_stopStream(**of)) is not None:
+            self.stream = ""
+
+    def upload(self) -> None:
+        """A small file under the message."""
+        method = "files.completeUploadExternal"
+        if not self.root:
+            self.steps.leave_out("upload a file", method, "no message")
+            return
+
+        def send() -> None:
+            self.client.files_upload_v2(
+                channel=self.channel,
+                thread_ts=self.root,
+                filename=f"{self.key}.txt",
+                content="Countersign tries out an upload.\n",
+                title="Countersign tries out an upload",
+            )
+
+        self.steps.take("upload a file", method, send)
+
+    def publish_home(self) -> None:
+        """The person's Home; the bot draws it anew when it is opened."""
+        self.steps.take("publish Home", "views.publish", lambda: self._home(TEXT))
+        self.has_home = self.steps.may_have_done()
+
+    def clear_away(self) -> None:
+        """Take away all that was made, whatever of it is known."""
+        take = self.steps.take
+        if self.has_status:
+            take("clear the status", "assistant.threads.setStatus", self._clear_status)
+        if self.has_session:
+            self._session("end the session", "active")
+        if self.has_home:
+            text = "Countersign draws this page when you open it the next time."
+            take("clear Home", "views.publish", lambda: self._home(text))
+        if not self.channel:
+            return
+        if not self._all_deleted():
+            self._all_deleted()
+
+    def _all_deleted(self) -> bool:
+        """Delete what stands in messages; return whether each step went well."""
+        take, before = self.steps.take, len(self.steps.all)
+        if self.stream:
+            at = {"channel": self.channel, "ts": self.stream}
+            take("end the stream", "chat.stopStream", self._ending("chat.stopStream", at))
+        found = take("find what was made", "conversations.replies", self._made) or {}
+        for file in sorted(self.client.begun.union(*found.values())):
+            take("delete the file", "files.delete", self._ending("files.delete", {"file": file}))
+        # the newest first: what stands in a thread goes before its root
+        for ts in sorted(self.posted | found.keys(), reverse=True):
+            at = {"channel": self.channel, "ts": ts}
+            take("delete a message", "chat.delete", self._ending("chat.delete", at))
+        return all(each.is_ok for each in self.steps.all[before:])
+
+    def _find(self) -> str:
+        """Return the message's ts; raises NotFoundError where it is not there with its key."""
+        found = [str(each["ts"]) for each in self._history() if _key_of(each) == self.key]
+        if not found:
+            raise NotFoundError
+        return found[-1]
+
+    def _history(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.client.conversations_history(
+            channel=self.channel,
+            oldest=f"{self.begun - BEFORE:.6f}",
+            include_all_metadata=True,
+            limit=PAGE,
+        )["messages"]
+        return found
+
+    def _made(self) -> dict[str, set[str]]:
+        """Return the messages that were made, each with the files in it."""
+        tops = {str(each["ts"]): each for each in self._history() if _key_of(each) == self.key}
+        made = {ts: _files(each, self.key) for ts, each in tops.items()}
+        for ts in {*tops, *filter(None, [self.root])}:
+            pages = self.client.conversations_replies(channel=self.channel, ts=ts, limit=PAGE)
+            for each in pages["messages"]:
+                if each.get("bot_id") or _files(each, self.key):
+                    made[str(each["ts"])] = _files(each, self.key)
+        return made
+
+    def _ending(self, method: str, arguments: dict[str, Any]) -> Callable[[], object]:
+        """A call that ends or deletes something; that it is gone already is as good."""
+
+        def end() -> bool:
+            try:
+                self.client.api_call(method, json=arguments)
+            except SlackApiError as error:
+                if code_of(error) not in GONE:
+                    raise
+            return True
+
+        return end
+
+    def _clear_status(self) -> None:
+        self.client.assistant_threads_setStatus(
+            channel_id=self.channel, thread_ts=self.root, status=NO_STATUS
+        )
+
+    def _session(self, step: str, state: str) -> None:
+        arguments = {
+            "channel_id": self.channel,
+            "thread_ts": self.root,
+            "status": state,
+            "initiator_user_id": self.user,
+        }
+        method = "agents.sessions.setStatus"
+        self.steps.take(step, method, lambda: self.client.api_call(method, json=arguments))
+
+    def _home(self, text: str) -> None:
+        section = {"type": "section", "text": {"type": "plain_text", "text": text}}
+        view = {"type": "home", "blocks": [section]}
+        self.client.views_publish(user_id=self.user, view=view)
+
+
+def _key_of(message: dict[str, Any]) -> str:
+    payload = (message.get("metadata") or {}).get("event_payload") or {}
+    return str(payload.get("key") or "")
+
+
+def _files(message: dict[str, Any], key: str) -> set[str]:
+    found = message.get("files") or ()
+    return {str(each["id"]) for each in found if str(each.get("name")) == f"{key}.txt"}

@@ -1,1 +1,0 @@
-"""The commands that keep the record safe: a backup of it, one put back, all of it moved."""

@@ -1,1 +1,0 @@
-"""The command that is the bot over HTTP, and the one for the keys of programs that ask there."""

@@ -1,1 +1,0 @@
-"""The commands by which the operator sees what waits and decides it."""

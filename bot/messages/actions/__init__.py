@@ -1,1 +1,0 @@
-"""What buttons, menus and dialogs are called, and what stands in them. Pure."""

@@ -1,1 +1,0 @@
-"""What `/approvals` shows a person: the menu, lists, and the whole life of a request. Pure."""

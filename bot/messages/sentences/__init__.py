@@ -1,1 +1,0 @@
-"""Every sentence that people are told about a decision, in one place. Pure."""

@@ -1,0 +1,393 @@
+"""Conditions of policy rules, in CEL (the Common Expression Language): read once, then asked with
+facts. PURE.
+
+Stricter than CEL where CEL would let something through: numbers are exact and nothing else, what
+raises is never true, `||` and `&&` read from left to right, and no list operation may stand inside
+another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from lark import Tree
+
+from bot.policy.condition_operators import BINARY, CLOCK, METHODS, UNARY
+from bot.policy.condition_parser import read
+from bot.policy.condition_values import (
+    Facts,
+    Id,
+    Spent,
+    Untold,
+    Unusable,
+    field,
+    item,
+    number,
+    pattern,
+    size,
+    truth,
+    value_of,
+    weight,
+    zone,
+)
+from countersign.durations import DAY, MINUTE, seconds
+
+# Sums over calls as conditions write them: `spent("tool", "field", "24h")`, `count("tool",
+# "1h")`, and whose and which calls they are of. PURE.
+
+SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
+BY_ANYONE = "by anyone"
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SAME = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
+
+
+def wanted(name: str, words: Sequence[str]) -> Spent:
+    """The sum that this function asks for in these words.
+
+    Raises ValueError, with what is wrong.
+    """
+    shape = SHAPES[name]
+    needed = shape.count(",") + 1
+    if len(words) < needed:
+        raise ValueError(f"needs words in quotes, as in {name}({shape})")
+    tool, field, window = words[:3] if name == "spent" else (words[0], "", words[1])
+    if not _FIELD.fullmatch(tool) or (name == "spent" and not _FIELD.fullmatch(field)):
+        raise ValueError(f"needs the names of a tool and a field in {name}({shape})")
+    same: set[str] = set()
+    anyone = False
+    for word in words[needed:]:
+        if word == BY_ANYONE:
+            anyone = True
+        elif found := _SAME.fullmatch(word):
+            same.add(found[1])
+        else:
+            raise ValueError(
+                f"has {word!r} in {name}(), which means nothing there; "
+                f'write "{BY_ANYONE}" or "same currency"'
+            )
+    return Spent(tool, field, seconds_of(window), tuple(sorted(same)), anyone)
+
+
+def seconds_of(text: str) -> int:
+    """Return the seconds in "30m", "24h" or "7d", at most 90 days; raises ValueError."""
+    length = seconds(text, "mhd")
+    if not MINUTE <= length <= 90 * DAY:
+        raise ValueError(f'{text!r} is no window; write "30m", "24h" or "7d", at most "90d"')
+    return length
+
+
+# Evaluates one condition, whose syntax tree was read and checked, over one set of values. PURE.
+
+MOST_STEPS = 100_000  # some tenths of a second
+MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
+
+
+class Evaluator:
+    """Evaluates from left to right; what the left side already decided is not evaluated further."""
+
+    def __init__(self, names: dict[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
+        self._names = names
+        self._functions = functions
+        self._steps = 0
+
+    def value(self, node: Any) -> Any:
+        """The value of a part of the tree. Raises Untold."""
+        self._spend(1)
+        kind: str = node.data
+        if kind in BINARY:
+            left, right = self.value(node.children[0]), self.value(node.children[1])
+            self._spend(weight(left) + weight(right))
+            return BINARY[kind](left, right)
+        if kind in UNARY:
+            return UNARY[kind](self.value(node.children[0]))
+        return getattr(self, f"_{kind}")(node)
+
+    def _spend(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MOST_STEPS:
+            raise Untold("it takes too long over so much")
+
+    def _expr(self, node: Tree[Any]) -> Any:
+        condition, yes, no = node.children
+        return self.value(yes if truth(self.value(condition)) else no)
+
+    def _conditionalor(self, node: Tree[Any]) -> bool:
+        return any(truth(self.value(each)) for each in node.children)
+
+    def _conditionaland(self, node: Tree[Any]) -> bool:
+        return all(truth(self.value(each)) for each in node.children)
+
+    def _literal(self, node: Tree[Any]) -> Any:
+        return node.children[0]
+
+    def _ident(self, node: Tree[Any]) -> Any:
+        return field(self._names, str(node.children[0]))
+
+    def _list_lit(self, node: Tree[Any]) -> list[Any]:
+        return self._all(node.children)
+
+    def _member_dot(self, node: Tree[Any]) -> Any:
+        return field(self.value(node.children[0]), str(node.children[1]))
+
+    def _member_index(self, node: Tree[Any]) -> Any:
+        return item(self.value(node.children[0]), self.value(node.children[1]))
+
+    def _ident_arg(self, node: Tree[Any]) -> Any:
+        name, *given = node.children
+        if name == "has":
+            return self._has(given[0])
+        return self._functions[str(name)](*self._all(given))
+
+    def _has(self, node: Any) -> bool:
+        within = self.value(node.children[0])
+        if not isinstance(within, dict):
+            raise Untold("only a map has fields")
+        return str(node.children[1]) in within
+
+    def _member_dot_arg(self, node: Tree[Any]) -> Any:
+        target, name, *given = node.children
+        found = self.value(target)
+        if name in MACROS:
+            return self._macro(str(name), found, str(given[0].children[0]), given[1])
+        values = self._all(given)
+        self._spend(weight(found) if name != "size" else 0)
+        return METHODS[str(name)](found, *values)
+
+    def _all(self, nodes: list[Any]) -> list[Any]:
+        return [self.value(each) for each in nodes]
+
+    def _macro(self, name: str, found: Any, variable: str, body: Any) -> Any:
+        if not isinstance(found, list | dict | frozenset):
+            raise Untold(f"only a list, a map or a group has .{name}()")
+        each = self._each(
+            sorted(found) if isinstance(found, frozenset) else list(found), variable, body
+        )
+        if name == "map":
+            return [value for _, value in each]
+        if name == "all":
+            return all(truth(value) for _, value in each)
+        if name == "exists":
+            return any(truth(value) for _, value in each)
+        true = [one for one, value in each if truth(value)]
+        return true if name == "filter" else len(true) == 1
+
+    def _each(self, items: list[Any], variable: str, body: Any) -> Iterator[tuple[Any, Any]]:
+        for one in items:
+            self._names[variable] = one
+            value = self.value(body)
+            self._spend(weight(value))
+            yield one, value
+
+
+MOST_BYTES = 1_024
+SPACES = ("groups", "channels", "people")  # of names that are looked up
+NAMES = frozenset(
+    {"args", "requester", "channel", "tool", "effect", "risk", "client", "now", *SPACES}
+)
+FUNCTIONS = frozenset({"has", "size", "spent", "count"})
+_EXAMPLES = {
+    "groups": 'groups.finance or groups["shop-leads"]',
+    "channels": 'channels.announcements or channels["shop-floor"]',
+    "people": 'people.ana or people["ana.ruiz"]',
+}
+
+
+class ConditionError(ValueError):
+    """The condition cannot be used, or not be told; the text says why, and names no value."""
+
+
+class Condition:
+    """One condition, read and checked. Threads may share it: asking it changes nothing."""
+
+    def __init__(self, source: str) -> None:
+        """Raises ConditionError for what is too long, no condition, or names what is not there."""
+        self.source = source
+        if len(source.encode(errors="surrogatepass")) > MOST_BYTES:
+            raise ConditionError(f"is longer than {MOST_BYTES} bytes; split the rule")
+        try:
+            self._tree = read(source)
+            check = _Check()
+            check.walk(self._tree, frozenset(), False)
+        except Untold as error:
+            raise ConditionError(str(error)) from None
+        self.spent, self._names = frozenset(check.sums), frozenset(check.names)
+        self.groups, self.channels, self.people = (frozenset(check.spaces[each]) for each in SPACES)
+        # of args; those inside has()
+        self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether it is true of `facts`. Raises ConditionError where that cannot be told."""
+        sums = facts.spent or {}
+
+        def spent(*words: str) -> Fraction:
+            return _known(sums, wanted("spent", words))
+
+        def count(*words: str) -> Fraction:
+            return _known(sums, wanted("count", words))
+
+        try:
+            evaluator = Evaluator(
+                self._values(facts), {"size": size, "spent": spent, "count": count}
+            )
+            return truth(evaluator.value(self._tree))
+        except Untold as error:
+            raise ConditionError(f"could not be told: {error}") from None
+        except Exception as error:  # noqa: BLE001 - whatever strange values raise is not a yes
+            raise ConditionError(f"could not be told: {type(error).__name__}") from None
+
+    def _values(self, facts: Facts) -> dict[str, Any]:
+        """What the condition names."""
+        values = {name: value_of(getattr(facts, name)) for name in self._names - {"now"}}
+        values["now"] = value_of(facts.now) if facts.now else Unusable("the time is not known")
+        known = facts.groups or {}
+        values["groups"] = {name: _members(known.get(name)) for name in self.groups}
+        channels, people = facts.channels or {}, facts.people or {}
+        values["channels"] = {name: _id(channels.get(f"#{name}")) for name in self.channels}
+        values["people"] = {name: _id(people.get(name)) for name in self.people}
+        return values
+
+
+def _members(found: frozenset[str] | None) -> frozenset[str] | Unusable:
+    return Unusable("its members are not known") if found is None else frozenset(found)
+
+
+def _id(found: str | None) -> Id | Unusable:
+    return Unusable("who or which that is is not known") if found is None else Id(found)
+
+
+def _known(sums: Mapping[Spent, Decimal | None], asked: Spent) -> Fraction:
+    found = sums.get(asked)
+    if found is None:
+        raise Untold(f"what was spent with {asked.tool} is not known")
+    return number(found)
+
+
+class _Check:
+    """Walks a tree for the facts it needs.
+
+    Raises for unknown names and functions, and for nested list operations.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.sums: set[Spent] = set()
+        self.spaces: dict[str, set[str]] = {each: set() for each in SPACES}
+        self.fields: set[str] = set()
+        self.asked: set[str] = set()
+
+    def walk(self, node: Any, bound: frozenset[str], inside: bool) -> None:
+        """`bound`: the variable of the list operation around; `inside`: whether there is one."""
+        if not isinstance(node, Tree) or node.data == "literal":
+            return
+        if node.data in ("member_object", "map_lit", "dot_ident", "dot_ident_arg"):
+            raise ConditionError(
+                "makes objects, which a condition has no use for; compare values instead"
+            )
+        if node.data == "ident":
+            self._name(str(node.children[0]), bound)
+        elif node.data in ("member_dot", "member_index") and (space := _space(node.children[0])):
+            self.spaces[space].add(_name_in(space, node))
+        elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
+            self._macro(node, bound, inside)
+        else:
+            if node.data in ("member_dot", "member_index") and _is_ident(node.children[0], "args"):
+                self.fields |= (
+                    {str(node.children[1])}
+                    if node.data == "member_dot"
+                    else set(_texts(node.children[1:]))
+                )
+            if node.data == "ident_arg":
+                self._function(node)
+            if node.data == "member_dot_arg":
+                _method(node)
+            for child in node.children:
+                self.walk(child, bound, inside)
+
+    def _name(self, name: str, bound: frozenset[str]) -> None:
+        if name not in NAMES | bound:
+            raise ConditionError(
+                f"names {name!r}, which is not there; there are {', '.join(sorted(NAMES))}"
+            )
+        if name in SPACES:
+            raise ConditionError(f"uses {name} as a whole; name one, as in {_EXAMPLES[name]}")
+        self.names |= {name} - bound
+
+    def _macro(self, node: Tree[Any], bound: frozenset[str], inside: bool) -> None:
+        target, method, *given = node.children
+        if inside:
+            raise ConditionError(f"has .{method}() inside another list operation; write two rules")
+        if len(given) != 2 or given[0].data != "ident" or str(given[0].children[0]) in NAMES:
+            raise ConditionError(f"needs a new name and a condition in .{method}(name, condition)")
+        self.walk(target, bound, inside)
+        self.walk(given[1], bound | {str(given[0].children[0])}, True)
+
+    def _function(self, node: Tree[Any]) -> None:
+        name, given = str(node.children[0]), node.children[1:]
+        if name not in FUNCTIONS:
+            raise ConditionError(
+                f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTIONS))}"
+            )
+        if name in SHAPES:
+            self._sum(name, list(_texts(given)), len(given))
+        elif len(given) != 1:
+            raise ConditionError(f"needs one value in {name}()")
+        elif name == "has" and (given[0].data != "member_dot" or _space(given[0].children[0])):
+            raise ConditionError("needs a field in has(), as in has(args.note)")
+        elif name == "has" and _is_ident(given[0].children[0], "args"):
+            self.asked.add(str(given[0].children[1]))
+
+    def _sum(self, name: str, words: list[str], given: int) -> None:
+        try:
+            found = wanted(name, words if len(words) == given else ())
+        except ValueError as error:
+            raise ConditionError(str(error)) from None
+        self.sums.add(found)
+        self.fields |= set(found.same)
+
+
+def _is_ident(node: Any, name: str) -> bool:
+    return node.data == "ident" and str(node.children[0]) == name
+
+
+def _space(node: Any) -> str:
+    """Which of the looked-up names this stands for; "" for none."""
+    return next((each for each in SPACES if _is_ident(node, each)), "")
+
+
+def _name_in(space: str, node: Tree[Any]) -> str:
+    if node.data == "member_dot":
+        return str(node.children[1])
+    found = list(_texts(node.children[1:]))
+    if len(found) != 1:
+        what = {"groups": "group", "channels": "channel", "people": "person"}[space]
+        raise ConditionError(f"needs a literal {what}, as in {_EXAMPLES[space]}")
+    return found[0]
+
+
+def _method(node: Tree[Any]) -> None:
+    method, given = str(node.children[1]), node.children[2:]
+    if method not in METHODS:
+        raise ConditionError(
+            f"calls .{method}(), which is not there; there are {', '.join(sorted(METHODS))}"
+        )
+    if len(given) not in ((0, 1) if method in CLOCK else (int(method != "size"),)):
+        raise ConditionError(f"gives .{method}() too many values, or too few")
+    if method == "matches" or method in CLOCK:
+        texts = list(_texts(given))
+        if len(texts) != len(given):
+            raise ConditionError(f"needs words in quotes in .{method}()")
+        for text in texts:
+            (pattern if method == "matches" else zone)(text)
+
+
+def _texts(nodes: list[Any]) -> Iterator[str]:
+    """The text literals among the nodes."""
+    return (
+        node.children[0]
+        for node in nodes
+        if node.data == "literal" and isinstance(node.children[0], str)
+    )

@@ -1,1 +1,0 @@
-"""Conditions of rules in CEL: parsed by a library, evaluated here, bounded and exact. Pure."""

@@ -1,1 +1,0 @@
-"""What people have said of a call that waits, held against its gate."""

@@ -1,0 +1,359 @@
+"""The steps of requests under way, as tasks above the answer that is streamed for them.
+
+Only what no card shows. What is over within seconds is shown with the answer, where that is long
+enough to be streamed; what takes longer begins the stream, and the answer follows in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from bot.clock import Clock
+from bot.live import Event, EventKind, RunEvent, StepEnd, StepEvent
+from bot.messages.answers import NOTHING_BELOW, Below
+from bot.messages.parts import PART, framed, parts_of, settled
+from bot.messages.text import slack_length
+from bot.policy.directory import Directory
+from bot.signals import Signals
+from bot.slack.client import SlackClient, is_final, is_limited
+from bot.slack.directory import with_names
+from bot.slack.stream_refusals import Streaming
+from bot.slack.stream_tasks import ENDS, Tasks, TaskStatus, content
+from bot.slack_codes import code_of
+from storage import moves, outbox, runs
+from storage.models import Message, Run
+from storage.states import MODELLED, MessageKind, MessageStatus, RunSource, RunStatus
+from storage.store import Store
+from storage.transaction import Transaction
+
+# The words of one model turn, streamed to the thread while they come, where Slack allows it.
+
+log = logging.getLogger("countersign.stream")
+BEGIN = 120  # characters before a stream is worth its place
+NO_CHUNKS = {"invalid_chunks", "invalid_arguments"}  # Slack does not take such a chunk at all
+PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
+
+
+class SlackAnswer:
+    """One turn's words; used by one worker thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        signals: Signals,
+        client: WebClient,
+        streaming: Streaming,
+        run: Run,
+        tasks: Tasks,
+        keep: Callable[[SlackAnswer], None],
+    ) -> None:
+        """`run` as claimed: its fence is checked while the words come.
+
+        `tasks`: what the run has done so far; `keep` is told of a stream that the turn left without
+        words, and that goes on.
+        """
+        self._store = store
+        self._directory = directory
+        self._signals = signals
+        self._client = client
+        self._streaming = streaming
+        self._run = self.run = run
+        self._tasks = tasks
+        self._keep = keep
+        self._began = 0
+        self._reset(anew=False)
+
+    def _reset(self, *, anew: bool) -> None:
+        self._tasks.begins(anew=anew)
+        self._over = False  # nothing more is shown
+        self._chunked = False
+        self._row: Message | None = None
+        self._text = ""  # all that came
+        self._shown = ""  # what the stream holds, in its frame
+        self._open, self._ts = False, ""
+        # streaming does not work here; the outbox posts
+        self._dead = not self._streaming.works(self._run.channel)
+        self._last = time.monotonic()
+
+    def write(self, text: str) -> None:
+        """More words; raises moves.FencedError when the run was stopped or taken away."""
+        self._text += text
+        if self._signals.stopping.is_set():
+            # the run stays RUNNING, and the next start takes it up
+            raise moves.FencedError(self._run.id)
+        begins = not self._open and not self._dead and len(self._text) >= BEGIN
+        if time.monotonic() - self._last < PACE and not begins:
+            return
+        self._last = time.monotonic()
+        with self._store.read() as tx:
+            held = runs.held_by(tx, self._run.id, self._run.fence)
+            # a stream is no row of the outbox: it would overtake what is told before it
+            begins = begins and not outbox.is_behind(tx, held)
+        if held.status is not RunStatus.RUNNING:
+            raise moves.FencedError(self._run.id)
+        if begins or self._open:
+            self._push()
+
+    def show_steps(self) -> None:
+        """Show how the steps stand, before there are words; never fails."""
+        try:
+            self._push()
+        except Exception as error:  # noqa: BLE001 - it is a comfort
+            log.info("run %s: no steps shown: %s", self.run.id, type(error).__name__)
+
+    def serves(self, run: Run) -> bool:
+        """Return whether the turn's words belong into what has begun here."""
+        return not self._over and run.fence == self.run.fence
+
+    def restart(self) -> None:
+        """The turn is tried again: what was shown is closed and withdrawn."""
+        self.abandon()
+        self._reset(anew=True)
+
+    def finish(
+        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+    ) -> None:
+        """Leave the whole text to the outbox, in the caller's transaction.
+
+        What stands below it (`record`) goes with its last part.
+        """
+        if self._open and not text and not self._shown and not last:
+            self._text = ""
+            self._keep(self)
+            return
+        self._over = True
+        parts = parts_of(text) if text else []
+        middle, ending = {"last": False, "ours": record.ours}, {"last": last, **asdict(record)}
+        if self._row is not None:
+            first = parts.pop(0) if parts else ""
+            rest = None if parts or record.ours else self._rest(first)
+            body = {"text": first, **self._closing(rest), **(middle if parts else ending)}
+            moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
+        for number, part in enumerate(parts):
+            body = {"text": part, **(ending if number == len(parts) - 1 else middle)}
+            outbox.put(tx, self._message(f":{number}", MessageStatus.PENDING, body))
+
+    def abandon(self) -> None:
+        """No more will come: close what is open, and withdraw what words it has."""
+        self._over = True
+        if self._row is not None:
+            body = {"text": "", "last": False, **self._closing(self._rest(""))}
+            with self._store.write() as tx:
+                if outbox.is_streaming(tx, self._row):
+                    moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
+                else:  # the request was ended meanwhile, perhaps while Slack was beginning this
+                    outbox.began_late(tx, self._row)
+            self._signals.post.give()
+
+    def _rest(self, text: str) -> str | None:
+        """Return what the stream lacks of this whole text; None where it holds something else."""
+        whole = self._neutral(text)
+        if not self._open or whole.strip() == self._shown.strip():
+            return "" if self._open else None
+        return whole[len(self._shown) :] if whole.startswith(self._shown) else None
+
+    def _closing(self, rest: str | None) -> dict[str, object]:
+        """Return how the outbox closes the stream; `rest` is what it adds, None: writes it over."""
+        tasks = self._unsent() if self._chunked else []
+        return {
+            "streamed": rest is not None,
+            "rest": content(rest or "", tasks, chunked=self._chunked),
+        }
+
+    def _message(self, suffix: str, status: MessageStatus, body: dict[str, object]) -> Message:
+        run = self._run
+        return Message(
+            key=f"answer:{run.id}:{run.turns}:{run.fence}:{self._began}{suffix}",
+            kind=MessageKind.ANSWER,
+            run_id=run.id,
+            channel=run.channel,
+            thread_ts=run.thread_ts,
+            status=status,
+            body=outbox.dump(body),
+        )
+
+    def _push(self) -> None:
+        if self._dead:
+            return
+        whole, tasks = self._neutral(settled(self._text[:PART])), self._unsent()
+        # what would not go on from what is shown, or finds no room, the outbox writes at the end
+        fits = whole.startswith(self._shown) and slack_length(whole) <= PART
+        more = whole[len(self._shown) :] if fits else ""
+        more = more if more.strip(" >\n") else ""
+        if not more and not tasks:
+            return
+        try:
+            self._send(more, tasks)
+        except SlackApiError as error:
+            if tasks and self._refuses_tasks(error):
+                self._streaming.refused_tasks(self._run.channel, error)
+                self._push()  # without them
+                return
+            if not self._open:
+                self._streaming.refused(self._run.channel, error)
+            if not self._open or not is_limited(error):
+                log.info("run %s: no streaming here: %s", self._run.id, code_of(error))
+                self._dead, self._open = True, False
+        except moves.FencedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the outbox brings the text anyway
+            log.info("run %s: streaming broke: %s", self._run.id, type(error).__name__)
+            self._dead, self._open = True, False
+
+    def _unsent(self) -> list[dict[str, Any]]:
+        """Return the tasks that are to be shown and can be."""
+        can = self._chunked or not self._open
+        draws = self._streaming.draws_tasks(self._run.channel)
+        return self._tasks.unsent() if can and draws else []
+
+    def _refuses_tasks(self, error: SlackApiError) -> bool:
+        if self._open:
+            return code_of(error) in NO_CHUNKS
+        return is_final(error)
+
+    def _send(self, more: str, tasks: list[dict[str, Any]]) -> None:
+        """Add to the stream, or begin it."""
+        if self._open:
+            self._client.chat_appendStream(
+                channel=self._run.channel,
+                ts=self._ts,
+                **content(more, tasks, chunked=self._chunked),
+            )
+        else:
+            self._begin(more, tasks)
+        self._shown += more
+        self._tasks.sent(tasks)
+
+    def _neutral(self, text: str) -> str:
+        return framed(with_names(self._directory, text))
+
+    def _begin(self, text: str, tasks: list[dict[str, Any]]) -> None:
+        """Write the row, then start the stream, then note where it is."""
+        if self._row is None:
+            self._row = self._put_row()
+        response = self._client.chat_startStream(
+            channel=self._run.channel,
+            thread_ts=self._run.thread_ts,
+            recipient_user_id=self._run.requester,
+            recipient_team_id=self._run.team,
+            **content(text, tasks),
+        )
+        self._ts, self._open, self._chunked = str(response["ts"]), True, bool(tasks)
+        self._row.ts = self._ts
+        with self._store.write() as tx:
+            outbox.change(tx, self._row, ts=self._ts)
+
+    def _put_row(self) -> Message:
+        """Write down that a stream begins; raises moves.FencedError where it is not to."""
+        self._began += 1
+        row = self._message(
+            "", MessageStatus.STREAMING, {"text": "", "last": False, "streamed": False}
+        )
+        with self._store.write() as tx:
+            held = runs.held_by(tx, self._run.id, self._run.fence)
+            if held.status is not RunStatus.RUNNING:
+                raise moves.FencedError(self._run.id)
+            outbox.put(tx, row)
+            found = outbox.by_key(tx, row.key)
+        assert found is not None
+        return found
+
+
+REMEMBERED = 500  # requests whose steps are kept
+BEATS = 2  # that a step goes on for before it begins a stream: three seconds
+
+
+class SlackAnswers:
+    """Makes the answers of turns, and keeps those that a step has begun before there were words.
+
+    One per process; any thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        signals: Signals,
+        client: SlackClient,
+        clock: Clock,
+    ) -> None:
+        """`client` must have no retry handlers."""
+        self._parts = store, directory, signals, client
+        self._stopping = signals.stopping
+        self._streaming = Streaming(clock)
+        self._lock = threading.Lock()
+        self._tasks: OrderedDict[str, Tasks] = OrderedDict()  # by request
+        self._begun: dict[str, SlackAnswer] = {}
+        signals.live.listen(self.hear)
+
+    def of(self, run: Run) -> SlackAnswer:
+        """Open the way for one turn's words: in the stream that the run's steps began, if any."""
+        with self._lock:
+            begun, tasks = self._begun.pop(run.id, None), self._tasks.get(_request(run))
+        if begun is not None and begun.serves(run):
+            return begun
+        return SlackAnswer(*self._parts, self._streaming, run, tasks or Tasks(), self._keep)
+
+    def hear(self, event: Event) -> None:
+        """Note a step of a request that the model answers; where one waits, its stream ends.
+
+        What its sub-agents do are its steps, too; they begin no stream, for it waits for them.
+        """
+        if isinstance(event, RunEvent) and event.kind is not EventKind.WORKS:
+            self._close(event.run, over=event.kind is EventKind.OVER)
+        if not isinstance(event, StepEvent) or event.step.asked:
+            return
+        if event.run.source not in MODELLED:
+            return
+        tasks = self._tasks_of(event.run)
+        if event.end is StepEnd.ENTRUSTED:
+            tasks.drop(event.step)
+        else:
+            tasks.put(event.step, ENDS[event.end] if event.end else TaskStatus.IN_PROGRESS)
+        with self._lock:
+            begun = self._begun.get(event.run.id)
+        if begun is not None and not begun.serves(event.run):
+            begun = None
+        is_long = event.kind is EventKind.STEP_GOES_ON and tasks.beats(event.step) >= BEATS
+        is_answered = event.run.source is RunSource.MESSAGE and not self._stopping.is_set()
+        if begun is None and is_long and is_answered:
+            begun = self.of(event.run)
+            self._keep(begun)
+        if begun is not None:
+            begun.show_steps()
+
+    def _tasks_of(self, run: Run) -> Tasks:
+        with self._lock:
+            found = self._tasks.setdefault(_request(run), Tasks())
+            self._tasks.move_to_end(_request(run))
+            if len(self._tasks) > REMEMBERED:
+                self._tasks.popitem(last=False)
+            return found
+
+    def _keep(self, answer: SlackAnswer) -> None:
+        """An answer has no words yet, and its stream goes on."""
+        with self._lock:
+            self._begun[answer.run.id] = answer
+
+    def _close(self, run: Run, *, over: bool) -> None:
+        with self._lock:
+            if over:
+                self._tasks.pop(run.id, None)
+            begun = self._begun.pop(run.id, None)
+        if begun is not None:
+            begun.abandon()
+
+
+def _request(run: Run) -> str:
+    """Return the id of the run that people began, of which this one may be a sub-agent's."""
+    return run.root_id or run.id

@@ -1,0 +1,176 @@
+"""The outbox: each message reaches Slack once, and is drawn again until it tells the truth.
+
+A lane for each channel, so that nothing overtakes there and nobody else waits. Its client never
+retries by itself: a post repeated on a dropped connection would be a second card.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from bot.clock import Clock
+from bot.signals import Signals
+from bot.slack.pace import BURST, Access, Channels, EveryChannel, Pace, in_turn, is_counted
+from bot.slack.posting import Memory, Posting, PostSearch
+from bot.slack.render import Renderer
+from bot.slack.sender import Sender
+from storage import outbox
+from storage.availability import passes, reason
+from storage.models import Message
+from storage.store import Store
+
+log = logging.getLogger("countersign.outbox")
+ELSEWHERE = 1.0  # seconds between two looks at channels that another process sends to
+
+
+class Outbox:
+    """One per process. `flush` may be called from one thread at a time; `run` is that thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        signals: Signals,
+        renderer: Renderer,
+        posting: Posting,
+        search: PostSearch,
+        channels: Channels | None = None,
+        lanes: int = 4,
+    ) -> None:
+        """Channels are served side by side by `lanes` threads; which, `channels` says."""
+        self._store, self._clock = store, clock
+        self._signals, self._wake = signals, signals.post
+        self._memory = Memory(clock)
+        self._pace = Pace(clock, posting.client.base_url)
+        self._access = Access(clock, posting.client.auth_test)
+        self._channels = channels or EveryChannel()
+        self._sender = Sender(
+            store,
+            clock,
+            signals,
+            self._memory,
+            self._access,
+            self._pace,
+            renderer=renderer,
+            posting=posting,
+            search=search,
+            channels=self._channels,
+        )
+        self._stopping = threading.Event()
+        self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="outbox")
+        self._lock = threading.Lock()
+        self._taken: set[str] = set()  # channels, and keys of messages, that a lane is at work on
+        self._looking = False
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._wake.give()
+
+    def is_idle(self) -> bool:
+        """Whether no wake is outstanding and nothing is being sent; postponed ones may remain."""
+        with self._lock:
+            return not (self._looking or self._taken or self._wake.is_given())
+
+    def stop(self) -> None:
+        """Finish what is being sent and no more."""
+        self._stopping.set()
+        self._wake.give()
+
+    def run(self) -> None:
+        """The thread's body: hand out whatever is due, wait, again."""
+        is_taken_up = False
+        while not self._stopping.is_set():
+            # before the wake is cleared, so that there is no moment that only looks idle
+            self._looking = True
+            self._wake.clear()
+            try:
+                is_taken_up = is_taken_up or self._take_up()
+                wait = self._hand_out()
+            except Exception:
+                log.exception("the outbox failed")
+                wait = 1.0
+            self._looking = False
+            self._signals.rest.changed()
+            self._wake.wait(wait)
+        self._lanes.shutdown(wait=True)
+
+    def _take_up(self) -> bool:
+        """Have the cards drawn again that an earlier life gave up drawing; True once that is so."""
+        try:
+            with self._store.write() as tx:
+                outbox.redraw_failed(tx)
+        except Exception as error:
+            if not passes(error):
+                raise
+            return False
+        return True
+
+    def _hand_out(self) -> float:
+        """Give each channel that has something due a lane, unless it has one.
+
+        The seconds until there may be more.
+        """
+        if wait := self._access.seconds_left():
+            return wait
+        now = self._clock.now()
+        with self._store.read() as tx:
+            due = outbox.channels_due(tx, now, self._memory.aside)
+            later = outbox.next_due(tx)
+        awake = self._memory.awake(due, now)
+        mine = self._channels.mine(awake)
+        for key in self._memory.doubted(now):
+            with self._lock:
+                self._taken.add(key)
+            self._lanes.submit(self._look_again, key)
+        for channel in mine:
+            with self._lock:
+                if channel in self._taken or self._stopping.is_set():
+                    continue
+                self._taken.add(channel)
+            self._lanes.submit(self._serve, channel)
+        if mine != awake:  # whoever sends there may be no more
+            return ELSEWHERE
+        ends = [each for each in (later, self._memory.next_end(now)) if each is not None]
+        if not ends:
+            return 30.0
+        return min(30.0, max(0.05, (min(ends) - self._clock.now()).total_seconds()))
+
+    def _serve(self, channel: str) -> None:
+        try:
+            # only now: what was due before this lane was ours may be sent already
+            with self._store.read() as tx:
+                due = outbox.due(tx, self._clock.now(), channel, self._memory.aside)
+                if self._pace.is_kept(channel) and sum(map(is_counted, due)) > BURST:
+                    due = in_turn(due, outbox.carded(tx, {row.run_id for row in due}))
+            self._lane(due)
+            self._memory.went_well(channel)
+        except Exception as error:
+            self._memory.rest(channel)  # and not in the database, which is what failed
+            log.error("a lane of the outbox failed: %s", reason(error), exc_info=not passes(error))
+        finally:
+            with self._lock:
+                self._taken.discard(channel)
+                # more may have become due for it meanwhile; given before, it could be looked for
+                # while the channel was still taken, and then for half a minute no more
+                self._wake.give()
+
+    def _look_again(self, key: str) -> None:
+        try:
+            self._sender.remove_strays(key)
+        finally:
+            with self._lock:
+                self._taken.discard(key)
+                self._wake.give()
+
+    def _lane(self, rows: list[Message]) -> None:
+        for row in rows:
+            self._signals.give_way()
+            if is_counted(row) and (wait := self._pace.wait(row.channel)):
+                self._memory.pace(row.channel, self._clock.now() + wait)
+                return
+            is_mine = self._channels.holds(row.channel)
+            is_over = self._stopping.is_set() or self._access.is_refused()
+            if is_over or not is_mine or not self._sender.send(row):
+                return  # the later ones of this channel wait, so that nothing overtakes

@@ -1,1 +1,0 @@
-"""The slash command: what can be asked, and how it is answered."""

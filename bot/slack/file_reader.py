@@ -1,0 +1,248 @@
+"""One file of a message, as Slack tells of it: read, or known why it is not. It stores nothing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import Message
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from bot.agent import file_items
+from bot.agent.file_items import Content, content_of
+from bot.messages.text import visible
+from bot.slack_codes import code_of
+
+# Fetches the bytes of a file that Slack keeps, by the bot's token.
+
+HOSTS = frozenset({"files.slack.com", "files.slack-gov.com"})
+SILENCE = 5.0  # seconds without a byte after which a try is given up
+TRIES = 2
+_SOME = 65_536  # bytes that are read at once
+_SERVERS = 500  # the least status that is the server's own fault
+
+
+class NotFetchedError(Exception):
+    """The file could not be had."""
+
+
+class NotAllowedError(NotFetchedError):
+    """Slack does not give it to this app."""
+
+
+class TooLargeError(NotFetchedError):
+    """It has more bytes than are read."""
+
+
+class NotAtSlackError(NotFetchedError):
+    """It is not at Slack."""
+
+
+class NoMoreError(NotFetchedError):
+    """It is not there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The bytes of a file, and whether they came as a web page."""
+
+    data: bytes
+    is_page: bool
+
+
+class _Stay(HTTPRedirectHandler):
+    """Follows no redirect: it becomes the error that its status is."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> None:
+        """Go nowhere."""
+
+
+class Fetcher:
+    """Fetches files of one workspace; any thread."""
+
+    def __init__(self, token: str, api_url: str, stopping: threading.Event | None = None) -> None:
+        """`api_url`: where Slack's Web API is; files may be on the same host, as in a sandbox.
+
+        Once `stopping` is set nothing more is fetched.
+        """
+        self._token = token
+        self._stopping = stopping or threading.Event()
+        self._origin = urlsplit(api_url)[:2]
+        self._opener: OpenerDirector | None = None
+
+    def fetch(self, url: str, most: int, until: float) -> Fetched:
+        """Return the file at `url` of at most `most` bytes, had by `until` (`time.monotonic`).
+
+        Raises NotFetchedError.
+        """
+        if not self._is_slacks(url):
+            raise NotAtSlackError("its address is not Slack's")
+        for left in reversed(range(TRIES)):
+            try:
+                return self._once(url, most, until)
+            except HTTPError as error:
+                error.close()
+                if error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+                    raise NoMoreError(f"status {error.code}") from error
+                if error.code < _SERVERS:  # Slack sends whom it does not know to its sign-in page
+                    raise NotAllowedError(f"status {error.code}") from error
+                failed: Exception = error
+            except (OSError, HTTPException, ValueError) as error:
+                failed = error
+            if not left or time.monotonic() >= until or self._stopping.is_set():
+                raise NotFetchedError(str(failed)) from failed
+        raise AssertionError("there is a first try")
+
+    def _is_slacks(self, url: str) -> bool:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            return False
+        if parts[:2] == self._origin:
+            return True
+        plain = port is None and parts.username is None
+        return parts.scheme == "https" and host in HOSTS and plain
+
+    def _once(self, url: str, most: int, until: float) -> Fetched:
+        if self._opener is None:  # it reads certificates and proxies
+            self._opener = build_opener(_Stay)
+        request = Request(url, headers={"Authorization": f"Bearer {self._token}"})  # noqa: S310 - https, or the host that the operator named
+        patience = max(0.1, min(SILENCE, until - time.monotonic()))
+        with self._opener.open(request, timeout=patience) as answer:
+            if answer.status != HTTPStatus.OK:
+                raise URLError(f"status {answer.status}")
+            data = self._read(answer, most, until)
+            return Fetched(data, answer.headers.get_content_type() == "text/html")
+
+    def _read(self, answer: Any, most: int, until: float) -> bytes:
+        """All that the answer holds; TooLargeError once it is more than `most` bytes."""
+        found = bytearray()
+        while chunk := answer.read1(_SOME):
+            found += chunk
+            if len(found) > most:
+                raise TooLargeError(f"more than {most} bytes")
+            if time.monotonic() >= until or self._stopping.is_set():
+                raise TimeoutError("it took too long")
+        if answer.length:  # the line broke
+            raise URLError(f"{answer.length} bytes are missing")
+        return bytes(found)
+
+
+log = logging.getLogger("countersign.files")
+ASK_FIRST = "check_file_info"  # of a channel shared with another company
+_OURS = ("hosted", "snippet", "")  # modes of files that are what was uploaded
+_GONE = ("tombstone", "hidden_by_limit")
+_WHY = {
+    "missing_scope": file_items.NOT_ALLOWED,
+    "no_permission": file_items.NOT_ALLOWED,
+    "access_denied": file_items.NOT_ALLOWED,
+    "file_deleted": file_items.HIDDEN,
+    "file_not_found": file_items.HIDDEN,
+    "not_visible": file_items.HIDDEN,
+}
+Told = Mapping[str, Any]  # a file as Slack tells of it
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A file that was read, or why it was not."""
+
+    slack_id: str
+    name: str  # on one line, with nothing hidden in it
+    data: bytes = b""
+    content: Content | None = None
+    why: str = ""
+
+
+class FileReader:
+    """Reads files by what Slack tells of them; any thread."""
+
+    def __init__(self, client: WebClient, stopping: threading.Event) -> None:
+        """`client` only reads; once `stopping` is set nothing more is fetched."""
+        self._client = client
+        self._fetcher = Fetcher(client.token or "", client.base_url, stopping)
+
+    def read(self, told: Told, until: float) -> Read:
+        """Return the file, had by `until` (`time.monotonic`), or why it is not; raises nothing."""
+        try:
+            if told.get("file_access") == ASK_FIRST:
+                told = self._client.files_info(file=told["id"])["file"]
+            return self._read(told, until)
+        except SlackApiError as error:
+            problem: object = code_of(error)
+            why = _WHY.get(str(problem), file_items.NOT_FETCHED)
+        except TooLargeError as error:
+            size = max(_size(told), file_items.MOST_BYTES + 1)
+            why, problem = file_items.too_large(size), error
+        except NotAtSlackError as error:
+            why, problem = file_items.ELSEWHERE, error
+        except NotAllowedError as error:
+            why, problem = file_items.NOT_ALLOWED, error
+        except NoMoreError as error:
+            why, problem = file_items.HIDDEN, error
+        except (NotFetchedError, OSError, HTTPException, LookupError, ValueError) as error:
+            why, problem = file_items.NOT_FETCHED, error
+        log.warning("the file %s was not read: %s", told.get("id"), problem)
+        return not_read(told, why)
+
+    def _read(self, told: Told, until: float) -> Read:
+        if why := _unread(told):
+            return not_read(told, why)
+        got = self._fetcher.fetch(str(told.get("url_private") or ""), file_items.MOST_BYTES, until)
+        if got.is_page and not (_is_page(told) and len(got.data) == _size(told)):
+            raise NotAllowedError("a page came instead of it")
+        content = content_of(got.data, said_to_be_text=_is_text(told))
+        if content is None:
+            return not_read(told, file_items.UNREADABLE if got.data else file_items.EMPTY)
+        return Read(str(told.get("id") or ""), name_of(told), got.data, content)
+
+
+def not_read(told: Told, why: str) -> Read:
+    """Return a file of which only the name is given, and why."""
+    return Read(str(told.get("id") or ""), name_of(told), why=why)
+
+
+def name_of(told: Told) -> str:
+    """Return what a file is called, on one line and with nothing hidden in it."""
+    name = " ".join(str(told.get("name") or "").encode("utf-8", "replace").decode().split())
+    return visible(name)[: file_items.LONGEST_NAME] or file_items.UNNAMED
+
+
+def _unread(told: Told) -> str:
+    """Why a file is not even fetched; "" where it is."""
+    mode, size = str(told.get("mode") or ""), _size(told)
+    if mode in _GONE:
+        return file_items.HIDDEN
+    if told.get("is_external") or mode == "external":
+        return file_items.ELSEWHERE
+    if mode not in _OURS:
+        return file_items.OWN_DOCUMENT
+    if size > file_items.MOST_BYTES:
+        return file_items.too_large(size)
+    return ""
+
+
+def _size(told: Told) -> int:
+    size = told.get("size")
+    return size if isinstance(size, int) else 0
+
+
+def _is_page(told: Told) -> bool:
+    return told.get("mimetype") == "text/html" or told.get("filetype") == "html"
+
+
+def _is_text(told: Told) -> bool:
+    return str(told.get("mimetype") or "").startswith("text/")

@@ -1,1 +1,0 @@
-"""Files that people attach to messages: fetched from Slack, looked at, kept for the model."""

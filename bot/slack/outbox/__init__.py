@@ -1,1 +1,0 @@
-"""What Slack has yet to be told: lanes that hand it out, a sender, and what they remember."""

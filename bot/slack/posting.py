@@ -1,0 +1,322 @@
+"""All but plain posts: words for one person, files, the end of a stream, the link back.
+
+It writes nothing about how far a message has come; the sender does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from bot.clock import Clock, ahead_of_the_world
+from bot.messages import refusals_sentences
+from bot.slack.client import SlackClient, is_final
+from bot.slack_codes import code_of
+from storage import outbox, runs
+from storage.availability import pause_after
+from storage.models import Message
+from storage.store import Store
+
+# What the outbox knows and does not store: what stands in Slack, which channels have to rest,
+# and which messages hold up nobody.
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A message stands in Slack."""
+
+    ts: str  # "" where Slack does not say
+    shown: int  # the version
+    revisions: Mapping[str, int] | None = None  # of the calls on a card; None: not known
+
+
+class Memory:
+    """Of one process; any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Nothing is remembered yet."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._posted: dict[int | None, Posted] = {}  # by the message's `seq`
+        self._resting: dict[str, tuple[int, datetime]] = {}  # channel -> failures, until when
+        self._paced: dict[str, datetime] = {}  # channel -> when it may be posted to again
+        self._found: dict[int | None, datetime] = {}  # sending, and not by this process
+        self._doubted: dict[str, datetime] = {}  # by key
+        self._aside: frozenset[int | None] = frozenset()
+
+    def posted(self, seq: int | None) -> Posted | None:
+        """How a message stands in Slack, where the row does not say so yet."""
+        return self._posted.get(seq)
+
+    def keep(self, seq: int | None, posted: Posted) -> None:
+        """A message stands in Slack, and its row has yet to say so."""
+        self._posted[seq] = posted
+
+    def forget(self, seq: int | None) -> None:
+        """The row says how the message stands."""
+        self._posted.pop(seq, None)
+        self._found.pop(seq, None)
+        if seq in self._aside:
+            with self._lock:
+                self._aside -= {seq}
+
+    def put_aside(self, seq: int | None) -> None:
+        """Have the later ones of its channel wait for this message no more; it is tried on."""
+        with self._lock:
+            self._aside |= {seq}
+
+    @property
+    def aside(self) -> frozenset[int | None]:
+        """The messages that hold up nobody."""
+        return self._aside
+
+    def found_sending(self, seq: int | None) -> datetime:
+        """When a message was first found that another life, or another process, may have posted."""
+        with self._lock:
+            return self._found.setdefault(seq, self._clock.now())
+
+    def look_again(self, key: str, due: datetime) -> None:
+        """A message was posted though it may have stood: it is looked for once more then."""
+        with self._lock:
+            self._doubted[key] = due
+
+    def doubted(self, now: datetime) -> list[str]:
+        """Take the keys of the messages that are to be looked for once more now."""
+        with self._lock:
+            due = [key for key, at in self._doubted.items() if at <= now]
+            for key in due:
+                del self._doubted[key]
+        return due
+
+    def rest(self, channel: str) -> None:
+        """Something about this channel could not be stored: longer each time, up to a bound."""
+        with self._lock:
+            failures = self._resting.get(channel, (0, None))[0] + 1
+            until = self._clock.now() + timedelta(seconds=pause_after(failures))
+            self._resting[channel] = failures, until
+
+    def pace(self, channel: str, until: datetime) -> None:
+        """Slack has been told enough for this channel until then."""
+        with self._lock:
+            self._paced[channel] = until
+
+    def went_well(self, channel: str) -> None:
+        """Something about this channel was stored."""
+        with self._lock:
+            self._resting.pop(channel, None)
+
+    def awake(self, channels: set[str], now: datetime) -> set[str]:
+        """Return those of the channels that need not rest."""
+        with self._lock:
+            self._paced = {each: until for each, until in self._paced.items() if until > now}
+            resting = {channel for channel, (_, until) in self._resting.items() if until > now}
+            resting |= self._paced.keys()
+        return channels - resting
+
+    def next_end(self, now: datetime) -> datetime | None:
+        """When the first channel that rests now may go on, or something is looked for once more."""
+        with self._lock:
+            rests = [until for _, until in self._resting.values() if until > now]
+            return min([*rests, *self._doubted.values(), *self._paced.values()], default=None)
+
+
+# The search for a message that a lost answer left behind, over all pages it may be on.
+
+PAGE = 200  # messages; Slack recommends no more
+SKEW = timedelta(minutes=10)  # that our clock and Slack's may be apart
+MOST_PAGES = 250
+UNFINISHED = {"in_progress", "stopped_by_user"}  # streams that still have the words they had
+Found = dict[str, Any]
+
+
+class PostSearch:
+    """Serves the outbox's lanes; any thread. Raises what Slack answers: then nothing is known."""
+
+    def __init__(self, store: Store, clock: Clock, bot_user: str, client: WebClient) -> None:
+        """`bot_user` is the bot's own id."""
+        self._store = store
+        self._clock = clock
+        self._bot_user = bot_user
+        self._client = client
+
+    def posted(self, row: Message) -> Found | None:
+        """Return the message that this row was posted as, by the key that it carries."""
+        return self._find(row, lambda message: key_of(message) == row.key)
+
+    def strays(self, row: Message) -> list[str]:
+        """Return where else this row's message stands, beside the place that it knows of."""
+        found: list[str] = []
+
+        def is_stray(message: Found) -> bool:
+            if key_of(message) == row.key and message["ts"] != row.ts:
+                found.append(str(message["ts"]))
+            return False
+
+        self._find(row, is_stray)
+        return found
+
+    def uploaded(self, row: Message) -> Found | None:
+        """Return the message that this row's file stands in; its name is nobody else's."""
+        name = outbox.body(row)["name"]
+        return self._find(row, lambda message: name in _files(message))
+
+    def lost_stream(self, row: Message) -> Found | None:
+        """Return a stream of ours that no row knows of."""
+        return self._find(row, self._is_lost_stream)
+
+    def _find(self, row: Message, fits: Callable[[Found], bool]) -> Found | None:
+        if row.channel.startswith(("U", "W")):
+            return None  # the DM had not been opened, so nothing was posted
+        arguments: dict[str, Any] = {
+            "channel": row.channel,
+            "include_all_metadata": True,
+            "limit": PAGE,
+            "oldest": self._oldest(row),
+        }
+        if row.thread_ts:
+            pages = self._client.conversations_replies(ts=row.thread_ts, **arguments)
+        else:
+            pages = self._client.conversations_history(**arguments)
+        for page in islice(pages, MOST_PAGES):
+            found: list[Found] = [message for message in page["messages"] if fits(message)]
+            if found:
+                return found[0]
+        return None
+
+    def _oldest(self, row: Message) -> str:
+        """Return the time before which it cannot have been posted: its request was not there."""
+        with self._store.read() as tx:
+            run = runs.get(tx, row.run_id)
+        unsure = SKEW + ahead_of_the_world(self._clock)
+        return f"{(run.created_at - unsure).timestamp():.6f}" if run else "0"
+
+    def _is_lost_stream(self, message: Found) -> bool:
+        state = message.get("streaming_state")
+        if message.get("user") != self._bot_user or state not in UNFINISHED:
+            return False
+        with self._store.read() as tx:
+            return not outbox.knows(tx, message["ts"])
+
+
+def key_of(message: Found) -> str:
+    """Return the outbox's key in a message's metadata."""
+    return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))
+
+
+def _files(message: Found) -> list[str]:
+    return [str(file.get("name")) for file in message.get("files") or []]
+
+
+STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
+
+
+class Posting:
+    """Serves the outbox's lanes; any thread."""
+
+    def __init__(self, store: Store, client: SlackClient) -> None:
+        """`client` must have no retry handlers."""
+        self._store = store
+        self.client = client
+
+    def link_back(self, row: Message) -> None:
+        """A card elsewhere learns where its request stands, unless that is between two."""
+        body = outbox.body(row)
+        if body.get("elsewhere") and not body.get("origin"):
+            with self._store.read() as tx:
+                run = runs.get(tx, row.run_id)
+            if run is not None and not run.channel.startswith("D"):
+                link = self._permalink(run.channel, run.thread_ts)
+                with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
+                    now = outbox.body(outbox.by_key(tx, row.key) or row)
+                    outbox.change(tx, row, body=outbox.dump({**now, "origin": link}))
+
+    def _permalink(self, channel: str, ts: str) -> str:
+        try:
+            return str(self.client.chat_getPermalink(channel=channel, message_ts=ts)["permalink"])
+        except SlackApiError:
+            return ""  # a link is a comfort; the card says who asked anyway
+
+    def private(self, row: Message, text: str, blocks: list[dict[str, Any]]) -> None:
+        """Say something in a channel that one person alone sees.
+
+        Slack shows it in a thread only where the thread has replies: there are some where the bot
+        has posted; anywhere else it stands in the channel.
+        """
+        self.client.chat_postEphemeral(
+            channel=row.channel,
+            user=row.recipient,
+            thread_ts=row.thread_ts if self._has_posted(row) else None,
+            text=text,
+            blocks=blocks,
+        )
+
+    def _has_posted(self, row: Message) -> bool:
+        if self.client.last_post(row.channel, row.thread_ts):
+            return True
+        with self._store.read() as tx:  # before this process began
+            return outbox.has_posted(tx, row.channel, row.thread_ts)
+
+    def pointer(self, row: Message) -> str:
+        """Return what is said where nobody knows whether private words have arrived."""
+        with self._store.read() as tx:
+            card = outbox.card_in(tx, row.channel, row.thread_ts)
+        ts = card.ts if card else row.thread_ts
+        link = self._permalink(row.channel, ts) if ts else ""
+        return refusals_sentences.perhaps_said(link, is_card=card is not None)
+
+    def stop_stream(self, row: Message, body: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+        """Stop a stream, with what it lacks; return whether it now holds the whole text.
+
+        `last`: what stands below it then.
+        """
+        whole, rest = bool(body["streamed"]), body.get("rest") or {}
+        below = last if whole else {}
+        try:
+            self.client.chat_stopStream(channel=row.channel, ts=row.ts, **rest, **below)
+        except SlackApiError as error:
+            over = code_of(error) in STREAM_OVER
+            if not over and (not is_final(error) or not rest):
+                raise
+            if not over:  # what is to be added does not fit
+                self.client.chat_stopStream(channel=row.channel, ts=row.ts)
+            return False
+        return whole
+
+    def mark(self, row: Message, old: Iterable[str], new: str) -> None:
+        """Take the old emojis off the request's message, and put on the new one, if any."""
+        at = {"channel": row.channel, "timestamp": row.ts}
+        for name in old:
+            with _already("no_reaction"):
+                self.client.reactions_remove(name=name, **at)
+        if new:
+            with _already("already_reacted"):
+                self.client.reactions_add(name=new, **at)
+
+    def upload(self, row: Message) -> None:
+        """Put a file into its thread; Slack does not say where it then stands."""
+        body = outbox.body(row)
+        self.client.files_upload_v2(
+            channel=row.channel,
+            thread_ts=row.thread_ts or None,
+            filename=body["name"],
+            title=body["title"],
+            content=body["content"],
+        )
+
+
+@contextmanager
+def _already(code: str) -> Iterator[None]:
+    """Take this error of Slack's for success."""
+    try:
+        yield
+    except SlackApiError as error:
+        if code_of(error) != code:
+            raise

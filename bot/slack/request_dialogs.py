@@ -1,0 +1,210 @@
+"""The dialogs in which a person asks for something without the agent: what to ask for, its form.
+
+Decides nothing: a good form is stored for the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from bot.approvals.delegation import NO_COLLEAGUE, Delegations
+from bot.approvals.dialog_access import TurnedAway
+from bot.approvals.form_requests import Declined
+from bot.approvals.replies import OUTSIDER
+from bot.messages import refusals_sentences, requests_sentences
+from bot.messages.action_names import Action, Dialog, Field
+from bot.messages.button_codec import (
+    CallTarget,
+    Click,
+    FormKind,
+    FormTarget,
+    Setting,
+    Subject,
+    decode_dialog,
+)
+from bot.messages.delegation_dialog import delegate_modal
+from bot.messages.field_layout import FieldErrors
+from bot.messages.request_form import form_modal, picker_modal
+from bot.messages.text import plainly
+from bot.messages.views import team_of
+from bot.policy.directory import LookupFailedError
+from bot.slack.dialogs_ import Opening
+from bot.slack.directory import with_names
+from storage import calls, runs
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from bot.approvals.form_requests import FormParts
+
+
+# The dialog in which somebody has another decide for them.
+
+ACTIONS, DIALOGS = frozenset({Action.DELEGATE}), frozenset({Dialog.DELEGATE})
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationDialogs:
+    """Opens and checks it; for full members of the workspace."""
+
+    delegations: Delegations
+
+    @property
+    def actions(self) -> Collection[Action]:
+        """The button that opens it."""
+        return ACTIONS
+
+    @property
+    def dialogs(self) -> Collection[Dialog]:
+        """The dialog itself."""
+        return DIALOGS
+
+    def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
+        """Return the dialog; it says what it would take the place of."""
+        person, authority = body["user"]["id"], self.delegations.authority
+        try:
+            is_ours = team_of(body) == authority.team and authority.colleague(person)
+        except LookupFailedError:
+            return TurnedAway(refusals_sentences.lookup_failed())
+        if not is_ours:
+            return TurnedAway(NO_COLLEAGUE)
+        given = [each for each in self.delegations.about(person) if each.own]
+        now = self.delegations.clock.now()
+        if not given:
+            return Opening(delegate_modal(now))
+        return Opening(delegate_modal(now, until=given[0].until, delegate=given[0].delegate))
+
+    def check(self, subject: Subject, body: dict[str, Any]) -> dict[str, str]:
+        """Return the errors of what was entered, by block id."""
+        try:
+            found = self.delegations.wished(body["view"]["state"]["values"], body["user"]["id"])
+        except LookupFailedError:
+            return {Field.DELEGATE: refusals_sentences.lookup_failed()}
+        return found if isinstance(found, dict) else {}
+
+
+log = logging.getLogger("countersign.dialogs")
+PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees
+
+
+class RequestDialogs:
+    """A family of dialogs; any thread."""
+
+    actions: Collection[Action] = (Action.REQUEST, Action.PICK, Action.ASK_AGAIN)
+    dialogs: Collection[Dialog] = (Dialog.REQUEST,)
+
+    def __init__(self, store: Store, parts: FormParts) -> None:
+        """`parts` say what there is to ask for and where, and read what was filled in."""
+        self._store = store
+        self._authority = parts.authority
+        self._offers = parts.offers()
+        self._entries = parts.entries()
+        self._places = parts.places()
+
+    def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
+        """Return the dialog that a button or a menu asks for, or why this person does not get it.
+
+        Looks people up.
+        """
+        person, team = body["user"]["id"], team_of(body)
+        match click:
+            case Click(Action.REQUEST, Setting(channel=channel)):
+                return self.picker(person, team, Setting(channel))
+            case Click(Action.PICK, FormTarget() as target):
+                found = decode_dialog(body.get("view") or {})
+                about = found.target if isinstance(found, Subject) else None
+                setting = about if isinstance(about, Setting) else Setting()
+                return self.form(person, team, replace(target, setting=setting))
+            case Click(Action.ASK_AGAIN, CallTarget(call=call)):
+                return self._again(person, team, call)
+            case _:
+                return TurnedAway(refusals_sentences.stale_card())
+
+    def picker(
+        self, person: str, team: str, setting: Setting, words: str = ""
+    ) -> Opening | TurnedAway:
+        """Return what there is to choose from, or the form of what `words` name.
+
+        Looks people up.
+        """
+        try:
+            if turned := self._stranger(person, team):
+                return turned
+            setting = self._setting(person, setting)
+            if words.strip():
+                meant = self._offers.called(words, person, setting.channel)
+                if meant is None:
+                    return TurnedAway(requests_sentences.not_there(words))
+                return self._form(person, FormTarget(meant.kind, meant.name, setting))
+            choices = self._offers.choices(person, setting.channel)
+        except LookupFailedError:
+            return TurnedAway(refusals_sentences.lookup_failed())
+        if not choices:
+            return TurnedAway(requests_sentences.nothing_to_ask())
+        return Opening(picker_modal(choices, setting))
+
+    def form(self, person: str, team: str, target: FormTarget) -> Opening | TurnedAway:
+        """Return the form of what was chosen, or why this person does not get it."""
+        try:
+            return self._stranger(person, team) or self._form(person, target)
+        except LookupFailedError:
+            return TurnedAway(refusals_sentences.lookup_failed())
+
+    def _form(self, person: str, target: FormTarget) -> Opening | TurnedAway:
+        form = self._offers.form(target, person)
+        if form is None:
+            return TurnedAway(requests_sentences.not_there(self._offers.title(target)))
+        return Opening(form_modal(form, target))
+
+    def _again(self, person: str, team: str, call_id: str) -> Opening | TurnedAway:
+        """Return the form of an earlier call, with its values, for who asked for it."""
+        with self._store.read() as tx:
+            call = calls.get(tx, call_id)
+            run = runs.get(tx, call.run_id) if call else None
+        if call is None or run is None:
+            return TurnedAway(refusals_sentences.stale_card())
+        if run.requester != person:
+            return TurnedAway(requests_sentences.not_yours(run.requester), call, "not_requester")
+        setting = self._setting(person, Setting(run.origin))
+        return self.form(person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id))
+
+    def _stranger(self, person: str, team: str) -> TurnedAway | None:
+        if team != self._authority.team:
+            return TurnedAway(OUTSIDER)
+        if not self._authority.colleague(person):
+            return TurnedAway(requests_sentences.members_only())
+        return None
+
+    def _setting(self, person: str, asked: Setting) -> Setting:
+        """Return it with where the request is made; a direct message where Slack cannot say who is
+        in the channel.
+        """
+        try:
+            place = self._places.of(asked.channel, person)
+        except LookupFailedError:
+            place = ""
+        return replace(asked, channel=place, asked_in="" if place else asked.channel)
+
+    def check(self, subject: Subject, body: dict[str, Any]) -> dict[str, str]:
+        """Return the errors of a submitted form by block id; none when it may be stored.
+
+        Looks people up.
+        """
+        view, person, target = body["view"], body["user"]["id"], subject.target
+        if not isinstance(target, FormTarget):
+            return {}
+        first = next(each["block_id"] for each in view["blocks"] if each["type"] == "input")
+        if team_of(body) != self._authority.team:
+            return {first: OUTSIDER}
+        match self._entries.check(target, person, view["state"]["values"], PATIENCE):
+            case FieldErrors(errors=errors):
+                return errors
+            case Declined(sentence=sentence):
+                return {first: self._plain(sentence)}
+            case _:
+                return {}
+
+    def _plain(self, text: str) -> str:
+        return plainly(with_names(self._authority.directory, text))[:150]

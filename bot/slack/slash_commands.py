@@ -1,0 +1,238 @@
+"""The slash command `/approvals`: questions about approvals, answered to who asks.
+
+The same words are heard when they are all of a message to the bot, and the buttons of an answer put
+the next one in its place.
+
+It reads, but for `revoke`, which is one transaction of its own; so nothing is stored in the inbox:
+an answer that is lost can be asked for again, and no run hangs on it. It is acknowledged first;
+people are looked up after that, on threads of its own, so that a slow Slack holds up no other
+acknowledgement. The answer goes to the response_url, which also reaches channels that the bot is
+not in.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from slack_bolt import App
+
+from bot.explain.typed_call import MistypedError
+from bot.messages import quoting, refusals_sentences, request_list
+from bot.messages.action_names import Action
+from bot.messages.answers import notice_blocks
+from bot.messages.button_codec import LOOKS, Click, RunTarget, decode_action
+from bot.messages.request_list import Answered
+from bot.messages.text import plainly
+from bot.messages.views import team_of
+from bot.policy.directory import LookupFailedError
+from bot.slack.command_answers import COMMAND, QUESTIONS, Answerer, Question, SlashCommand
+from bot.slack.directory import named_where_literal
+
+if TYPE_CHECKING:
+    from bot.slack.client import SlackClient
+
+log = logging.getLogger("countersign.commands")
+_QUOTES = str.maketrans("“”„‘’", '"""\'\'')  # what keyboards make of quotation marks
+HELP = "help"  # in a message, it is the agent's own
+BEHIND: Mapping[Action, str] = {  # which question a button asks
+    Action.LOOK_WAITING: "list",
+    Action.LOOK_REQUESTS: "requests",
+    Action.LOOK_HISTORY: "history",
+    Action.LOOK_GRANTS: "grants",
+    Action.LOOK_HELP: HELP,
+    Action.LOOK_SHOW: "show",
+}
+NOT_NOW = "I could not ask Slack about this just now. Please try again in a minute."
+NO_FILE = "I could not send you the picture. Please ask again."
+MOST = 11_000  # characters of one answer
+
+
+class Commands:
+    """Answers the slash command, the buttons of its answers, and the same words in a message."""
+
+    def __init__(self, answerer: Answerer, client: SlackClient, team: str) -> None:
+        """Hears nothing before `listen`; `team` is the only workspace whose people are answered.
+
+        `client` answers what was asked in a message.
+        """
+        self._answerer = answerer
+        self._client = client
+        self._team = team
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="command")
+
+    def listen(self, app: App) -> None:
+        """Hang the command and the buttons of its answers on the Bolt app."""
+        app.command(COMMAND)(self._asked)
+        for look in sorted(LOOKS):
+            app.action(look)(self._looked)
+        self._can.requests.listen(app)
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def asked_in_words(self, person: str, channel: str, thread_ts: str, text: str) -> bool:
+        """Return whether a message to the bot asks one of the questions; it is then answered, to
+        this person alone. Waits for nothing.
+        """
+        try:
+            name, *words = _split(text) or [""]
+        except MistypedError:
+            return False
+        question = QUESTIONS.get(name.lower())
+        if question is None or name.lower() == HELP or not question.meant(self._answerer, words):
+            return False
+        asked = SlashCommand(person, channel, words)
+        self._pool.submit(self._tell, question, asked, thread_ts)
+        return True
+
+    def _asked(
+        self, ack: Callable[[], None], body: dict[str, Any], respond: Callable[..., Any]
+    ) -> None:
+        ack()
+        self._pool.submit(self._respond, body, respond)
+
+    def _respond(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
+        trigger = str(body.get("trigger_id") or "")
+        asked = SlashCommand(str(body["user_id"]), str(body["channel_id"]), (), trigger)
+        said = self._answer(asked, lambda: self._typed(asked, str(body.get("text") or "")))
+        self._give(respond, said, response_type="ephemeral")
+        self._send_file(asked.person, said)
+
+    def _looked(
+        self, ack: Callable[[], None], body: dict[str, Any], respond: Callable[..., Any]
+    ) -> None:
+        ack()
+        click = decode_action(body["actions"][0])
+        if isinstance(click, Click) and team_of(body) == self._team:
+            self._pool.submit(self._look, click, body, respond)
+
+    def _look(self, click: Click, body: dict[str, Any], respond: Callable[..., Any]) -> None:
+        """Put what a button of an answer asks for in the place of that answer."""
+        channel = (body.get("channel") or {}).get("id") or ""
+        about = [click.target.run] if isinstance(click.target, RunTarget) else []
+        asked = SlashCommand(body["user"]["id"], channel, about)
+        said = self._answer(asked, lambda: QUESTIONS[BEHIND[click.action]].answer(self._can, asked))
+        self._give(respond, request_list.with_menu(said), replace_original=True)
+
+    def _tell(self, question: Question, asked: SlashCommand, thread_ts: str) -> None:
+        """Answer what was asked in a message: where it was asked, to who asked."""
+        said = self._answer(asked, lambda: question.answer(self._can, asked))
+        client, channel = self._client, asked.channel
+        try:
+            if channel.startswith("D"):
+                client.chat_postMessage(
+                    channel=channel, text=said.text, blocks=said.blocks, thread_ts=thread_ts
+                )
+            else:  # Slack shows it in a thread only where the thread has replies
+                client.chat_postEphemeral(
+                    channel=channel,
+                    user=asked.person,
+                    text=said.text,
+                    blocks=said.blocks,
+                    thread_ts=thread_ts if client.last_post(channel, thread_ts) else None,
+                )
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
+            log.warning("an answer could not be given: %s", type(error).__name__)
+        self._send_file(asked.person, said)
+
+    def _give(self, respond: Callable[..., Any], said: Answered, **how: Any) -> None:
+        if not said.text:  # a dialog has opened instead
+            return
+        try:
+            respond(text=said.text, blocks=said.blocks, **how)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
+            log.warning("an answer to %s could not be given: %s", COMMAND, error)
+
+    def _send_file(self, person: str, said: Answered) -> None:
+        """Make the answer's file, if it has one, and put it into this person's direct message."""
+        if said.file is None:
+            return
+        try:
+            file = said.file()
+            opened = self._client.conversations_open(users=person)
+            self._client.files_upload_v2(
+                channel=opened["channel"]["id"],
+                filename=file.name,
+                title=file.title,
+                alt_txt=file.alt,
+                file=file.content,
+            )
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
+            log.warning("the file of an answer could not be sent: %s", type(error).__name__)
+            self._tell_of_no_file(person)
+
+    def _tell_of_no_file(self, person: str) -> None:
+        try:
+            self._client.chat_postMessage(channel=person, text=NO_FILE)
+        except Exception as error:  # noqa: BLE001 - the rest of the answer was given
+            log.warning("nor could it be said: %s", type(error).__name__)
+
+    @property
+    def _can(self) -> Answerer:
+        return self._answerer
+
+    def _typed(self, asked: SlashCommand, text: str) -> str | Answered:
+        """Answer the words behind the command; none of them ask for the menu."""
+        if not (typed := _split(text)):
+            return request_list.menu()
+        name, *words = typed
+        question = QUESTIONS.get(name.lower())
+        if question is None:
+            raise MistypedError(f"I do not know {COMMAND} {name!r}.")
+        return question.answer(self._can, replace(asked, words=words))
+
+    def _answer(self, asked: SlashCommand, answer: Callable[[], str | Answered]) -> Answered:
+        """Return the answer for a colleague, drawn; or why there is none."""
+        try:
+            if not self._can.grounds.authority.colleague(asked.person):
+                return _drawn("I answer full members of this workspace only.")
+            said = answer()
+            if isinstance(said, Answered):
+                people = self._can.grounds.sources.directory
+                said = replace(said, blocks=named_where_literal(people, said.blocks))
+            return _drawn(said)
+        except MistypedError as error:
+            return _drawn(f"{quoting.said(str(error), 1200)} See {COMMAND} help.")
+        except LookupFailedError:
+            return _drawn(
+                "I could not ask Slack about this just now. Please try again in a minute."
+            )
+        except Exception:
+            log.exception("a question could not be answered")
+            return _drawn(refusals_sentences.could_not(False))
+
+
+def _drawn(answer: str | Answered) -> Answered:
+    if not answer:
+        return Answered("", [])
+    if isinstance(answer, Answered):
+        return request_list.with_menu(answer)
+    text = _short(answer)
+    return Answered(plainly(text), notice_blocks(text))
+
+
+def _short(text: str) -> str:
+    """As many of its lines as one message takes, and how many there are more."""
+    lines, kept = text.split("\n"), 0
+    while kept < len(lines) and sum(len(each) + 1 for each in lines[: kept + 1]) <= MOST:
+        kept += 1
+    more = len(lines) - kept
+    return (
+        "\n".join([*lines[:kept], f"… and {more} more lines: ask on the command line"])
+        if more
+        else text
+    )
+
+
+def _split(text: str) -> list[str]:
+    """The words as a shell would split them; raises MistypedError."""
+    try:
+        return shlex.split(text.translate(_QUOTES))
+    except ValueError:
+        raise MistypedError("A quotation mark is not closed.") from None

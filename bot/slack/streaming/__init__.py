@@ -1,1 +1,0 @@
-"""Answers that are written while the model speaks, where Slack streams."""

@@ -1,1 +1,0 @@
-"""The API at which programs put calls before people over HTTP: it asks, and decides nothing."""

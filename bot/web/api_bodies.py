@@ -1,0 +1,312 @@
+"""What programs send and are told, as JSON: one model each, from which the description is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+# What went wrong, told to a program as application/problem+json (RFC 9457).
+
+KINDS = "urn:countersign:problem:"  # what follows is a heading of docs/programs.md
+BLANK = "about:blank"
+KIND = "application/problem+json"
+NEVER_KEPT = {"Cache-Control": "no-store"}
+
+
+class FieldError(BaseModel):
+    """What is wrong with one field."""
+
+    field: str = Field(examples=["arguments.amount"])
+    message: str = Field(examples=["Input should be greater than 0"])
+
+
+class Problem(BaseModel):
+    """Why nothing was done, for a program by `status`, for a person by `detail`."""
+
+    model_config = ConfigDict(title="Problem")
+
+    type: str = Field(
+        description="What kind of problem it is: urn:countersign:problem:…, or about:blank."
+    )
+    title: str
+    status: int = Field(examples=[403])
+    detail: str = Field(description="A sentence for a person.")
+    errors: list[FieldError] = Field(default=[], description="Of a body that is not taken: where.")
+
+
+class ProblemError(Exception):
+    """This request is answered with a problem."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        about: str = "",
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """`detail` is a sentence; `about` names a heading of the page on programs."""
+        super().__init__(detail)
+        self.status = status
+        self.problem = Problem(
+            type=f"{KINDS}{about}" if about else BLANK,
+            title=status.phrase,
+            status=status.value,
+            detail=detail,
+            errors=list(errors),
+        )
+        self.headers = {**NEVER_KEPT, **(headers or {})}
+
+    def answer(self) -> JSONResponse:
+        """The problem as a response."""
+        unset = {"errors"} if not self.problem.errors else set()
+        body: dict[str, Any] = self.problem.model_dump(exclude=unset)
+        return JSONResponse(body, self.status, self.headers, media_type=KIND)
+
+
+def not_taken(field: str, message: str) -> ProblemError:
+    """One field of the body is wrong."""
+    error = FieldError(field=field, message=message)
+    return invalid([error])
+
+
+def invalid(errors: Sequence[FieldError]) -> ProblemError:
+    """The body is not what this takes."""
+    first = errors[0]
+    detail = f"{first.field}: {first.message}"
+    return ProblemError(
+        HTTPStatus.UNPROCESSABLE_ENTITY, detail, about="what-a-request-says", errors=errors
+    )
+
+
+def later(status: HTTPStatus, detail: str, seconds: int, about: str = "") -> ProblemError:
+    """The same may be asked again in so many seconds."""
+    return ProblemError(status, detail, about=about, headers={"Retry-After": str(max(1, seconds))})
+
+
+JsonObject = dict[str, Any]
+
+
+class ShownStatus(StrEnum):
+    """Where a request stands, as programs are told it."""
+
+    PREPARING = "preparing"  # nobody has been asked yet
+    PENDING = "pending"  # people are asked
+    APPROVED = "approved"  # it may run; a handed-over call may be claimed
+    REJECTED = "rejected"  # a person said no
+    EXPIRED = "expired"  # nobody decided in time
+    CANCELLED = "cancelled"  # it was taken back
+    REFUSED = "refused"  # the policy forbids it, or it could not be asked
+    INVALIDATED = "invalidated"  # the tool is no longer what was shown
+    SUPERSEDED = "superseded"  # something else is asked in its place
+    RUNNING = "running"  # it is being executed; a handed-over call has been claimed
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    UNKNOWN = "unknown"  # it began, and nobody knows how it ended; people may say
+    ANSWERED = "answered"  # a question: somebody answered
+
+
+Line = Annotated[str, Field(max_length=200)]
+Words = Annotated[str, Field(max_length=3_000)]
+MOST_SECONDS = 30 * 24 * 3600
+
+
+class _Sent(BaseModel):
+    """What is sent: nothing is guessed, and nothing that is not known is passed over."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Wanted(_Sent):
+    """What all that is asked has in common."""
+
+    requester: Line = Field(
+        "",
+        description="In whose name, as U… or @handle; left out: who answers for the key.",
+        examples=[""],  # who there is, only an installation knows
+    )
+    channel: Line = Field(
+        "",
+        description="Where, as C… or #name; left out: in the requester's direct messages.",
+        examples=[""],
+    )
+    while_open: bool = Field(
+        False,
+        description="The Idempotency-Key stands for this request until that has ended; what is "
+        "sent with it afterwards is asked anew.",
+    )
+
+
+class _CallWanted(_Wanted):
+    """What both kinds of calls have in common."""
+
+    reason: Words = Field("", description="Why, for the approver.", examples=["Friday's release"])
+    deadline_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_SECONDS,
+        description="That people have, where the policy gives no less; then it is `expired`.",
+    )
+
+
+class ToolWanted(_CallWanted):
+    """A call of a tool that the bot has; the bot runs it once it is approved."""
+
+    tool: Annotated[str, Field(min_length=1, max_length=64, examples=["refund_order"])]
+    arguments: JsonObject = Field(
+        default={}, examples=[{"order_id": 1042, "amount": "40.00", "reason": "damaged"}]
+    )
+
+
+class ActionSent(_Sent):
+    """How a program describes what it will execute itself."""
+
+    name: Annotated[
+        str, Field(pattern="^[A-Za-z0-9_]{1,64}$", description="For the policy, as a tool's.")
+    ]
+    title: Annotated[str, Field(min_length=1, max_length=80)]
+    effect: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=300,
+            description="What it does, in a sentence; {name} stands for an argument.",
+        ),
+    ]
+    does: Literal["read", "write", "destructive"] | None = Field(
+        None, description="Left out: it counts as destructive, and people are told it was not said."
+    )
+    argument_schema: JsonObject | None = Field(
+        None, alias="schema", description="JSON Schema of its arguments; left out: any object."
+    )
+
+
+class ActionWanted(_CallWanted):
+    """A handed-over call: the program claims it once it is approved, and executes it itself."""
+
+    action: ActionSent = Field(
+        examples=[
+            {
+                "name": "deploy",
+                "title": "Deploy",
+                "effect": "Deploy {version} to {env}",
+                "does": "write",
+                "schema": {
+                    "type": "object",
+                    "properties": {"version": {"type": "string"}, "env": {"type": "string"}},
+                    "required": ["version", "env"],
+                    "additionalProperties": False,
+                },
+            }
+        ]
+    )
+    arguments: JsonObject = Field(default={}, examples=[{"version": "1.4.2", "env": "prod"}])
+
+
+def _kind(sent: Any) -> str:
+    return "action" if isinstance(sent, dict) and "action" in sent else "tool"
+
+
+RequestWanted = Annotated[
+    Annotated[ToolWanted, Tag("tool")] | Annotated[ActionWanted, Tag("action")],
+    Discriminator(_kind),
+]
+
+
+class QuestionWanted(_Wanted):
+    """A question to a person; its answer is the result, and approves nothing."""
+
+    question: JsonObject = Field(
+        description="The arguments of the tool ask_person.",
+        examples=[{"question": "Which of the two orders?", "why": "Both are open."}],
+    )
+
+
+Claimant = Annotated[
+    str,
+    Field(
+        min_length=16,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="A random text, made anew for each attempt to run it.",
+        examples=["6f1c0f0e6d7b4e0e9f7c1a2b3c4d5e6f"],
+    ),
+]
+
+
+class ClaimSent(_Sent):
+    """Who executes it."""
+
+    claimant: Claimant
+    lease_seconds: int | None = Field(
+        None,
+        ge=30,
+        le=3_600,
+        description="Seconds without a sign of life, before people are asked; left out: 300.",
+    )
+
+
+class OutcomeSent(_Sent):
+    """What came of it."""
+
+    claimant: Claimant
+    succeeded: bool | None = Field(
+        description="null: it was handed on, and how it goes is not known here.",
+        examples=[True],
+    )
+    result: Any = Field(None, description="Any JSON of 100 kB at most; people see it.")
+
+
+class RequestShown(BaseModel):
+    """A request, as it stands."""
+
+    model_config = ConfigDict(title="Request")
+
+    id: str
+    status: ShownStatus
+    tool: str = Field(description="The tool, or the action's name.")
+    title: str
+    effect: str = Field(description="What it does, in a sentence, with the arguments as they are.")
+    arguments: JsonObject = Field(description="As they are now: people may have edited them.")
+    revision: int
+    digest: str = Field(description="The fingerprint of exactly what would run.")
+    reason: str
+    requester: str
+    channel: str
+    link: str = Field(description='To its message in Slack; "" until that stands.')
+    created_at: datetime
+    deadline: datetime | None
+    handed_over: bool = Field(description="Whether the program is to claim and execute it.")
+    decided_by: list[str]
+    edited_by: list[str]
+    result: Any = Field(description="Text or JSON; null until it has ended.")
+    note: str = Field(description="Why it was refused, rejected, …")
+
+
+class RequestsShown(BaseModel):
+    """Some of a key's own requests, the newest first."""
+
+    model_config = ConfigDict(title="Requests")
+
+    requests: list[RequestShown]
+    next: str | None = Field(description="Where the next page begins: its `after`; null: no more.")
+
+
+class ClaimedShown(BaseModel):
+    """What its claimant is to execute, exactly so."""
+
+    model_config = ConfigDict(title="Claimed")
+
+    arguments: JsonObject
+    revision: int
+    digest: str
+    lease_seconds: int = Field(
+        description="Report within it, or claim again with the same claimant to go on."
+    )

@@ -1,0 +1,258 @@
+"""Slack's door: what Slack sends over HTTP is checked, handed to the listeners, and acknowledged.
+
+Nothing of a request is read, stored or believed before its headers may be Slack's, and nothing but
+its bytes before its signature is. The listeners are those of Socket Mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Collection
+from enum import Enum, auto
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+from anyio import CapacityLimiter, to_thread
+from slack_bolt import App, BoltRequest
+from slack_bolt.adapter.starlette.handler import to_starlette_response
+from slack_sdk.signature import Clock as UnixClock
+from slack_sdk.signature import SignatureVerifier
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+
+from bot.clock import Clock, worlds_time
+from bot.signals import Arrivals
+from bot.slack.client import is_echo
+
+# Whether a request is Slack's, new, and seen for the first time.
+
+WINDOW = 300  # seconds that a request may be old, or from the future: as slack_sdk has it
+_TIMESTAMP = re.compile(r"[0-9]{1,11}", re.ASCII)
+_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
+
+
+class _Unix(UnixClock):
+    """The clock as slack_sdk asks for one.
+
+    Slack goes by the world's time: where the clock was set back, the record's is ahead of it.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> float:
+        """The time in Unix seconds."""
+        return worlds_time(self._clock).timestamp()
+
+
+class Known(Enum):
+    """What is known of a good signature."""
+
+    NEVER = auto()
+    UNDER_WAY = auto()  # its request is being dealt with
+    ACKNOWLEDGED = auto()
+
+
+class Signatures:
+    """Checks signatures under one secret, and remembers those let in; any thread.
+
+    Each process remembers its own. Another replica, or this one after a restart, would let a replay
+    in: what is stored then meets its row's key, and what is not stored is answered to its person.
+    """
+
+    def __init__(self, secret: str, clock: Clock) -> None:
+        """`secret`: the app's signing secret."""
+        self._unix = _Unix(clock)
+        self._verifier = SignatureVerifier(secret, self._unix)
+        self._lock = threading.Lock()
+        # with until when (Unix seconds) each is remembered
+        self._seen: OrderedDict[str, tuple[float, Known]] = OrderedDict()
+
+    def may_be(self, timestamp: str, signature: str) -> bool:
+        """Return whether these two headers look like Slack's, and the time is near."""
+        if not (_TIMESTAMP.fullmatch(timestamp) and _SIGNATURE.fullmatch(signature)):
+            return False
+        return abs(self._unix.now() - int(timestamp)) <= WINDOW
+
+    def is_good(self, body: str, timestamp: str, signature: str) -> bool:
+        """Return whether Slack signed this body at that time, which is near; for what `may_be`."""
+        return self._verifier.is_valid(body, timestamp, signature)
+
+    def admit(self, timestamp: str, signature: str) -> Known:
+        """Return what was known of a good signature; from now on it is under way at least."""
+        now = self._unix.now()
+        with self._lock:
+            while self._seen and next(iter(self._seen.values()))[0] < now:
+                self._seen.popitem(last=False)
+            if signature in self._seen:
+                return self._seen[signature][1]
+            self._seen[signature] = int(timestamp) + WINDOW, Known.UNDER_WAY
+            return Known.NEVER
+
+    def acknowledged(self, signature: str) -> None:
+        """Remember that it was."""
+        with self._lock:
+            if signature in self._seen:
+                self._seen[signature] = self._seen[signature][0], Known.ACKNOWLEDGED
+
+    @property
+    def remembered(self) -> int:
+        """How many signatures are kept."""
+        with self._lock:
+            return len(self._seen)
+
+    def forget(self, signature: str) -> None:
+        """Let it in again: the request failed."""
+        with self._lock:
+            self._seen.pop(signature, None)
+
+
+log = logging.getLogger("countersign.http")
+MOST = 2 * 1024 * 1024  # bytes of one body: Slack's views have 250 kB, as forms thrice that
+READ = 3.0  # seconds for a body to come; Slack waits no longer for the acknowledgement
+AT_ONCE = 40  # requests that are dealt with at once; others wait for their turn
+FIELDS = 100  # of one form; a slash command has about fifteen
+JSON = "application/json"
+KINDS = (JSON, "application/x-www-form-urlencoded")
+TIMESTAMP, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
+ONCE = (TIMESTAMP, SIGNATURE, "content-type", "content-length", "content-encoding")
+RETRY = "x-slack-retry-num"
+HANDED_ON = ("content-type", RETRY, "x-slack-retry-reason")
+LIMITED = "app_rate_limited"  # Slack's word that it held events back
+
+
+class _RefusedError(Exception):
+    """This request is not taken in."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+
+
+class SlackDoor:
+    """One per process; `take` is called on the server's loop."""
+
+    def __init__(
+        self, bolt: App, signatures: Signatures, arrivals: Arrivals, own: Collection[str] = ()
+    ) -> None:
+        """`bolt` has the listeners; `arrivals` counts what is not acknowledged yet.
+
+        `own`: the ids that the bot has as a user and as a bot.
+        """
+        self._bolt = bolt
+        self._signatures = signatures
+        self._arrivals = arrivals
+        self._own = own
+        self._turns = CapacityLimiter(AT_ONCE)
+        self.is_open = True
+
+    def close(self) -> None:
+        """Take nothing more in: what comes is refused, so that it is sent elsewhere, or again."""
+        self.is_open = False
+
+    async def take(self, request: Request) -> Response:
+        """One request, up to its acknowledgement."""
+        try:
+            if not self.is_open:
+                raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
+            self._look_at_the_headers(request)
+            body = await _read(request)
+            return await self._let_in(request, body)
+        except _RefusedError as refused:
+            # who sends such things may send many: no word of what was in it
+            log.info("refused a request: %d %s", refused.status, refused)
+            return PlainTextResponse(str(refused), refused.status, {"Connection": "close"})
+
+    def _look_at_the_headers(self, request: Request) -> None:
+        """Refuse what cannot be Slack's, before its body is read."""
+        headers = request.headers
+        if any(len(headers.getlist(each)) > 1 for each in ONCE):
+            raise _RefusedError(HTTPStatus.BAD_REQUEST)
+        if _kind(headers.get("content-type", "")) not in KINDS:
+            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        if headers.get("content-encoding", "identity") != "identity":
+            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        if not self._signatures.may_be(headers.get(TIMESTAMP, ""), headers.get(SIGNATURE, "")):
+            raise _RefusedError(HTTPStatus.UNAUTHORIZED)
+        if int(headers.get("content-length", "0")) > MOST:
+            raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+    async def _let_in(self, request: Request, body: str) -> Response:
+        """Check the signature, then hand the request to the listeners."""
+        timestamp, signature = request.headers[TIMESTAMP], request.headers[SIGNATURE]
+        if not self._signatures.is_good(body, timestamp, signature):
+            raise _RefusedError(HTTPStatus.UNAUTHORIZED)
+        seen = self._signatures.admit(timestamp, signature)
+        if seen is Known.ACKNOWLEDGED and RETRY in request.headers:
+            return Response()  # a retry within the second: told again, and nothing else is done
+        if seen is not Known.NEVER:
+            raise _RefusedError(HTTPStatus.CONFLICT)
+        done = False
+        try:
+            headers = {each: request.headers[each] for each in HANDED_ON if each in request.headers}
+            response = await to_thread.run_sync(self._deal, body, headers, limiter=self._turns)
+            done = response.status_code < HTTPStatus.BAD_REQUEST
+            return response
+        finally:
+            if done:
+                self._signatures.acknowledged(signature)
+            else:
+                self._signatures.forget(signature)
+
+    def _deal(self, body: str, headers: dict[str, Any]) -> Response:
+        """Have the listeners store and acknowledge it; on a thread, as they wait for the disk."""
+        with self._arrivals.one():
+            if not self.is_open:  # closed meanwhile
+                raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE)
+            payload = _payload(body, headers["content-type"])
+            if is_echo(payload, self._own):
+                return Response()
+            if payload.get("type") == LIMITED:
+                log.error("Slack holds events back: there were more than 30,000 in an hour")
+                return Response()
+            # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
+            # way to read a form finds nothing where a slash command's words have "payload" in them
+            sent = BoltRequest(body=payload, headers=headers, mode="socket_mode")
+            return to_starlette_response(self._bolt.dispatch(sent))
+
+
+def _payload(body: str, kind: str) -> dict[str, Any]:
+    """What Slack says in a body of that kind; refuses what is not an object."""
+    try:
+        if _kind(kind) == JSON:
+            found = json.loads(body)
+        else:
+            fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=FIELDS))
+            found = json.loads(fields["payload"]) if "payload" in fields else fields
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise _RefusedError(HTTPStatus.BAD_REQUEST)
+    return found
+
+
+def _kind(content_type: str) -> str:
+    """The kind of content, without what may follow it."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+async def _read(request: Request) -> str:
+    """Return the body, as UTF-8; refuses one that is too long or too slow."""
+    found = bytearray()
+    try:
+        async with asyncio.timeout(READ):
+            async for chunk in request.stream():
+                found += chunk
+                if len(found) > MOST:
+                    raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return found.decode()
+    except TimeoutError:
+        raise _RefusedError(HTTPStatus.REQUEST_TIMEOUT) from None
+    except (UnicodeDecodeError, ClientDisconnect):
+        raise _RefusedError(HTTPStatus.BAD_REQUEST) from None

@@ -1,1 +1,0 @@
-"""Webhooks: programs' addresses are told how their requests stand, as Standard Webhooks has it."""
