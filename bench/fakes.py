@@ -10,7 +10,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.agent.turn import Proposal, Proposed, Reply, Sink
-from bot.messages.answers import NOTHING_BELOW, Below
+from bot.cards.answers import NOTHING_BELOW, Below
 from bot.policy.directory import Group, Person
 from bot.slack.client import SlackClient
 from storage import outbox

@@ -19,7 +19,7 @@ from bench.figures import Figure, Setup, of_rounds
 from bench.offline import Bench
 from bench.payloads import approval, mention
 from bench.resume import check, full, pending
-from bot.messages.button_codec import HOME
+from bot.cards.button_codec import HOME
 from bot.runs.loop import Loop
 from bot.runs.worker_pool import WorkerPool
 from bot.slack.render import Renderer

@@ -7,8 +7,8 @@ from itertools import count
 from typing import Any
 
 from bench.fakes import APPROVER, BOT, CHANNEL, REQUEST, TEAM, asker
-from bot.messages.action_names import Action
-from bot.messages.button_codec import CallTarget, encode
+from bot.cards.action_names import Action
+from bot.cards.button_codec import CallTarget, encode
 from storage.models import Call
 
 _written = count(1)

@@ -33,6 +33,9 @@ from bot.config.startup import StartupError, fit_policy
 from bot.core import Core
 from bot.explain.gate_words import Grounds
 from bot.identity import Identity
+from bot.monitoring.exporters import MissingExtraError, make_exporters
+from bot.monitoring.logs import mask_logs
+from bot.monitoring.spans import Incident, Tracer
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
@@ -50,7 +53,7 @@ from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient, app_of, make_clients
 from bot.slack.command_answers import Answerer
 from bot.slack.dialog_openers import RequestDoors
-from bot.slack.dialogs_ import Dialogs
+from bot.slack.dialogs import Dialogs
 from bot.slack.directory import SlackDirectory, look_ahead, with_names
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
@@ -66,14 +69,11 @@ from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool
 from bot.upkeep import Upkeep
-from bot.watch.exporters import MissingExtraError, make_exporters
-from bot.watch.logs import mask_logs
-from bot.watch.spans import Incident, Tracer
 from storage import trail
 
 if TYPE_CHECKING:
+    from bot.http.web import Web
     from bot.replicas.replicas import Replicas
-    from bot.web.web import Web
 
 
 log = logging.getLogger("countersign")
@@ -393,8 +393,8 @@ class Endpoints:
     def _listening(self) -> Web:
         """Return the HTTP side, which listens already."""
         try:
-            from bot.web.server import NotListeningError
-            from bot.web.web import Web
+            from bot.http.server import NotListeningError
+            from bot.http.web import Web
         except ModuleNotFoundError as error:
             raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
         try:

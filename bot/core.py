@@ -30,11 +30,11 @@ from bot.approvals.reminders import Reminders
 from bot.approvals.replies import Replies
 from bot.approvals.request_changes import PlanChanges, Requests
 from bot.approvals.votes import Votes
+from bot.cards.action_names import Dialog
 from bot.clock import Clock
 from bot.config.policy_reload import PolicyReload
 from bot.config.settings import Settings
 from bot.identity import Identity
-from bot.messages.action_names import Dialog
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.live import Live
-from bot.watch.spans import Tracer, Work
+from bot.monitoring.spans import Tracer, Work
 
 FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
 

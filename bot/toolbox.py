@@ -165,7 +165,7 @@ def servers(kit: Kit) -> list[Tool[Any]]:
     if kit.settings.servers is None:
         return []
     # only now: what checks arguments against their schemas takes a moment
-    from bot.servers.server_tools import server_tools
+    from bot.mcp.server_tools import server_tools
 
     return server_tools(kit.settings.servers)
 

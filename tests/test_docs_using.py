@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bot.approvals.card_routing import END_EMOJIS, WAITING_EMOJI
-from bot.messages.delegation_dialog import LONGEST
+from bot.cards.delegation_dialog import LONGEST
 from bot.slack.command_answers import COMMAND, QUESTIONS
 from tests.pages import ROOT
 

@@ -35,7 +35,7 @@ from bot.agent.model_errors import (
 )
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import Compacted, PlannerError, Proposal, Reply, Sink
-from bot.watch.spans import Tracer, Work
+from bot.monitoring.spans import Tracer, Work
 
 log = logging.getLogger("countersign.planner")
 

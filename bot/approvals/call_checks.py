@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
+from bot.cards.edit_form import unshown
+from bot.cards.field_values import values
+from bot.cards.review import shows_all
+from bot.cards.text import in_utc, plain, visible
+from bot.cards.views import CallView
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.messages.edit_form import unshown
-from bot.messages.field_values import values
-from bot.messages.review import shows_all
-from bot.messages.text import in_utc, plain, visible
-from bot.messages.views import CallView
 from bot.policy.directory import LookupFailedError
 from bot.tools import Effect, Tool
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments

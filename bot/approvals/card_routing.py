@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from bot.agent import outputs
 from bot.approvals.call_checks import RefusedError
-from bot.messages import notices_sentences
+from bot.cards import notices
 from bot.policy.authority import Authority
 from bot.policy.directory import AWAY, LookupFailedError, NotYetKnownError
 from bot.policy.gates import Ask, Gate, load_gate
@@ -185,9 +185,7 @@ def _tell_where(
     where = first.place.targets[0] if channel else ""
     if not run.channel.startswith("D"):
         key = f"elsewhere:{first.call.id}:{first.call.revision}"
-        outbox.notice(
-            tx, run, key, {"text": notices_sentences.card_elsewhere(where, part=among > 1)}
-        )
+        outbox.notice(tx, run, key, {"text": notices.card_elsewhere(where, part=among > 1)})
         return
     here = replace(first.place, kind=PlaceKind.THREAD, targets=(run.channel,))
     for number, part in enumerate(parts, 1):

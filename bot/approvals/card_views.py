@@ -1,4 +1,4 @@
-"""What the message of a question shows, made of rows; drawn by `bot.messages.question_message`."""
+"""What the message of a question shows, made of rows; drawn by `bot.cards.question_message`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from bot.approvals.call_state import (
 from bot.approvals.card_routing import still_away
 from bot.approvals.channel_mode import strictest
 from bot.approvals.person_questions import read, server_of
-from bot.messages import quoting
-from bot.messages.card import approved_on
-from bot.messages.field_values import values
-from bot.messages.notices_sentences import away_note, program_line, who_asks
-from bot.messages.question_message import QuestionView, in_words
-from bot.messages.requests_sentences import WAITS_FOR_ANSWER, mode_note
-from bot.messages.review import covered, for_onlookers
-from bot.messages.text import unescape
-from bot.messages.views import CallView, CardView, Errand, Missing, Progress, Value
-from bot.messages.waiting_call import errand_lines
+from bot.cards import quoting
+from bot.cards.card import approved_on
+from bot.cards.field_values import values
+from bot.cards.notices import away_note, program_line, who_asks
+from bot.cards.question_message import QuestionView, in_words
+from bot.cards.request_sentences import WAITS_FOR_ANSWER, mode_note
+from bot.cards.review import covered, for_onlookers
+from bot.cards.text import unescape
+from bot.cards.views import CallView, CardView, Errand, Missing, Progress, Value
+from bot.cards.waiting_call import errand_lines
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments

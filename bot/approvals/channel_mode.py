@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from bot.cards import request_sentences as sentences
+from bot.cards.text import group_mention, mention
 from bot.clock import Clock
-from bot.messages import requests_sentences as sentences
-from bot.messages.text import group_mention, mention
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Allow, Approvers, Ask, Deny

@@ -13,9 +13,9 @@ from bot.approvals.grants import GrantList
 from bot.approvals.replies import Replies, tell
 from bot.approvals.request_changes import PlanChanges, Requests
 from bot.approvals.votes import Votes
-from bot.messages import refusals_sentences
-from bot.messages.action_names import Action, Dialog
-from bot.messages.button_codec import (
+from bot.cards import refusals
+from bot.cards.action_names import Action, Dialog
+from bot.cards.button_codec import (
     CallTarget,
     CardTarget,
     Click,
@@ -26,8 +26,8 @@ from bot.messages.button_codec import (
     decode_action,
     decode_dialog,
 )
-from bot.messages.edit_form import FieldErrors
-from bot.messages.review import read_approval, read_feedback, read_rejection
+from bot.cards.edit_form import FieldErrors
+from bot.cards.review import read_approval, read_feedback, read_rejection
 from bot.policy.authority import Authority
 from storage import inbox
 from storage.models import Delivery
@@ -165,7 +165,7 @@ class Clicks:
         if malformed.name is None:
             self._replies.settle(delivery, "unknown action refused")
         else:
-            self._replies.refuse(delivery, refusals_sentences.stale_card())
+            self._replies.refuse(delivery, refusals.stale_card())
 
     def _edited(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
         at = delivery.received_at
@@ -174,7 +174,7 @@ class Clicks:
                 self._replies.refuse(delivery, sentence)
             case FieldErrors(errors=errors):  # something has changed since the dialog was checked
                 why = next(iter(errors.values()), "")
-                self._replies.refuse(delivery, refusals_sentences.edit_not_saved(why))
+                self._replies.refuse(delivery, refusals.edit_not_saved(why))
             case Unchanged(approve=True):
                 self._votes.vote(delivery, [target], Verb.APPROVE)
             case Unchanged():

@@ -25,11 +25,11 @@ from bot.approvals.card_routing import (
 )
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
+from bot.cards import request_sentences as words
+from bot.cards.action_names import Action, Dialog, Field
+from bot.cards.button_codec import Click, DelegationTarget, Subject
+from bot.cards.delegation_dialog import Delegated, Wished, read_wish
 from bot.clock import Clock
-from bot.messages import requests_sentences as words
-from bot.messages.action_names import Action, Dialog, Field
-from bot.messages.button_codec import Click, DelegationTarget, Subject
-from bot.messages.delegation_dialog import Delegated, Wished, read_wish
 from bot.policy.authority import Authority, Yes
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Ask, load_gate

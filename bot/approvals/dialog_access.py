@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from bot.approvals.call_state import all_rows
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
+from bot.cards import refusals
+from bot.cards.action_names import Action
+from bot.cards.button_codec import CallTarget, CardTarget
+from bot.cards.pieces import ROWS_SENT
 from bot.clock import Clock
-from bot.messages import refusals_sentences
-from bot.messages.action_names import Action
-from bot.messages.button_codec import CallTarget, CardTarget
-from bot.messages.pieces import ROWS_SENT
 from bot.policy.authority import No, Yes
 from bot.tools import Table
 from bot.tools.tables import csv_text
@@ -75,9 +75,7 @@ class DialogAccess:
                 waiting = decisions.on_card(tx, target.plan, target.revision, target.card)
             run = runs.get(tx, waiting[0].run_id) if waiting else None
         if run is None:
-            lost = (
-                self._permissions.lost(found, person) if found else refusals_sentences.stale_card()
-            )
+            lost = self._permissions.lost(found, person) if found else refusals.stale_card()
             return TurnedAway(lost)
         verdict: Yes | No = No("stranger")
         for call in waiting if team == self._permissions.team else []:
@@ -139,7 +137,7 @@ class AllRows:
     def _put(self, tx: Transaction, delivery: Delivery, call: Call) -> None:
         rows = all_rows(call)
         if rows is None:
-            tell(tx, delivery, refusals_sentences.stale_card())
+            tell(tx, delivery, refusals.stale_card())
             inbox.settle(tx, delivery, "no rows")
             return
         self._access.record_shown(tx, call, delivery.user, Action.ROWS, more=True)

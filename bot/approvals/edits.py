@@ -21,8 +21,8 @@ from bot.approvals.card_routing import Asked, Place, find_place, put_cards, rout
 from bot.approvals.facts import Sources
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
-from bot.messages import notices_sentences, quoting, refusals_sentences
-from bot.messages.edit_form import FieldErrors, failing, read_submission
+from bot.cards import notices, quoting, refusals
+from bot.cards.edit_form import FieldErrors, failing, read_submission
 from bot.policy.authority import Authority, No
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate
@@ -143,7 +143,7 @@ class Edits:
         try:
             parsed = read_submission(editable, before, state, names)
         except LookupFailedError:
-            return Forbidden(refusals_sentences.lookup_failed())
+            return Forbidden(refusals.lookup_failed())
         if isinstance(parsed, FieldErrors):
             return parsed
         if not parsed.changed:
@@ -175,8 +175,8 @@ class Edits:
                 gate, requester=run.requester, channel=run.channel, editors=editors
             )
         except LookupFailedError:
-            return Forbidden(refusals_sentences.lookup_failed())
-        return Forbidden(refusals_sentences.too_few_after_edit(gate.people)) if short > 0 else None
+            return Forbidden(refusals.lookup_failed())
+        return Forbidden(refusals.too_few_after_edit(gate.people)) if short > 0 else None
 
     def _preview(
         self, run: Run, shown: ShownRevision, tool: Tool[Any], args: BaseModel, patience: float
@@ -251,7 +251,7 @@ class Edits:
                 asked = Asked(outcome.call, edit.gate, place)
                 put_cards(tx, edit.run, call.plan_id, [asked])
             effect = effect_of(self._tools, tx, outcome.call)
-            line = notices_sentences.decision_line(Verb.EDIT, delivery.user, [effect])
+            line = notices.decision_line(Verb.EDIT, delivery.user, [effect])
             key, body = f"edited:{delivery.seq}", {"text": line}
             if approve is not None:
                 approve(tx, outcome.call, lambda: outbox.notice(tx, edit.run, key, body))

@@ -10,15 +10,9 @@ from datetime import datetime
 from bot.agent import outputs
 from bot.approvals.call_state import effect_of
 from bot.approvals.person_questions import is_question, replied_in_time, say_unanswered
+from bot.cards import notices
+from bot.cards.button_codec import CallTarget, CardTarget, RunTarget, decode_action, decode_dialog
 from bot.clock import Clock
-from bot.messages import notices_sentences
-from bot.messages.button_codec import (
-    CallTarget,
-    CardTarget,
-    RunTarget,
-    decode_action,
-    decode_dialog,
-)
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs, schedule
 from storage.availability import passes
@@ -93,7 +87,7 @@ class Expiry:
             say_unanswered(tx, run, asking)
         if run is not None and fallen:
             first, effects = fallen[0], [self._effect(tx, call) for call in fallen]
-            text = notices_sentences.expired_line(effects, first.deadline, run.requester)
+            text = notices.expired_line(effects, first.deadline, run.requester)
             outbox.notice(tx, run, f"expired:{first.id}:{first.revision}", {"text": text})
 
     def _effect(self, tx: Transaction, call: Call) -> str:

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from bot.approvals.facts import Sources, facts_about
+from bot.cards.button_codec import FormKind, FormTarget
+from bot.cards.request_form import Choice, Form, askable, blank, invitation, misfits, offered
 from bot.config.startup import StartupError
-from bot.messages.button_codec import FormKind, FormTarget
-from bot.messages.request_form import Choice, Form, askable, blank, invitation, misfits, offered
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory

@@ -15,12 +15,12 @@ from bot.approvals.channel_mode import strictest
 from bot.approvals.facts import Sources
 from bot.approvals.form_offers import Offers, StartingPlaces
 from bot.approvals.replies import Replies
+from bot.cards import refusals, request_sentences
+from bot.cards.button_codec import Click, FormTarget, Subject
+from bot.cards.field_layout import FieldErrors
+from bot.cards.request_form import FilledIn, Form, at_first, read_form, root_message
+from bot.cards.text import plainly
 from bot.identity import Identity
-from bot.messages import refusals_sentences, requests_sentences
-from bot.messages.button_codec import Click, FormTarget, Subject
-from bot.messages.field_layout import FieldErrors
-from bot.messages.request_form import FilledIn, Form, at_first, read_form, root_message
-from bot.messages.text import plainly
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Deny
@@ -97,7 +97,7 @@ class Entries:
         `state`: of the form's elements. Raises NotYetKnownError and LookupFailedError.
         """
         if not self._authority.colleague(person):
-            return Declined(requests_sentences.members_only())
+            return Declined(request_sentences.members_only())
         return self.filled(target, person, state)
 
     def filled(
@@ -106,7 +106,7 @@ class Entries:
         """Return the same for somebody who was a colleague when they sent it."""
         form = self._offers.form(target, person)
         if form is None:
-            return Declined(requests_sentences.not_there(self._offers.title(target)))
+            return Declined(request_sentences.not_there(self._offers.title(target)))
         names = Naming(self._sources.directory, person)
         filled = read_form(form, state, names)
         if isinstance(filled, FieldErrors):
@@ -126,7 +126,7 @@ class Entries:
                 return entry
             why = self._obstacle(entry, target, person, patience)
         except LookupFailedError:
-            return Declined(refusals_sentences.lookup_failed())
+            return Declined(refusals.lookup_failed())
         return at_first(entry.form, why) if why else None
 
     def _obstacle(self, entry: FilledForm, target: FormTarget, person: str, patience: float) -> str:
@@ -143,7 +143,7 @@ class Entries:
         )
         gate = gate_of(self._sources, run, entry.tool, args)
         if isinstance(gate, Deny):
-            return plainly(requests_sentences.policy_forbids(gate.reason))
+            return plainly(request_sentences.policy_forbids(gate.reason))
         call = Call(
             run_id=run.id,
             plan_id="",
@@ -216,7 +216,7 @@ class Beginnings:
                 why = next(iter(errors.values()), "")
                 self._replies.refuse(
                     delivery,
-                    requests_sentences.not_begun(why) if why else requests_sentences.form_changed(),
+                    request_sentences.not_begun(why) if why else request_sentences.form_changed(),
                 )
             case FilledForm() as entry:
                 self._start(delivery, target, entry)

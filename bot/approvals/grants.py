@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.approvals.facts import Sources
+from bot.cards import quoting
+from bot.cards.text import channel_mention, mention, when
 from bot.clock import Clock
-from bot.messages import quoting
-from bot.messages.text import channel_mention, mention, when
 from bot.policy.authority import Authority, Yes
 from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate

@@ -12,10 +12,10 @@ from typing import Any
 
 from bot.approvals.call_state import standing, waited
 from bot.approvals.grants import may_decide
+from bot.cards import refusals
+from bot.cards.review import REASONS
+from bot.cards.text import channel_mention, mention
 from bot.clock import Clock
-from bot.messages import refusals_sentences
-from bot.messages.review import REASONS
-from bot.messages.text import channel_mention, mention
 from bot.policy.authority import Authority, No, Verdict, Yes
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, load_gate
@@ -190,23 +190,23 @@ class Permissions:
         """Return the private sentence for who may not."""
         match verdict.why:
             case "own_request":
-                return refusals_sentences.own_request()
+                return refusals.own_request()
             case "own_edit":
-                return refusals_sentences.own_edit()
+                return refusals.own_edit()
             case "lookup":
-                return refusals_sentences.lookup_failed()
+                return refusals.lookup_failed()
             case "not_yet":
-                return refusals_sentences.not_yet(self._approvers(call))
+                return refusals.not_yet(self._approvers(call))
             case "enough":
-                return refusals_sentences.enough(self._approvers(call))
+                return refusals.enough(self._approvers(call))
             case "stranger":
                 return STRANGER
             case "requester_gone":
-                return refusals_sentences.requester_gone()
+                return refusals.requester_gone()
             case _ if verb is Verb.EDIT:
-                return refusals_sentences.not_an_editor()
+                return refusals.not_an_editor()
             case _:
-                return refusals_sentences.not_an_approver(self._approvers(call))
+                return refusals.not_an_approver(self._approvers(call))
 
     def _approvers(self, call: Call) -> str:
         """Return who could approve it now, as mentions; of a channel's members none is named.
@@ -238,23 +238,23 @@ class Permissions:
         """Return what to tell who came too late, and by what."""
         match outcome:
             case Decided(call=call) if call.status is CallStatus.EXPIRED:
-                return refusals_sentences.too_late(call.deadline)
+                return refusals.too_late(call.deadline)
             case Decided(call=call):
                 with self._store.read() as tx:
                     votes = calls.votes(tx, call.id, call.revision)
                 by = votes[0].person if votes else ""
                 verb = votes[0].verb if votes else PAST.get(call.status, "decided")
                 if by == person:
-                    return refusals_sentences.your_own_click(verb)
-                return refusals_sentences.already_decided(by, verb, call.decided_at)
+                    return refusals.your_own_click(verb)
+                return refusals.already_decided(by, verb, call.decided_at)
             case TooLate(call=call):
-                return refusals_sentences.too_late(call.deadline)
+                return refusals.too_late(call.deadline)
             case Voted(verb=verb, by=by) if by != person:
-                return refusals_sentences.said_for_you(by, verb)
+                return refusals.said_for_you(by, verb)
             case Voted(verb=verb):
-                return refusals_sentences.your_own_click(verb)
+                return refusals.your_own_click(verb)
             case _:
-                return refusals_sentences.stale_card()
+                return refusals.stale_card()
 
 
 def own_words(verb: Verb, reason: str) -> bool:

@@ -24,7 +24,7 @@ from bot.approvals.card_routing import (
     still_away,
 )
 from bot.approvals.facts import Sources
-from bot.messages.requests_sentences import (
+from bot.cards.request_sentences import (
     answer_reminder,
     asked_elsewhere,
     people_named,

@@ -13,11 +13,11 @@ from bot.approvals.grants import GrantList
 from bot.approvals.permissions import Permissions
 from bot.approvals.person_questions import server_of, waiting_for
 from bot.approvals.request_overview import Decidable, Lister, Lives, Overview
+from bot.cards import home_tab
+from bot.cards.button_codec import CallTarget, HomePart, HomeTarget
+from bot.cards.home_tab import HomeView, Remembered, WaitingCall, WaitingQuestion
+from bot.cards.notices import who_asks
 from bot.identity import Identity
-from bot.messages import home_tab
-from bot.messages.button_codec import CallTarget, HomePart, HomeTarget
-from bot.messages.home_tab import HomeView, Remembered, WaitingCall, WaitingQuestion
-from bot.messages.notices_sentences import who_asks
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.tools import Effect

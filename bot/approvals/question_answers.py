@@ -22,14 +22,14 @@ from bot.approvals.person_questions import (
     read,
 )
 from bot.approvals.replies import record_refusal, tell
-from bot.messages import refusals_sentences
-from bot.messages import requests_sentences as sentences
-from bot.messages.action_names import Action, Dialog
-from bot.messages.button_codec import CallTarget, Click, Subject
-from bot.messages.edit_form import FieldErrors
-from bot.messages.question_message import CHOOSING, choices, in_words, read_answer
-from bot.messages.text import in_utc
-from bot.messages.views import WRITTEN, message_text, takes_back
+from bot.cards import refusals
+from bot.cards import request_sentences as sentences
+from bot.cards.action_names import Action, Dialog
+from bot.cards.button_codec import CallTarget, Click, Subject
+from bot.cards.edit_form import FieldErrors
+from bot.cards.question_message import CHOOSING, choices, in_words, read_answer
+from bot.cards.text import in_utc
+from bot.cards.views import WRITTEN, message_text, takes_back
 from bot.policy.authority import Authority, No
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.tools.people.question import ASK_PERSON, MOST_TEXT, AnswerKind, Given, checked, one_value
@@ -69,7 +69,7 @@ class QuestionAnswers:
             if not self.may(asked, person):
                 return TurnedAway(sentences.not_asked_of_you(names), asked.call, "not_asked")
         except LookupFailedError:
-            return TurnedAway(refusals_sentences.lookup_failed(), asked.call, "lookup")
+            return TurnedAway(refusals.lookup_failed(), asked.call, "lookup")
         return asked
 
     def may(self, asked: AskedQuestion, person: str) -> bool:

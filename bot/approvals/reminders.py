@@ -34,9 +34,9 @@ from bot.approvals.card_routing import (
     still_away,
 )
 from bot.approvals.person_questions import Called, called, is_question, read, remind
+from bot.cards import notices
+from bot.cards.text import channel_mention, group_mention, mention
 from bot.clock import Clock
-from bot.messages import notices_sentences
-from bot.messages.text import channel_mention, group_mention, mention
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Approvers, Ask, load_gate
@@ -235,7 +235,7 @@ class Reminders:
         for vote in last:
             effects, needed = [effect_of(self._tools, tx, call)], still_needed(tx, call)
             giver = vote.for_person or ""
-            text = notices_sentences.decision_line(
+            text = notices.decision_line(
                 Verb.APPROVE, vote.person, effects, vote.reason, needed, giver=giver
             )
             outbox.notice(tx, run, f"step:{key}", {"text": text})
@@ -254,16 +254,14 @@ def _news(
     if is_next:
         before = [each for each in approving(votes) if each.stage == seen.stage - 1]
         approved = [(each.counts_for, each.reason) for each in before]
-        called_next = partial(
-            notices_sentences.next_step, approved=approved, stand_ins=stand_ins(votes)
-        )
+        called_next = partial(notices.next_step, approved=approved, stand_ins=stand_ins(votes))
         people = gate.approvers_of(seen.stage, waiting)
         news.append(News(What.NEXT_STEP, called_next, people))
     elif set(passed) & set(gate.reminders):
         people = gate.approvers_in(seen.open, waiting)
-        news.append(News(What.REMINDER, notices_sentences.reminder, people))
+        news.append(News(What.REMINDER, notices.reminder, people))
     steps = (step for step in gate.escalation if step.after in passed)
     return [
         *news,
-        *(News(What.ESCALATED, notices_sentences.escalated, step.approvers) for step in steps),
+        *(News(What.ESCALATED, notices.escalated, step.approvers) for step in steps),
     ]

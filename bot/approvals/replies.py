@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.messages.action_names import Action, Dialog
-from bot.messages.button_codec import CallTarget, CardTarget, Rating, RunTarget, Target
+from bot.cards.action_names import Action, Dialog
+from bot.cards.button_codec import CallTarget, CardTarget, Rating, RunTarget, Target
 from bot.policy.authority import No
 from storage import calls, inbox, outbox, runs, trail
 from storage.models import Call, Delivery, Run

@@ -14,10 +14,10 @@ from bot.agent import outputs
 from bot.approvals.call_state import as_asked_again, effect_of
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import Replies, record_refusal, tell
-from bot.messages import answers, notices_sentences, refusals_sentences, requests_sentences
-from bot.messages.action_names import Action
-from bot.messages.button_codec import CallTarget, Rating
-from bot.messages.views import message_text
+from bot.cards import answers, notices, refusals, request_sentences
+from bot.cards.action_names import Action
+from bot.cards.button_codec import CallTarget, Rating
+from bot.cards.views import message_text
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
@@ -51,9 +51,9 @@ def end_those_of(store: Store, team: str, person: str, at: datetime) -> list[Run
         for run in first:
             found = sub_agents.open_in(tx, run.id)
             plans = [plan.id for each in found for plan in calls.open_plans(tx, each.id)]
-            note = notices_sentences.WHO_ASKED_HAS_LEFT
+            note = notices.WHO_ASKED_HAS_LEFT
             endings.cancel(tx, run, at=at, actor="system", words=outputs, note=note)
-            text = notices_sentences.requester_left(person)
+            text = notices.requester_left(person)
             outbox.everywhere(tx, run, plans, f"left:{run.id}", text)
     return first
 
@@ -87,12 +87,12 @@ class Requests:
             run = runs.get(tx, call.run_id) if call else None
         # that one never had a gate
         if call is None or run is None or call.status is CallStatus.REFUSED:
-            self._replies.refuse(delivery, refusals_sentences.stale_card())
+            self._replies.refuse(delivery, refusals.stale_card())
             return
         gate = load_gate(call.gate)
         # one click is not the votes it takes
         if resolution is Resolution.AGAIN and isinstance(gate, Ask) and gate.people > 1:
-            self._replies.refuse(delivery, refusals_sentences.again_needs_all())
+            self._replies.refuse(delivery, refusals.again_needs_all())
             return
         if isinstance(gate, Ask):
             verdict = self._permissions.verdict(
@@ -121,7 +121,7 @@ class Requests:
                     case Applied():
                         pass
                     case Decided():  # it was approved long ago; what is over is the question
-                        tell(tx, delivery, refusals_sentences.stale_card())
+                        tell(tx, delivery, refusals.stale_card())
                     case _:
                         tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
             inbox.settle(tx, delivery, f"resolve {resolution}")
@@ -135,10 +135,10 @@ class Requests:
                 sub_agents.root(tx, found) if found else None
             )  # a sub-agent's ends with its request
             if run is None:
-                tell(tx, delivery, refusals_sentences.stale_card())
+                tell(tx, delivery, refusals.stale_card())
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, run, Action.CANCEL_RUN, No("not_requester"))
-                tell(tx, delivery, refusals_sentences.not_your_run(run.requester))
+                tell(tx, delivery, refusals.not_your_run(run.requester))
             elif endings.cancel(
                 tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
             ):
@@ -146,11 +146,11 @@ class Requests:
                     tx,
                     run,
                     f"cancelled:{run.id}",
-                    {"text": notices_sentences.cancelled_line(delivery.user)},
+                    {"text": notices.cancelled_line(delivery.user)},
                 )
                 over = True
             else:
-                tell(tx, delivery, refusals_sentences.nothing_to_cancel())
+                tell(tx, delivery, refusals.nothing_to_cancel())
             inbox.settle(tx, delivery, "cancel")
         if over and run is not None:
             self._ended(run)
@@ -164,12 +164,12 @@ class Requests:
                 newest = run  # it goes on by itself, beside what is said there
             is_last = newest is not None and newest.id == run_id and newest.purged_at is None
             if run is None:
-                tell(tx, delivery, refusals_sentences.stale_card())
+                tell(tx, delivery, refusals.stale_card())
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, run, Action.RETRY, No("not_requester"))
-                tell(tx, delivery, refusals_sentences.not_your_run(run.requester))
+                tell(tx, delivery, refusals.not_your_run(run.requester))
             elif run.status is not RunStatus.FAILED or not is_last:
-                tell(tx, delivery, refusals_sentences.nothing_to_retry())
+                tell(tx, delivery, refusals.nothing_to_retry())
             else:
                 moves.run(
                     tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error=""
@@ -218,11 +218,11 @@ class PlanChanges:
                 tell(tx, delivery, self._permissions.lost(found, delivery.user))
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, found.call, Verb.WITHDRAW, No("not_requester"))
-                tell(tx, delivery, refusals_sentences.not_the_requester(run.requester))
+                tell(tx, delivery, refusals.not_the_requester(run.requester))
             else:
                 effect = effect_of(self._tools, tx, found.call)
                 endings.withdraw(tx, found.call, delivery.user, at=at, words=outputs)
-                line = notices_sentences.withdrawn_line(delivery.user, [effect])
+                line = notices.withdrawn_line(delivery.user, [effect])
                 outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
             inbox.settle(tx, delivery, "withdraw")
 
@@ -250,12 +250,12 @@ class PlanChanges:
                 record_refusal(tx, delivery, found.call, Verb.SEND_BACK, refused)
                 tell(tx, delivery, self._permissions.refusal(refused, found.call, Verb.REJECT))
             elif runs.is_form(run):
-                tell(tx, delivery, requests_sentences.nobody_plans())
+                tell(tx, delivery, request_sentences.nobody_plans())
             elif run.rounds >= self._max_rounds:
-                tell(tx, delivery, refusals_sentences.sent_back_enough(run.rounds))
+                tell(tx, delivery, refusals.sent_back_enough(run.rounds))
             elif feedback and calls.open_plan(tx, run.id) is not None:
                 endings.send_back(tx, run, delivery.user, feedback, at=at, words=outputs)
-                line = notices_sentences.sent_back_line(delivery.user, feedback)
+                line = notices.sent_back_line(delivery.user, feedback)
                 outbox.notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
             inbox.settle(tx, delivery, "send back")
 

@@ -15,10 +15,9 @@ from bot.approvals.call_state import approving, effect_of, stand_ins
 from bot.approvals.card_views import errands_of
 from bot.approvals.permissions import Permissions
 from bot.approvals.person_questions import server_of, waiting_for
-from bot.clock import Clock
-from bot.messages import request_list
-from bot.messages.notices_sentences import asked_without_words
-from bot.messages.request_list import (
+from bot.cards import request_list
+from bot.cards.notices import asked_without_words
+from bot.cards.request_list import (
     Answered,
     Life,
     ListedCall,
@@ -29,7 +28,8 @@ from bot.messages.request_list import (
     permalink,
     place_of,
 )
-from bot.messages.text import decided_as, plain, unescape, visible
+from bot.cards.text import decided_as, plain, unescape, visible
+from bot.clock import Clock
 from bot.policy.authority import Authority, No, Yes
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import LookupFailedError

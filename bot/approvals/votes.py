@@ -10,9 +10,9 @@ from bot.approvals import grants
 from bot.approvals.call_state import effect_of, opens_next, still_needed, weigher
 from bot.approvals.permissions import Permissions, own_words, words_for
 from bot.approvals.replies import record_refusal, tell
+from bot.cards import notices, refusals
+from bot.cards.button_codec import CallTarget, CardTarget
 from bot.clock import Clock
-from bot.messages import notices_sentences, refusals_sentences
-from bot.messages.button_codec import CallTarget, CardTarget
 from bot.policy.authority import No, Yes
 from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
@@ -139,7 +139,7 @@ class Votes:
             if isinstance(outcome, Applied) and isinstance(found, Admission):
                 done.append((outcome.call, found))
                 if remember is not None and found.offer is None:
-                    told.append(refusals_sentences.not_remembered())
+                    told.append(refusals.not_remembered())
                 continue
             told.append(self._permissions.lost(outcome, delivery.user))
             if not isinstance(outcome, Gone):  # its card was out of date when it was clicked
@@ -164,7 +164,7 @@ class Votes:
             return
         with self._store.write() as tx:
             outbox.redraw(tx, card.plan)
-            tell(tx, delivery, refusals_sentences.stale_card())
+            tell(tx, delivery, refusals.stale_card())
             inbox.settle(tx, delivery, f"{verb} all: stale")
 
     def _admitted(
@@ -202,7 +202,7 @@ class Votes:
         gate = load_gate(call.gate)
         if isinstance(verdict, Yes) and isinstance(gate, Ask):
             if words_for(call, verb) and not own_words(verb, reason):
-                return Barred(call, No("words"), refusals_sentences.words_needed())
+                return Barred(call, No("words"), refusals.words_needed())
             offer = grants.offer_of(gate, remember) if verb is Verb.APPROVE else None
             if offer and not self._permissions.may_be_remembered(gate, run, person):
                 offer = None
@@ -231,7 +231,7 @@ class Votes:
                 given = grants.remember(tx, policy, run, call, person, offer, now=now)
                 if given:
                     same = grants.covers(self._tools, given)
-                    lines.append(notices_sentences.remembered(given.until, given.uses, same))
+                    lines.append(notices.remembered(given.until, given.uses, same))
         if lines:
             outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": "\n".join(lines)})
 
@@ -256,9 +256,7 @@ class Votes:
         asker = run.requester if over and run.requester != delivery.user else ""
         givers = {found.giver for _, found in done}
         giver = givers.pop() if len(givers) == 1 else ""  # for several, the cards say for whom
-        return notices_sentences.decision_line(
-            verb, delivery.user, effects, reason, needed, asker, giver
-        )
+        return notices.decision_line(verb, delivery.user, effects, reason, needed, asker, giver)
 
 
 def _is_decided(tx: Transaction, plan_id: str) -> bool:

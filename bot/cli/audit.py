@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from bot.cards.text import visible
 from bot.cli.read_only_core import moment
 from bot.config.settings import Settings
-from bot.messages.text import visible
 from countersign.cli.console import DOTENV, UsageError, complain, say
 from storage import record_copies, trail
 from storage.chain import Chain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from bot.cards.pieces import FINAL, Sure, sure_of, sure_of_all
 from bot.cli.chat_painter import (
     HELP,
     IN_SLACK,
@@ -13,7 +14,6 @@ from bot.cli.chat_painter import (
     YES,
     Painter,
 )
-from bot.messages.pieces import FINAL, Sure, sure_of, sure_of_all
 from bot.terminal.terminal_messages import (
     Answering,
     Asking,

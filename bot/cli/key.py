@@ -9,10 +9,10 @@ import argparse
 import os
 from collections.abc import Iterator
 
+from bot.cards.text import in_utc
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore
 from bot.cli.request_views import look
 from bot.config.settings import Settings
-from bot.messages.text import in_utc
 from bot.programs.program_client import (
     KeyRenewed,
     KeyUnwanted,

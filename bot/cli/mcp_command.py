@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bot.config.environment import DotenvError, variables
-from bot.servers.definitions import (
+from bot.mcp.definitions import (
     ChangeKind,
     Definition,
     LockError,
@@ -21,7 +21,7 @@ from bot.servers.definitions import (
     read_lock,
     write_lock,
 )
-from bot.servers.server_file import Server, ServerFile, ServersError, read_servers
+from bot.mcp.server_file import Server, ServerFile, ServersError, read_servers
 from bot.tools.described import SchemaError, arguments_of
 from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         known = ", ".join(each.name for each in file.servers) or "none"
         raise UsageError(f"there is no server {arguments.server!r}; there are: {known}")
     try:
-        from bot.servers.server_tools_check import UnreachableError, look
+        from bot.mcp.server_tools_check import UnreachableError, look
     except ModuleNotFoundError as error:
         if error.name not in ("mcp", "mcp_types"):
             raise

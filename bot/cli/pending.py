@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 
+from bot.cards.notices import through
+from bot.cards.text import in_utc, unescape, visible
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore
 from bot.cli.request_views import add_json, as_json, deciders_in_words, look
-from bot.messages.notices_sentences import through
-from bot.messages.text import in_utc, unescape, visible
 from bot.terminal.request_reports import WaitingHere, waiting
 from countersign.cli.console import complain, say
 from countersign.durations import roughly

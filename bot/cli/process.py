@@ -10,7 +10,7 @@ from typing import Protocol
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from bot.watch.logs import write_logs
+from bot.monitoring.logs import write_logs
 from countersign.cli.ending import begin
 
 # A port as it is typed behind an option.

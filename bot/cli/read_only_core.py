@@ -20,6 +20,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.call_checks import Allowance
 from bot.approvals.facts import Sources
+from bot.cards.text import visible
 from bot.checks.slack import UNREACHABLE, make_client, reason
 from bot.clock import Clock, SystemClock
 from bot.config.settings import Settings, SettingsError
@@ -27,7 +28,6 @@ from bot.config.startup import read_policy
 from bot.explain.gate_words import Grounds
 from bot.explain.typed_call import MistypedError
 from bot.identity import Identity
-from bot.messages.text import visible
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory, Group, LookupFailedError, Person

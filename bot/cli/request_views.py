@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
+from bot.cards.text import visible
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore, opened
-from bot.messages.text import visible
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers
 from bot.tools.slack.lookup import Names

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from bot.cards.notices import through
+from bot.cards.quoting import past
+from bot.cards.text import in_utc, unescape, visible
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore
 from bot.cli.request_views import add_json, as_json, deciders_in_words, look
-from bot.messages.notices_sentences import through
-from bot.messages.quoting import past
-from bot.messages.text import in_utc, unescape, visible
 from bot.terminal.request_reports import CallTold, RunTold, whole_life
 from countersign.cli.console import complain, say
 from storage.calls import AGENT, FORM

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from bot.clock import Clock
 from bot.config.startup import policy_text
+from bot.monitoring.spans import Incident, Tracer
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import Policy, PolicyError, parse
-from bot.watch.spans import Incident, Tracer
 from storage import trail
 from storage.store import Store
 

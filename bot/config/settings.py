@@ -16,9 +16,9 @@ from pydantic_core import ErrorDetails
 from bot.config.connection_settings import MISSING, Connection, Transport, chosen, missing
 from bot.config.environment import DotenvError, misspelt, oddities, split, variables
 from bot.config.model_settings import SECONDS_MIN, Model
-from bot.servers.server_file import ServerFile, ServersError, read_servers
+from bot.mcp.server_file import ServerFile, ServersError, read_servers
+from bot.monitoring.logs import LogFormat
 from bot.tools.database.config import Database, DatabasesError, read_databases
-from bot.watch.logs import LogFormat
 from storage.backend import is_shared, local_path, server_address
 from storage.chain import SigningKey
 from storage.digest import parse_key

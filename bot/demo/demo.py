@@ -239,7 +239,7 @@ def serving_at(port: int | None) -> str:
     With a page at any port (0) at any port, too; else at the usual one, or one near it.
     """
     try:
-        import_module("bot.web.web")
+        import_module("bot.http.web")
     except ModuleNotFoundError:
         return ""
     return f"{USUAL.host}:{0 if port == 0 else first_free(USUAL.port)}"

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from bot.approvals import grants
 from bot.approvals.call_gates import in_mode
 from bot.approvals.facts import facts_of, needed, with_sums
+from bot.cards.request_sentences import ICONS
+from bot.cards.text import in_utc
 from bot.explain.gate_words import GateWords, Words
-from bot.messages.requests_sentences import ICONS
-from bot.messages.text import in_utc
 from bot.policy.condition_values import Facts
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import Tool

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ValidationError
 from bot.approvals.call_checks import RefusedError, parse
 from bot.approvals.call_state import approvals, standing
 from bot.approvals.facts import Sources, facts_of, needed, total
+from bot.cards.text import in_utc
 from bot.explain.gate_words import Words
-from bot.messages.text import in_utc
 from bot.policy.authority import Authority
 from bot.policy.condition_values import Facts
 from bot.policy.directory import LookupFailedError

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bot.explain.report import HASTY, Approver, Calls, Fate, Report, Speed
-from bot.explain.report_lines import brief, left_out, summary
-from bot.messages.action_names import Block
-from bot.messages.button_codec import block_id
-from bot.messages.parts import (
+from bot.cards.action_names import Block
+from bot.cards.button_codec import block_id
+from bot.cards.parts import (
     Json,
     bullets,
     context,
@@ -23,7 +21,9 @@ from bot.messages.parts import (
     section,
     words,
 )
-from bot.messages.text import plain, visible
+from bot.cards.text import plain, visible
+from bot.explain.report import HASTY, Approver, Calls, Fate, Report, Speed
+from bot.explain.report_lines import brief, left_out, summary
 
 TITLE = "How people decided"
 MOST, NEWEST = 12, 14  # tools and people, and days, that are listed

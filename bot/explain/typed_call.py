@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.messages.field_errors import sentence
+from bot.cards.field_errors import sentence
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments

@@ -23,8 +23,8 @@ from typing import Any
 
 from bot.agent import compaction
 from bot.agent.turn import ModelTurns, PlannerError, Proposal, Reply, Sink, TooLongError
+from bot.cards import notices
 from bot.clock import Clock
-from bot.messages import notices_sentences
 from bot.runs.sub_agent_runs import SilentAnswer
 from bot.signals import Signals
 from storage import outbox, runs, transcripts
@@ -221,7 +221,7 @@ class LongThreads:
             runs.spend(tx, held, tokens)
             key = f"left_out:{run.id}:{made.until}"
             if not made.whole and not run.parent_call and outbox.by_key(tx, key) is None:
-                outbox.notice(tx, run, key, {"text": notices_sentences.beginning_left_out()})
+                outbox.notice(tx, run, key, {"text": notices.beginning_left_out()})
         how = "summed up" if made.whole else "left out"
         log.info("run %s: its thread is %s, but for the newest items", run.id, how)
 

@@ -16,10 +16,10 @@ from bot.agent import prompt
 from bot.agent.turn import PlannerError, Proposed
 from bot.approvals.call_state import effect_at
 from bot.approvals.form_requests import Declined, Entries, FilledForm
-from bot.messages import requests_sentences
-from bot.messages.button_codec import FormTarget, Subject, decode_dialog
-from bot.messages.field_layout import FieldErrors
-from bot.messages.request_form import about_message
+from bot.cards import request_sentences
+from bot.cards.button_codec import FormTarget, Subject, decode_dialog
+from bot.cards.field_layout import FieldErrors
+from bot.cards.request_form import about_message
 from bot.policy.directory import LookupFailedError
 from bot.runs.ports import Presence, announce_wait
 from bot.runs.proposals import (
@@ -98,9 +98,7 @@ class DirectTurns:
                 return self._decline(run, submitted[0], sentence)
             case FieldErrors(errors=errors):
                 why = next(iter(errors.values()), "")
-                said = (
-                    requests_sentences.not_begun(why) if why else requests_sentences.form_changed()
-                )
+                said = request_sentences.not_begun(why) if why else request_sentences.form_changed()
                 return self._decline(run, submitted[0], said)
 
     def _read(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | Declined:
@@ -137,7 +135,7 @@ class DirectTurns:
                 except LookupFailedError as error:
                     raise PlannerError(NOT_NOW) from error
             case _:
-                return Declined(requests_sentences.form_changed())
+                return Declined(request_sentences.form_changed())
 
     def _propose(self, run: Run, delivery: Delivery, wanted: DirectCall) -> bool:
         now = self._clock.now()

@@ -33,6 +33,7 @@ from bot.approvals.call_state import (
     waited,
 )
 from bot.approvals.facts import Sources, facts_of
+from bot.monitoring.spans import Work
 from bot.policy.authority import Authority
 from bot.policy.condition_values import Facts
 from bot.policy.directory import LookupFailedError
@@ -46,7 +47,6 @@ from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.preview import Previews
 from bot.tools.runner import ToolStateChange, run_tool
 from bot.tools.step import StepTeller, step_end
-from bot.watch.spans import Work
 from storage import calls, moves, program_requests, runs
 from storage.availability import until_stored
 from storage.chain import key_of

@@ -17,12 +17,12 @@ from bot.approvals.form_offers import StartingPlaces, invite
 from bot.approvals.person_questions import is_all_that_waits
 from bot.approvals.replies import tell
 from bot.approvals.request_changes import CHANGES, changed, end_those_of
+from bot.cards import notices, refusals, request_sentences
+from bot.cards.answers import notice_blocks
+from bot.cards.help import greeting, help_text
+from bot.cards.notices import cancelled_line
+from bot.cards.views import WRITTEN, message_text, takes_back
 from bot.clock import Clock, ahead_of_the_world
-from bot.messages import notices_sentences, refusals_sentences, requests_sentences
-from bot.messages.answers import notice_blocks
-from bot.messages.help import greeting, help_text
-from bot.messages.notices_sentences import cancelled_line
-from bot.messages.views import WRITTEN, message_text, takes_back
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.runs.ports import DirectoryMemory, Questions
@@ -151,12 +151,10 @@ class Intake:
         """Say once for each request what words change nothing of, and how it is done."""
         if is_all_that_waits(tx, run):
             self._private(
-                tx, delivery, requests_sentences.answer_by_buttons(), key=f"hint:{run.id}:answer"
+                tx, delivery, request_sentences.answer_by_buttons(), key=f"hint:{run.id}:answer"
             )
         else:
-            self._private(
-                tx, delivery, refusals_sentences.words_decide_nothing(), key=f"hint:{run.id}"
-            )
+            self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
 
     def _continues(self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool) -> bool:
         """Return whether a message without a mention is the requester's next in their thread."""
@@ -181,7 +179,7 @@ class Intake:
             is_stop = takes_back(message_text(event, self._bot_user))
             if run is None or not runs.is_open(run) or not is_stop:
                 return "not addressed to the bot"
-            self._private(tx, delivery, refusals_sentences.not_your_run(run.requester), mrkdwn=True)
+            self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
         return "not the requester's stop"
 
     def _asks(self, delivery: Delivery, text: str) -> bool:
@@ -200,11 +198,9 @@ class Intake:
             run = None  # it goes on by itself, beside what is said here
         if run is not None and runs.is_open(run) and run.requester != delivery.user:
             if takes_back(text):
-                self._private(
-                    tx, delivery, refusals_sentences.not_your_run(run.requester), mrkdwn=True
-                )
+                self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
             else:
-                self._private(tx, delivery, refusals_sentences.waits_for(run.requester))
+                self._private(tx, delivery, refusals.waits_for(run.requester))
             inbox.settle(tx, delivery, "someone else's thread is busy")
             return None
         if takes_back(text):
@@ -228,7 +224,7 @@ class Intake:
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         now = self._clock.now()
         if run is None or not endings.cancel(tx, run, at=now, actor=delivery.user, words=outputs):
-            self._private(tx, delivery, refusals_sentences.nothing_to_cancel())
+            self._private(tx, delivery, refusals.nothing_to_cancel())
         else:
             outbox.notice(tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)})
             self._over.append(run)
@@ -265,9 +261,7 @@ class Intake:
         if is_late:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self._store.write() as tx:
-                outbox.say(
-                    tx, key, delivery.channel, delivery.thread_ts, refusals_sentences.late_message()
-                )
+                outbox.say(tx, key, delivery.channel, delivery.thread_ts, refusals.late_message())
         return is_late
 
     def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
@@ -289,9 +283,7 @@ class Intake:
             if run is None or run.status not in RUN_OPEN:
                 return "nothing to stop"
             if run.requester != delivery.user:
-                self._private(
-                    tx, delivery, refusals_sentences.not_your_run(run.requester), mrkdwn=True
-                )
+                self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
                 return "not the requester's stop"
             if not endings.cancel(
                 tx, run, at=self._clock.now(), actor=delivery.user, words=outputs
@@ -422,18 +414,18 @@ class TypedWords:
 
     def _refused(self, delivery: Delivery, run: Run | None, *, is_colleague: bool) -> str:
         if not is_colleague:
-            return notices_sentences.members_only_there()
+            return notices.members_only_there()
         if not self.has_model:
-            return notices_sentences.no_model_there()
+            return notices.no_model_there()
         if run is not None and runs.is_open(run) and run.requester != delivery.user:
-            return refusals_sentences.waits_for(run.requester)
+            return refusals.waits_for(run.requester)
         return ""
 
     def _hear(self, tx: Transaction, delivery: Delivery, run: Run | None, words: str) -> None:
         made = hand_to_agent(
             tx, delivery, run, at=self.clock.now(), in_private=not delivery.thread_ts
         )
-        text = notices_sentences.typed_there(delivery.surface, delivery.user, words)
+        text = notices.typed_there(delivery.surface, delivery.user, words)
         if made and not made.thread_ts:
             outbox.root(tx, made, text, notice_blocks(text))
         elif about := made or run:
@@ -442,9 +434,9 @@ class TypedWords:
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         at, actor = self.clock.now(), delivery.user
         if run is None or not endings.cancel(tx, run, at=at, actor=actor, words=outputs):
-            tell(tx, delivery, refusals_sentences.nothing_to_cancel())
+            tell(tx, delivery, refusals.nothing_to_cancel())
         else:
-            line = notices_sentences.cancelled_line(actor)
+            line = notices.cancelled_line(actor)
             outbox.notice(tx, run, f"cancelled:{run.id}", {"text": line})
             self.ended(run)
         inbox.settle(tx, delivery, "cancel")

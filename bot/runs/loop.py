@@ -19,14 +19,14 @@ from bot.alarm import Alarm
 from bot.approvals.delegation import Handover
 from bot.approvals.expiry import Expiry
 from bot.approvals.reminders import Reminders
+from bot.cards import refusals
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.messages import refusals_sentences
+from bot.monitoring.spans import Incident, Work, traced
 from bot.policy.directory import LookupFailedError, NotLetInError, NotYetKnownError
 from bot.runs.intake import Intake
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
 from bot.signals import PendingAnswers, Signals
-from bot.watch.spans import Incident, Work, traced
 from storage import endings, inbox, moves, outbox, program_requests, runs, schedule
 from storage.availability import passes, pause_after, reason
 from storage.inbox import CLICKS
@@ -232,7 +232,7 @@ class Loop:
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=refusals_sentences.could_not(known),
+                    text=refusals.could_not(known),
                 )
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from bot.cards.answers import NOTHING_BELOW, Below
 from bot.live import EventKind, Live, RunEvent, WordsEvent
-from bot.messages.answers import NOTHING_BELOW, Below
 from bot.signals import Signals
 from storage.models import Run
 from storage.transaction import Transaction

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from bot.agent import outputs
 from bot.approvals.call_state import approving, effect_at
 from bot.approvals.channel_mode import strictest
-from bot.messages import notices_sentences
-from bot.messages.notices_sentences import POLICY, not_done
-from bot.messages.request_form import root_message
-from bot.messages.request_list import permalink
+from bot.cards import notices
+from bot.cards.notices import POLICY, not_done
+from bot.cards.request_form import root_message
+from bot.cards.request_list import permalink
 from bot.runs.program_calls import ClaimedCall, ProgramCalls
 from bot.runs.program_calls import KeyUsedError as KeyUsedError
 from bot.runs.program_calls import NotAskedError as NotAskedError
@@ -143,7 +143,7 @@ class ProgramRequest:
             at, actor = self._at_work.clock.now(), run.requester
             if not endings.cancel(tx, run, at=at, actor=actor, words=outputs):
                 return False
-            text = notices_sentences.cancelled_line(run.requester, run.client)
+            text = notices.cancelled_line(run.requester, run.client)
             outbox.notice(tx, run, f"cancelled:{run.id}", {"text": text})
         self._at_work.signals.post.give()
         self._at_work.signals.work.give()

@@ -14,11 +14,11 @@ from typing import Any
 from bot.agent import outputs, prompt
 from bot.approvals import grants
 from bot.approvals.call_state import approving, effect_at, effect_of, stand_ins
-from bot.messages import notices_sentences, requests_sentences
-from bot.messages.answers import Below, Ended, fits_cell, record_line, table_room
-from bot.messages.claims import claims_of, contradict
-from bot.messages.request_result import result_blocks
-from bot.messages.views import gives_thanks
+from bot.cards import notices, request_sentences
+from bot.cards.answers import Below, Ended, fits_cell, record_line, table_room
+from bot.cards.claims import claims_of, contradict
+from bot.cards.request_result import result_blocks
+from bot.cards.views import gives_thanks
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
 from storage import calls, outbox, runs
@@ -76,7 +76,7 @@ def say_outcome(
     tool, people = tools.of(call), _people(tx, run, ended)
     effect, done = effect_at(tools, call, ended.revision), call.status is CallStatus.SUCCEEDED
     stated = call.note if done and tool is not None and tool.outcome is not None else ""
-    text = notices_sentences.outcome_line(
+    text = notices.outcome_line(
         call.status,
         stated or (f"Done: {effect}" if done else effect),
         None if done and _is_told_later(tx, run, plan, people) else people,
@@ -95,10 +95,10 @@ def say_end(tx: Transaction, tools: Registry, call_id: str) -> None:
         say_outcome(tx, tools, run, shown, calls.of_plan(tx, shown.call.plan_id))
 
 
-def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices_sentences.People:
+def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices.People:
     if giver := grants.giver(tx, approved.call):
-        return notices_sentences.People(run.requester, (), ((giver, ""),), remembered=True)
-    return notices_sentences.People(
+        return notices.People(run.requester, (), ((giver, ""),), remembered=True)
+    return notices.People(
         run.requester,
         tuple(sorted(approved.editors)),
         tuple((vote.counts_for, vote.reason) for vote in approving(approved.votes)),
@@ -106,9 +106,7 @@ def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices_
     )
 
 
-def _is_told_later(
-    tx: Transaction, run: Run, plan: Sequence[Call], people: notices_sentences.People
-) -> bool:
+def _is_told_later(tx: Transaction, run: Run, plan: Sequence[Call], people: notices.People) -> bool:
     """Return whether the same people had a part in what runs last of the plan: told then."""
     left = [each for each in plan if each.status is CallStatus.APPROVED]
     last = calls.approved(tx, left[-1]) if left else None
@@ -208,17 +206,17 @@ def _told(tx: Transaction, tools: Registry, call: Call) -> Mapping[str, Any] | N
         case CallStatus.SUCCEEDED | CallStatus.FAILED if is_reported(tx, call):
             return None
         case CallStatus.SUCCEEDED:
-            return {"text": requests_sentences.was_done(effect, call.note)}
+            return {"text": request_sentences.was_done(effect, call.note)}
         case CallStatus.FAILED:
             midway = outputs.midway(call.output)
-            return {"text": requests_sentences.did_not_work(effect, call.note, midway=midway)}
+            return {"text": request_sentences.did_not_work(effect, call.note, midway=midway)}
         case CallStatus.UNKNOWN if calls.is_handed_on(call):
-            return None if is_reported(tx, call) else {"text": requests_sentences.handed_on(effect)}
+            return None if is_reported(tx, call) else {"text": request_sentences.handed_on(effect)}
         case CallStatus.UNKNOWN:
-            return {"text": requests_sentences.not_known(effect)}
+            return {"text": request_sentences.not_known(effect)}
         case CallStatus.INVALIDATED:
-            return {"text": requests_sentences.no_longer(effect, call.note)}
+            return {"text": request_sentences.no_longer(effect, call.note)}
         case CallStatus.REFUSED:
-            return {"text": requests_sentences.nobody_asked(call.note)}
+            return {"text": request_sentences.nobody_asked(call.note)}
         case _:
             return None

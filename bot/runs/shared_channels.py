@@ -10,10 +10,10 @@ from typing import Any
 from bot.agent import prompt
 from bot.approvals.channel_mode import strictest
 from bot.approvals.form_offers import StartingPlaces
+from bot.cards import notices
+from bot.cards.answers import notice_blocks
+from bot.cards.request_form import mode_line
 from bot.clock import Clock
-from bot.messages import notices_sentences
-from bot.messages.answers import notice_blocks
-from bot.messages.request_form import mode_line
 from bot.policy.current import CurrentPolicy
 from storage import channel_changes, channel_modes, outbox, runs
 from storage.models import Delivery, Run
@@ -49,16 +49,16 @@ def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None
     Where it goes on in private its thread is begun there, unless it stands already.
     """
     if run.channel == delivery.channel:
-        _say(tx, delivery, f"shared:{run.id}", notices_sentences.outsiders_read_along())
+        _say(tx, delivery, f"shared:{run.id}", notices.outsiders_read_along())
         return
-    told = notices_sentences.asked_there if run.thread_ts else notices_sentences.goes_on_here
+    told = notices.asked_there if run.thread_ts else notices.goes_on_here
     text = told(delivery.channel, words)
     blocks = [*notice_blocks(text), *mode_line(strictest(channel_modes.of_run(tx, run)))]
     if run.thread_ts:
         outbox.notice(tx, run, f"goes_on:{run.id}", {"text": text, "blocks": blocks})
     else:
         outbox.root(tx, run, text, blocks)
-    _say(tx, delivery, f"private:{run.id}", notices_sentences.goes_on_in_private(delivery.user))
+    _say(tx, delivery, f"private:{run.id}", notices.goes_on_in_private(delivery.user))
 
 
 def _say(tx: Transaction, delivery: Delivery, key: str, text: str) -> None:
@@ -111,9 +111,9 @@ class ChangedChannels:
         modes_line = mode_line(strictest(channel_modes.of_run(tx, run)))
         if not channel_changes.leave(tx, run, at=now):
             return
-        line = {"text": notices_sentences.goes_on_in_private(run.requester)}
+        line = {"text": notices.goes_on_in_private(run.requester)}
         outbox.notice(tx, run, f"private:{run.id}", line)
-        text = notices_sentences.goes_on_here(run.channel, next(filter(str.strip, said), ""))
+        text = notices.goes_on_here(run.channel, next(filter(str.strip, said), ""))
         moved = runs.get(tx, run.id)
         assert moved is not None
         outbox.root(tx, moved, text, [*notice_blocks(text), *modes_line])

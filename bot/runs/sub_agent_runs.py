@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.agent import outputs, prompt, sub_agents
 from bot.agent.turn import PlannerError
-from bot.messages.answers import NOTHING_BELOW, Below
+from bot.cards.answers import NOTHING_BELOW, Below
 from bot.tools import Registry, Tool
 from bot.tools.agents import tools_of
 from storage import calls, endings

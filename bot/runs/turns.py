@@ -18,10 +18,11 @@ from bot.agent import outputs, prompt, sub_agents
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
 from bot.approvals.call_checks import Allowance
 from bot.approvals.call_state import effect_of
+from bot.cards import notices
+from bot.cards.answers import Below, says_something, shortcoming
 from bot.clock import Clock
 from bot.live import Live
-from bot.messages import notices_sentences
-from bot.messages.answers import Below, says_something, shortcoming
+from bot.monitoring.spans import Work
 from bot.runs.compaction import LongThreads, Prompt
 from bot.runs.ports import Answer, BroadcastAnswer, Presence, Thread, announce_wait
 from bot.runs.proposals import (
@@ -36,7 +37,6 @@ from bot.runs.results import below, say_end
 from bot.runs.sub_agent_runs import SilentAnswer, give_up, hand_in
 from bot.signals import Signals
 from bot.tools import Registry
-from bot.watch.spans import Work
 from storage import calls, endings, inbox, moves, outbox, runs
 from storage import sub_agents as children
 from storage.availability import until_stored
@@ -137,7 +137,7 @@ class Turns:
             if not waiting or self._signals.stopping.is_set():
                 raise
             log.warning("run %s: no model turn beside what waits: %s", run.id, error)
-            return self._end(run, notices_sentences.unanswered_beside(str(error)), beside=True)
+            return self._end(run, notices.unanswered_beside(str(error)), beside=True)
         except BaseException:
             answer.abandon()
             raise
@@ -265,7 +265,7 @@ class Turns:
             }
             if voters:
                 effects = [effect_of(self._tools, tx, call) for call in waiting]
-                text = notices_sentences.votes_void(sorted(voters), run.requester, effects)
+                text = notices.votes_void(sorted(voters), run.requester, effects)
                 outbox.everywhere(tx, run, [plan.id], f"void:{plan.id}", text)
         endings.remake(tx, run, at=self._clock.now(), words=outputs)
 
@@ -297,7 +297,7 @@ def explain_refusal(tx: Transaction, run: Run, prepared: PreparedCall, title: st
     reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
     key = f"refused:{run.id}:{reason}"
     if outbox.by_key(tx, key) is None:
-        text = notices_sentences.not_asked(title, why)
+        text = notices.not_asked(title, why)
         outbox.notice(tx, run, key, {"text": text})
 
 

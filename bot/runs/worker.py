@@ -20,8 +20,9 @@ from bot.agent.turn import PlannerError
 from bot.approvals.call_checks import RefusedError
 from bot.approvals.card_routing import Asked, find_place, put_cards, put_mark, unasked_card
 from bot.approvals.person_questions import is_question
+from bot.cards import answers, notices
 from bot.clock import Clock
-from bot.messages import answers, notices_sentences
+from bot.monitoring.spans import Work, traced
 from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
 from bot.runs.endings import Held
@@ -32,7 +33,6 @@ from bot.runs.sub_agent_runs import give_up
 from bot.runs.worker_pool import Keeps
 from bot.signals import Signals
 from bot.tools import Effect, Registry
-from bot.watch.spans import Work, traced
 from storage import calls, inbox, moves, outbox, runs
 from storage.availability import passes, reason, until_stored
 from storage.models import Call, Run
@@ -299,7 +299,7 @@ class Worker:
             if run.parent_call:
                 say_end(tx, self._tools, give_up(tx, self._tools, held, why, at=now))
                 return True
-            text = notices_sentences.gave_up(why)
+            text = notices.gave_up(why)
             outbox.notice(
                 tx,
                 run,

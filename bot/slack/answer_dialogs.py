@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from bot.approvals.dialog_access import TurnedAway
 from bot.approvals.person_questions import server_of
+from bot.cards import refusals
+from bot.cards.action_names import Action, Dialog
+from bot.cards.button_codec import CallTarget, Click, Subject, in_thread
+from bot.cards.edit_form import FieldErrors
+from bot.cards.notices import who_asks
+from bot.cards.question_message import answer_modal, read_answer
+from bot.cards.text import plainly
 from bot.clock import Clock
-from bot.messages import refusals_sentences
-from bot.messages.action_names import Action, Dialog
-from bot.messages.button_codec import CallTarget, Click, Subject, in_thread
-from bot.messages.edit_form import FieldErrors
-from bot.messages.notices_sentences import who_asks
-from bot.messages.question_message import answer_modal, read_answer
-from bot.messages.text import plainly
 from bot.policy.directory import Directory
-from bot.slack.dialogs_ import Opening
+from bot.slack.dialogs import Opening
 from bot.slack.directory import with_names
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class AnswerDialogs:
     def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
         """Return the form for who was asked; whoever else is told whom it is for."""
         if not isinstance(click.target, CallTarget):
-            return TurnedAway(refusals_sentences.stale_card())
+            return TurnedAway(refusals.stale_card())
         found = self.answers.admit(click.target, body["user"]["id"], self.clock.now())
         if isinstance(found, TurnedAway):
             return found

@@ -17,11 +17,11 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from bot.cards.answers import NOTHING_BELOW, Below
+from bot.cards.parts import PART, framed, parts_of, settled
+from bot.cards.text import slack_length
 from bot.clock import Clock
 from bot.live import Event, EventKind, RunEvent, StepEnd, StepEvent
-from bot.messages.answers import NOTHING_BELOW, Below
-from bot.messages.parts import PART, framed, parts_of, settled
-from bot.messages.text import slack_length
 from bot.policy.directory import Directory
 from bot.signals import Signals
 from bot.slack.client import SlackClient, is_final, is_limited

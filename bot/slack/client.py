@@ -39,8 +39,8 @@ from slack_sdk.web import SlackResponse
 
 from bot.clock import Clock
 from bot.config.settings import Settings
+from bot.monitoring.spans import Incident, Tracer, Work
 from bot.slack_codes import CERTAIN, CODE, LIMITED, TOO_MANY, Meaning, code_of, meaning_of
-from bot.watch.spans import Incident, Tracer, Work
 
 # Which app a token is of, as Slack says.
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from bot.approvals.channel_mode import Modes
 from bot.approvals.grants import GrantList
+from bot.cards import delegation_dialog, quoting
+from bot.cards.request_list import Answered, Attached, is_reference, place_of
+from bot.cards.text import CHANNEL, channel_mention, escape, group_mention, mention
 from bot.explain.explain import explain
 from bot.explain.gate_words import Grounds
 from bot.explain.report import Report, report
 from bot.explain.report_blocks import TITLE, report_blocks
 from bot.explain.report_lines import summary
 from bot.explain.typed_call import MistypedError, typed_call
-from bot.messages import delegation_dialog, quoting
-from bot.messages.request_list import Answered, Attached, is_reference, place_of
-from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Registry
 from storage import grants, reports, request_lists

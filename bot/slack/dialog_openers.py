@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt import App
 from slack_sdk import WebClient
 
-from bot.messages.action_names import Shortcut
-from bot.messages.answers import notice_blocks
-from bot.messages.button_codec import Setting
-from bot.messages.request_form import MOST_QUOTED
-from bot.messages.text import plainly
-from bot.messages.views import message_text, team_of
-from bot.slack.dialogs_ import view_of, why_not_opened
+from bot.cards.action_names import Shortcut
+from bot.cards.answers import notice_blocks
+from bot.cards.button_codec import Setting
+from bot.cards.request_form import MOST_QUOTED
+from bot.cards.text import plainly
+from bot.cards.views import message_text, team_of
+from bot.slack.dialogs import view_of, why_not_opened
 
 if TYPE_CHECKING:
     from bot.slack.request_dialogs import RequestDialogs

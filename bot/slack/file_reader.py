@@ -20,7 +20,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot.agent import file_items
 from bot.agent.file_items import Content, content_of
-from bot.messages.text import visible
+from bot.cards.text import visible
 from bot.slack_codes import code_of
 
 # Fetches the bytes of a file that Slack keeps, by the bot's token.

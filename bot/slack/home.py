@@ -17,9 +17,9 @@ from typing import Any
 
 from slack_bolt import App
 
-from bot.messages.button_codec import HOME, TURNS_HOME, Click, HomeTarget, decode_action
-from bot.messages.home_tab import HomeView, home
-from bot.messages.views import team_of
+from bot.cards.button_codec import HOME, TURNS_HOME, Click, HomeTarget, decode_action
+from bot.cards.home_tab import HomeView, home
+from bot.cards.views import team_of
 from bot.signals import Signal, Signals
 from bot.slack.client import SlackClient
 

@@ -25,11 +25,10 @@ from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 
 from bot.approvals.dialog_access import TurnedAway
-from bot.clock import Clock
-from bot.messages import refusals_sentences
-from bot.messages.action_names import MENU
-from bot.messages.answers import notice_blocks
-from bot.messages.button_codec import (
+from bot.cards import refusals
+from bot.cards.action_names import MENU
+from bot.cards.answers import notice_blocks
+from bot.cards.button_codec import (
     LOOKS,
     OPENS_DIALOG,
     TURNS_HOME,
@@ -38,7 +37,8 @@ from bot.messages.button_codec import (
     thread_of,
     value_of,
 )
-from bot.messages.views import WRITTEN, installation_of, may_be_for_us, team_of
+from bot.cards.views import WRITTEN, installation_of, may_be_for_us, team_of
+from bot.clock import Clock
 from bot.policy.directory import LookupFailedError
 from bot.signals import Signals
 from storage import inbox
@@ -49,7 +49,7 @@ from storage.states import DeliveryKind
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from bot.slack.dialogs_ import Dialogs
+    from bot.slack.dialogs import Dialogs
     from bot.slack.slash_commands import Commands
 
 
@@ -75,7 +75,7 @@ class UnstoredWords:
         event = body.get("event") or {}
         if not isinstance(error, DBAPIError) or not _is_for_us(event) or not self._first(event):
             return
-        said = refusals_sentences.not_stored()
+        said = refusals.not_stored()
         channel, thread_ts = event["channel"], event.get("thread_ts")
         told: dict[str, Any] = {"channel": channel, "text": said, "blocks": notice_blocks(said)}
         try:
@@ -261,7 +261,7 @@ class Listeners:
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button, for who may use it."""
         ack()
-        slow = TurnedAway(refusals_sentences.lookup_failed())
+        slow = TurnedAway(refusals.lookup_failed())
         found = _in_time(self._checks.submit(self._dialogs.asked, body), slow, OPENING)
         self._dialogs.open(self._client, body, found)
 
@@ -269,7 +269,7 @@ class Listeners:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
         inputs = (each["block_id"] for each in body["view"]["blocks"] if each["type"] == "input")
         # with no field to say it at: stored, and decided by the loop with its own look-ups
-        slow = {first: refusals_sentences.lookup_failed() for first in islice(inputs, 1)}
+        slow = {first: refusals.lookup_failed() for first in islice(inputs, 1)}
         errors = _in_time(self._checks.submit(self._dialogs.check, body), slow, LOOK_UP)
         if errors:
             ack(response_action="errors", errors=errors)

@@ -18,9 +18,9 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from bot.clock import Clock
+from bot.monitoring.spans import Work
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.signals import Signals
-from bot.watch.spans import Work
 
 log = logging.getLogger("countersign.lookups")
 SHORT, LONG = (

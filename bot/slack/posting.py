@@ -16,8 +16,8 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from bot.cards import refusals
 from bot.clock import Clock, ahead_of_the_world
-from bot.messages import refusals_sentences
 from bot.slack.client import SlackClient, is_final
 from bot.slack_codes import code_of
 from storage import outbox, runs
@@ -270,7 +270,7 @@ class Posting:
             card = outbox.card_in(tx, row.channel, row.thread_ts)
         ts = card.ts if card else row.thread_ts
         link = self._permalink(row.channel, ts) if ts else ""
-        return refusals_sentences.perhaps_said(link, is_card=card is not None)
+        return refusals.perhaps_said(link, is_card=card is not None)
 
     def stop_stream(self, row: Message, body: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
         """Stop a stream, with what it lacks; return whether it now holds the whole text.

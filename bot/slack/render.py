@@ -8,13 +8,13 @@ from typing import Any
 
 from bot.approvals.card_routing import mark_of
 from bot.approvals.card_views import card_view, question_view
+from bot.cards import answers
+from bot.cards.card import Drawn, card
+from bot.cards.card_copy import copy
+from bot.cards.parts import quoted_line, shown_links
+from bot.cards.question_message import question_message
+from bot.cards.text import escape, neutral_markdown, plain, without_markdown
 from bot.clock import Clock
-from bot.messages import answers
-from bot.messages.card import Drawn, card
-from bot.messages.card_copy import copy
-from bot.messages.parts import quoted_line, shown_links
-from bot.messages.question_message import question_message
-from bot.messages.text import escape, neutral_markdown, plain, without_markdown
 from bot.policy.directory import Directory
 from bot.slack.directory import with_names
 from bot.tools import Registry

@@ -14,9 +14,9 @@ from bot.approvals.delegation import NO_COLLEAGUE, Delegations
 from bot.approvals.dialog_access import TurnedAway
 from bot.approvals.form_requests import Declined
 from bot.approvals.replies import OUTSIDER
-from bot.messages import refusals_sentences, requests_sentences
-from bot.messages.action_names import Action, Dialog, Field
-from bot.messages.button_codec import (
+from bot.cards import refusals, request_sentences
+from bot.cards.action_names import Action, Dialog, Field
+from bot.cards.button_codec import (
     CallTarget,
     Click,
     FormKind,
@@ -25,13 +25,13 @@ from bot.messages.button_codec import (
     Subject,
     decode_dialog,
 )
-from bot.messages.delegation_dialog import delegate_modal
-from bot.messages.field_layout import FieldErrors
-from bot.messages.request_form import form_modal, picker_modal
-from bot.messages.text import plainly
-from bot.messages.views import team_of
+from bot.cards.delegation_dialog import delegate_modal
+from bot.cards.field_layout import FieldErrors
+from bot.cards.request_form import form_modal, picker_modal
+from bot.cards.text import plainly
+from bot.cards.views import team_of
 from bot.policy.directory import LookupFailedError
-from bot.slack.dialogs_ import Opening
+from bot.slack.dialogs import Opening
 from bot.slack.directory import with_names
 from storage import calls, runs
 from storage.store import Store
@@ -67,7 +67,7 @@ class DelegationDialogs:
         try:
             is_ours = team_of(body) == authority.team and authority.colleague(person)
         except LookupFailedError:
-            return TurnedAway(refusals_sentences.lookup_failed())
+            return TurnedAway(refusals.lookup_failed())
         if not is_ours:
             return TurnedAway(NO_COLLEAGUE)
         given = [each for each in self.delegations.about(person) if each.own]
@@ -81,7 +81,7 @@ class DelegationDialogs:
         try:
             found = self.delegations.wished(body["view"]["state"]["values"], body["user"]["id"])
         except LookupFailedError:
-            return {Field.DELEGATE: refusals_sentences.lookup_failed()}
+            return {Field.DELEGATE: refusals.lookup_failed()}
         return found if isinstance(found, dict) else {}
 
 
@@ -120,7 +120,7 @@ class RequestDialogs:
             case Click(Action.ASK_AGAIN, CallTarget(call=call)):
                 return self._again(person, team, call)
             case _:
-                return TurnedAway(refusals_sentences.stale_card())
+                return TurnedAway(refusals.stale_card())
 
     def picker(
         self, person: str, team: str, setting: Setting, words: str = ""
@@ -136,13 +136,13 @@ class RequestDialogs:
             if words.strip():
                 meant = self._offers.called(words, person, setting.channel)
                 if meant is None:
-                    return TurnedAway(requests_sentences.not_there(words))
+                    return TurnedAway(request_sentences.not_there(words))
                 return self._form(person, FormTarget(meant.kind, meant.name, setting))
             choices = self._offers.choices(person, setting.channel)
         except LookupFailedError:
-            return TurnedAway(refusals_sentences.lookup_failed())
+            return TurnedAway(refusals.lookup_failed())
         if not choices:
-            return TurnedAway(requests_sentences.nothing_to_ask())
+            return TurnedAway(request_sentences.nothing_to_ask())
         return Opening(picker_modal(choices, setting))
 
     def form(self, person: str, team: str, target: FormTarget) -> Opening | TurnedAway:
@@ -150,12 +150,12 @@ class RequestDialogs:
         try:
             return self._stranger(person, team) or self._form(person, target)
         except LookupFailedError:
-            return TurnedAway(refusals_sentences.lookup_failed())
+            return TurnedAway(refusals.lookup_failed())
 
     def _form(self, person: str, target: FormTarget) -> Opening | TurnedAway:
         form = self._offers.form(target, person)
         if form is None:
-            return TurnedAway(requests_sentences.not_there(self._offers.title(target)))
+            return TurnedAway(request_sentences.not_there(self._offers.title(target)))
         return Opening(form_modal(form, target))
 
     def _again(self, person: str, team: str, call_id: str) -> Opening | TurnedAway:
@@ -164,9 +164,9 @@ class RequestDialogs:
             call = calls.get(tx, call_id)
             run = runs.get(tx, call.run_id) if call else None
         if call is None or run is None:
-            return TurnedAway(refusals_sentences.stale_card())
+            return TurnedAway(refusals.stale_card())
         if run.requester != person:
-            return TurnedAway(requests_sentences.not_yours(run.requester), call, "not_requester")
+            return TurnedAway(request_sentences.not_yours(run.requester), call, "not_requester")
         setting = self._setting(person, Setting(run.origin))
         return self.form(person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id))
 
@@ -174,7 +174,7 @@ class RequestDialogs:
         if team != self._authority.team:
             return TurnedAway(OUTSIDER)
         if not self._authority.colleague(person):
-            return TurnedAway(requests_sentences.members_only())
+            return TurnedAway(request_sentences.members_only())
         return None
 
     def _setting(self, person: str, asked: Setting) -> Setting:

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from slack_bolt import App
 
+from bot.cards import quoting, refusals, request_list
+from bot.cards.action_names import Action
+from bot.cards.answers import notice_blocks
+from bot.cards.button_codec import LOOKS, Click, RunTarget, decode_action
+from bot.cards.request_list import Answered
+from bot.cards.text import plainly
+from bot.cards.views import team_of
 from bot.explain.typed_call import MistypedError
-from bot.messages import quoting, refusals_sentences, request_list
-from bot.messages.action_names import Action
-from bot.messages.answers import notice_blocks
-from bot.messages.button_codec import LOOKS, Click, RunTarget, decode_action
-from bot.messages.request_list import Answered
-from bot.messages.text import plainly
-from bot.messages.views import team_of
 from bot.policy.directory import LookupFailedError
 from bot.slack.command_answers import COMMAND, QUESTIONS, Answerer, Question, SlashCommand
 from bot.slack.directory import named_where_literal
@@ -205,7 +205,7 @@ class Commands:
             )
         except Exception:
             log.exception("a question could not be answered")
-            return _drawn(refusals_sentences.could_not(False))
+            return _drawn(refusals.could_not(False))
 
 
 def _drawn(answer: str | Answered) -> Answered:

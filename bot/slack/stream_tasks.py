@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from bot.cards.notices import step_title
 from bot.live import StepEnd, ToolStep
-from bot.messages.notices_sentences import step_title
 
 MOST = 20  # tasks above one answer; a message holds 50 blocks
 

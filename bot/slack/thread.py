@@ -19,10 +19,10 @@ from slack_sdk import WebClient
 from bot.agent import file_items, prompt
 from bot.agent.file_items import Content
 from bot.agent.turn import PlannerError
+from bot.cards.text import visible
+from bot.cards.views import message_text
 from bot.clock import Clock
 from bot.config.model_settings import FilesGiven
-from bot.messages.text import visible
-from bot.messages.views import message_text
 from bot.policy.directory import Directory, LookupFailedError
 from bot.slack.file_reader import FileReader, Read, not_read
 from storage import attached_files, inbox, runs

@@ -17,13 +17,13 @@ from bot.approvals.call_state import effect_of, still_needed
 from bot.approvals.card_views import call_view
 from bot.approvals.edits import Forbidden, Unchanged
 from bot.approvals.person_questions import is_question, read
-from bot.messages.action_names import Action, Dialog
-from bot.messages.button_codec import CallTarget, CardTarget, Click, RunTarget, decode
-from bot.messages.field_layout import FieldErrors
-from bot.messages.question_message import read_answer
-from bot.messages.review import MAX_WORDS
-from bot.messages.text import plainly
-from bot.messages.views import CallView
+from bot.cards.action_names import Action, Dialog
+from bot.cards.button_codec import CallTarget, CardTarget, Click, RunTarget, decode
+from bot.cards.field_layout import FieldErrors
+from bot.cards.question_message import read_answer
+from bot.cards.review import MAX_WORDS
+from bot.cards.text import plainly
+from bot.cards.views import CallView
 from bot.policy.directory import NotYetKnownError
 from bot.policy.gates import Ask
 from bot.surfaces.port import Host

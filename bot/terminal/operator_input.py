@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.messages.action_names import Action, Dialog, Entry, Field
-from bot.messages.button_codec import CallTarget, Subject, Target, encode, encode_dialog
-from bot.messages.field_inputs import Input, make
-from bot.messages.field_layout import FieldErrors, laid_out
-from bot.messages.field_slots import Kind, lookup, slots
-from bot.messages.text import visible
+from bot.cards.action_names import Action, Dialog, Entry, Field
+from bot.cards.button_codec import CallTarget, Subject, Target, encode, encode_dialog
+from bot.cards.field_inputs import Input, make
+from bot.cards.field_layout import FieldErrors, laid_out
+from bot.cards.field_slots import Kind, lookup, slots
+from bot.cards.text import visible
 from bot.terminal.terminal_messages import FieldShown
 from bot.tools import Tool
 from bot.tools.people.question import AskPerson, form_of, suggested

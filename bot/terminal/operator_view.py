@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from bot.approvals.call_state import approving, effect_of
 from bot.approvals.card_views import call_view
 from bot.approvals.person_questions import AskedQuestion, is_question, may_answer, read, server_of
-from bot.messages.button_codec import CallTarget, encode
-from bot.messages.pieces import finality
-from bot.messages.text import in_utc, mention, plainly, visible
-from bot.messages.views import CallView
+from bot.cards.button_codec import CallTarget, encode
+from bot.cards.pieces import finality
+from bot.cards.text import in_utc, mention, plainly, visible
+from bot.cards.views import CallView
 from bot.policy.authority import Yes
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers, Ask

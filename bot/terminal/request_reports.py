@@ -15,9 +15,9 @@ from bot.agent import prompt
 from bot.approvals.call_state import approving, effect_at, effect_of, standing, waited
 from bot.approvals.card_views import call_view
 from bot.approvals.person_questions import is_question, read
-from bot.messages.action_names import Action
-from bot.messages.button_codec import CallTarget, Click, decode, encode
-from bot.messages.question_message import in_words
+from bot.cards.action_names import Action
+from bot.cards.button_codec import CallTarget, Click, decode, encode
+from bot.cards.question_message import in_words
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
 from storage import call_history, calls, person_answers, request_lists, runs, sub_agents

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
+from bot.cards.action_names import Action
+from bot.cards.button_codec import CallTarget, Click, decode
+from bot.cards.text import neutral_markdown, plainly
 from bot.live import Event, EventKind, StepEvent, WordsEvent
-from bot.messages.action_names import Action
-from bot.messages.button_codec import CallTarget, Click, decode
-from bot.messages.text import neutral_markdown, plainly
 from bot.surfaces.port import Host
 from bot.terminal import terminal_sentences
 from bot.terminal.operator_acts import InTheWay, OperatorActs, Typed

@@ -9,8 +9,8 @@ import pytest
 
 from bot.agent import file_items, prompt
 from bot.agent.outputs import answered
-from bot.messages.requests_sentences import asks
-from bot.messages.views import message_text
+from bot.cards.request_sentences import asks
+from bot.cards.views import message_text
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
 LIES = [

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field, Secret, SecretStr, create_model
 
-from bot.servers.definitions import Definition
-from bot.servers.server_file import Server
-from bot.servers.server_tools import _Line, made
+from bot.mcp.definitions import Definition
+from bot.mcp.server_file import Server
+from bot.mcp.server_tools import _Line, made
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.handed_over import HandedOver, described
 

@@ -15,9 +15,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from bot.approvals.call_checks import lacking
-from bot.messages.card import card
-from bot.messages.field_values import values
-from bot.messages.review import review_modal
+from bot.cards.card import card
+from bot.cards.field_values import values
+from bot.cards.review import review_modal
 from bot.tools import Effect, Tool
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
 from storage.digest import OddValueError

@@ -16,12 +16,12 @@ import pytest
 from pydantic import ValidationError
 
 from bot.approvals.call_checks import TOO_MUCH, lacking
-from bot.messages.button_codec import CallTarget
-from bot.messages.card import card
-from bot.messages.edit_form import Parsed, edit_modal, leaves, read_submission, unshown
-from bot.messages.field_values import diff, values
-from bot.messages.labels import look_of
-from bot.messages.review import review_modal
+from bot.cards.button_codec import CallTarget
+from bot.cards.card import card
+from bot.cards.edit_form import Parsed, edit_modal, leaves, read_submission, unshown
+from bot.cards.field_values import diff, values
+from bot.cards.labels import look_of
+from bot.cards.review import review_modal
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
 from bot.tools.runner import concealed
 from slack_sandbox.blockkit.inputs import states

@@ -10,16 +10,9 @@ from sqlmodel import col
 
 from bot.agent import outputs
 from bot.approvals.expiry import Expiry
-from bot.messages import notices_sentences
-from bot.messages.action_names import Action, Dialog
-from bot.messages.button_codec import (
-    CallTarget,
-    CardTarget,
-    RunTarget,
-    Subject,
-    encode,
-    encode_dialog,
-)
+from bot.cards import notices
+from bot.cards.action_names import Action, Dialog
+from bot.cards.button_codec import CallTarget, CardTarget, RunTarget, Subject, encode, encode_dialog
 from storage import inbox, outbox
 from storage.models import Call, Delivery
 from storage.states import CallStatus
@@ -66,7 +59,7 @@ def clockwork(store: Store) -> Clockwork:
 
 def line(*effects: str) -> str:
     """What the thread is told of these."""
-    return notices_sentences.expired_line(effects, AT + HOUR, BEN)
+    return notices.expired_line(effects, AT + HOUR, BEN)
 
 
 def test_what_is_due_falls_once(clockwork: Clockwork) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.approvals import grants
-from bot.messages.text import channel_mention, mention, when
+from bot.cards.text import channel_mention, mention, when
 from bot.policy.evaluate import parse
 from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
 from storage.grants import Grant

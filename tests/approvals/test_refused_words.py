@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from bot.approvals.permissions import NAMED, STRANGER
-from bot.messages import refusals_sentences
-from bot.messages.text import mention
+from bot.cards import refusals
+from bot.cards.text import mention
 from bot.policy.authority import No
 from bot.policy.directory import Person
 from bot.policy.gates import Approvers
@@ -38,15 +38,15 @@ def test_each_reason_has_its_words(world: World) -> None:
     """Why somebody may not is said as it is; to whom others are named, those who may."""
     call = world.asked(gate_of([ANA], [DAN])).call()
     who = mention(ANA)
-    assert told(world, "own_request", call) == refusals_sentences.own_request()
-    assert told(world, "own_edit", call) == refusals_sentences.own_edit()
-    assert told(world, "lookup", call) == refusals_sentences.lookup_failed()
-    assert told(world, "not_yet", call) == refusals_sentences.not_yet(who)
-    assert told(world, "enough", call) == refusals_sentences.enough(who)
+    assert told(world, "own_request", call) == refusals.own_request()
+    assert told(world, "own_edit", call) == refusals.own_edit()
+    assert told(world, "lookup", call) == refusals.lookup_failed()
+    assert told(world, "not_yet", call) == refusals.not_yet(who)
+    assert told(world, "enough", call) == refusals.enough(who)
     assert told(world, "stranger", call) == STRANGER
-    assert told(world, "requester_gone", call) == refusals_sentences.requester_gone()
-    assert told(world, "not_approver", call) == refusals_sentences.not_an_approver(who)
-    assert told(world, "not_approver", call, V.EDIT) == refusals_sentences.not_an_editor()
+    assert told(world, "requester_gone", call) == refusals.requester_gone()
+    assert told(world, "not_approver", call) == refusals.not_an_approver(who)
+    assert told(world, "not_approver", call, V.EDIT) == refusals.not_an_editor()
 
 
 def test_who_may_is_who_is_left(world: World) -> None:
@@ -60,11 +60,11 @@ def test_who_may_is_who_is_left(world: World) -> None:
         votes=[voted(ANA)],
     )
     found = told(world, "not_approver", begun.call())
-    assert found == refusals_sentences.not_an_approver(mention(CLEO))
+    assert found == refusals.not_an_approver(mention(CLEO))
     second = world.asked(both, votes=[voted(ANA)])
-    assert told(world, "not_yet", second.call()) == refusals_sentences.not_yet(mention(DAN))
+    assert told(world, "not_yet", second.call()) == refusals.not_yet(mention(DAN))
     nobody = told(world, "not_approver", world.asked(ALLOWED).call())
-    assert nobody == refusals_sentences.not_an_approver("")
+    assert nobody == refusals.not_an_approver("")
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -85,7 +85,7 @@ def test_who_may_where_nobody_is_named(world: World) -> None:
     call = world.asked(gate_of(Approvers(users=(ANA,), groups=("shop-leads",)))).call()
     world.directory.down = True
     found = told(world, "not_approver", call)
-    assert found == refusals_sentences.not_an_approver(f"{mention(ANA)}, shop-leads")
+    assert found == refusals.not_an_approver(f"{mention(ANA)}, shop-leads")
 
 
 def test_who_came_too_late_hears_by_whom(world: World) -> None:
@@ -94,10 +94,10 @@ def test_who_came_too_late_hears_by_whom(world: World) -> None:
         gate_of([ANA, CLEO]), C.APPROVED, votes=[voted(ANA), voted(CLEO, V.REJECT)], decided_at=AT
     )
     lost, decided = world.permissions.lost, Decided(made.call())
-    assert lost(decided, DAN) == refusals_sentences.already_decided(ANA, "approve", AT)
-    assert lost(decided, ANA) == refusals_sentences.your_own_click("approve")
+    assert lost(decided, DAN) == refusals.already_decided(ANA, "approve", AT)
+    assert lost(decided, ANA) == refusals.your_own_click("approve")
     over = world.asked(gate_of([ANA]), C.CANCELLED).call()
-    assert lost(Decided(over), DAN) == refusals_sentences.already_decided("", "cancel", None)
+    assert lost(Decided(over), DAN) == refusals.already_decided("", "cancel", None)
 
 
 def test_what_else_is_in_the_way(world: World) -> None:
@@ -117,10 +117,10 @@ def test_what_else_is_in_the_way(world: World) -> None:
         )
     ]
     assert found == [
-        refusals_sentences.too_late(AT - HOUR),
-        refusals_sentences.too_late(call.deadline),
-        refusals_sentences.said_for_you(ANA, "approve"),
-        refusals_sentences.your_own_click("reject"),
-        refusals_sentences.stale_card(),
-        refusals_sentences.stale_card(),
+        refusals.too_late(AT - HOUR),
+        refusals.too_late(call.deadline),
+        refusals.said_for_you(ANA, "approve"),
+        refusals.your_own_click("reject"),
+        refusals.stale_card(),
+        refusals.stale_card(),
     ]

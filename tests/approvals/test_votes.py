@@ -11,8 +11,8 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.approvals.votes import Admission, Barred, Votes
-from bot.messages import notices_sentences, refusals_sentences
-from bot.messages.button_codec import CallTarget, CardTarget
+from bot.cards import notices, refusals
+from bot.cards.button_codec import CallTarget, CardTarget
 from bot.policy.authority import No
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls, inbox, outbox
@@ -132,31 +132,31 @@ def test_a_rejection_is_told_to_who_asked(booth: Booth) -> None:
     """With who said no and why; where that is who asked, nobody else is named."""
     made = booth.world.asked(gate_of([ANA, BEN]))
     assert booth.vote(made, V.REJECT, ANA, "twice") == "reject: 1 counted, 0 did not"
-    assert booth.said() == notices_sentences.decision_line(V.REJECT, ANA, [FIRST], "twice", 0, BEN)
+    assert booth.said() == notices.decision_line(V.REJECT, ANA, [FIRST], "twice", 0, BEN)
     booth.vote(booth.world.asked(gate_of([ANA, BEN])), V.REJECT, BEN, "twice")
-    assert booth.said() == notices_sentences.decision_line(V.REJECT, BEN, [FIRST], "twice")
+    assert booth.said() == notices.decision_line(V.REJECT, BEN, [FIRST], "twice")
 
 
 def test_half_of_a_plan_starts_nothing(booth: Booth) -> None:
     """While the rest waits, the thread hears what was approved, and of the last no longer."""
     made = booth.world.asked(gate_of([ANA]), C.PENDING, C.PENDING, C.REJECTED)
     booth.vote(made, V.APPROVE, ANA)
-    assert booth.said() == notices_sentences.decision_line(V.APPROVE, ANA, [FIRST])
+    assert booth.said() == notices.decision_line(V.APPROVE, ANA, [FIRST])
     booth.vote(made, V.APPROVE, ANA, only=[1])
     assert (booth.said(), made.call(1).status) == ("", C.APPROVED)
     other = booth.world.asked(gate_of([ANA]), C.APPROVED, C.PENDING)
     booth.vote(other, V.REJECT, ANA, only=[1])
-    assert booth.said() == notices_sentences.decision_line(V.REJECT, ANA, [SECOND], "", 0, BEN)
+    assert booth.said() == notices.decision_line(V.REJECT, ANA, [SECOND], "", 0, BEN)
 
 
 def test_how_many_more_it_takes(booth: Booth) -> None:
     """One of two says how many are missing; one of two steps leaves it to the next one's line."""
     made = booth.world.asked(both(ANA, CLEO))
     booth.vote(made, V.APPROVE, ANA)
-    assert booth.said() == notices_sentences.decision_line(V.APPROVE, ANA, [FIRST], "", 1)
+    assert booth.said() == notices.decision_line(V.APPROVE, ANA, [FIRST], "", 1)
     wanted = made.card().wanted
     assert booth.vote(made, V.APPROVE, ANA) == "approve: 0 counted, 1 did not"
-    assert (booth.said(), booth.told()) == ("", refusals_sentences.your_own_click("approve"))
+    assert (booth.said(), booth.told()) == ("", refusals.your_own_click("approve"))
     assert made.card().wanted == wanted + 1
     booth.vote(booth.world.asked(gate_of([ANA], [CLEO])), V.APPROVE, ANA)
     assert (booth.said(), booth.told()) == ("", "")
@@ -168,22 +168,20 @@ def test_by_whose_right_is_told(booth: Booth) -> None:
         booth.world.delegates(giver, DAN)
     made = booth.world.asked(both(ANA, BEN))
     booth.vote(made, V.APPROVE, DAN)
-    assert booth.said() == notices_sentences.decision_line(
-        V.APPROVE, DAN, [FIRST], "", 1, giver=ANA
-    )
+    assert booth.said() == notices.decision_line(V.APPROVE, DAN, [FIRST], "", 1, giver=ANA)
     made = booth.world.asked(gate_of([ANA]), C.PENDING, C.PENDING, C.PENDING)
     other = {"gate": dump_gate(gate_of([CLEO]))}
     with booth.store.write() as tx:
         tx.execute(update(Call).where(col(Call.id) == made.ids[1]).values(**other))
     booth.vote(made, V.APPROVE, DAN, only=[0, 1])
-    assert booth.said() == notices_sentences.decision_line(V.APPROVE, DAN, [FIRST, SECOND])
+    assert booth.said() == notices.decision_line(V.APPROVE, DAN, [FIRST, SECOND])
 
 
 def test_who_may_not_hears_it_alone(booth: Booth) -> None:
     """Their vote is refused and written down, and each reason is told once."""
     made = booth.world.asked(gate_of([ANA, BEN]), C.PENDING, C.PENDING)
     assert booth.vote(made, V.APPROVE, BEN, only=[0, 1]) == "approve: 0 counted, 2 did not"
-    assert (booth.said(), booth.told()) == ("", refusals_sentences.own_request())
+    assert (booth.said(), booth.told()) == ("", refusals.own_request())
     assert made.events() == ["decision.refused"] * 2
     assert [made.call(each).status for each in (0, 1)] == [C.PENDING] * 2
 
@@ -194,15 +192,15 @@ def test_a_button_of_nothing(booth: Booth) -> None:
     targets = [CallTarget("nothing", 1), *(CallTarget(each, 1) for each in made.ids)]
     booth.votes.vote(booth.click(ANA), targets, V.APPROVE)
     assert booth.note() == "approve: 1 counted, 2 did not"
-    late = refusals_sentences.already_decided("", "cancel", None)
-    assert booth.told() == f"{refusals_sentences.stale_card()}\n{late}"
+    late = refusals.already_decided("", "cancel", None)
+    assert booth.told() == f"{refusals.stale_card()}\n{late}"
 
 
 def test_words_that_policy_wants(booth: Booth) -> None:
     """Without them it does not count."""
     made = booth.world.asked(gate_of([ANA], reasons="always"))
     assert booth.vote(made, V.APPROVE, ANA) == "approve: 0 counted, 1 did not"
-    assert booth.told() == refusals_sentences.words_needed()
+    assert booth.told() == refusals.words_needed()
     assert booth.vote(made, V.APPROVE, ANA, "checked") == "approve: 1 counted, 0 did not"
 
 
@@ -213,14 +211,14 @@ def test_what_is_remembered_is_told(booth: Booth) -> None:
     booth.vote(made, V.APPROVE, ANA, remember=0)
     [grant] = booth.grants(made)
     same = f"Text {'note 0'}"
-    assert booth.said() == notices_sentences.remembered(grant.until, 2, same)
+    assert booth.said() == notices.remembered(grant.until, 2, same)
     assert booth.told() == ""
     rejected = booth.world.asked(gate)
     booth.vote(rejected, V.REJECT, ANA, "no", remember=0)
     assert booth.grants(rejected) == []
     plain = booth.world.asked(gate, C.PENDING, C.PENDING)
     booth.vote(plain, V.APPROVE, ANA)
-    line = notices_sentences.decision_line(V.APPROVE, ANA, [FIRST])
+    line = notices.decision_line(V.APPROVE, ANA, [FIRST])
     assert (booth.grants(plain), booth.said()) == ([], line)
 
 
@@ -230,11 +228,8 @@ def test_what_is_remembered_by_itself(booth: Booth) -> None:
     made = booth.world.asked(gate, C.PENDING, C.PENDING, tool="put")
     booth.vote(made, V.APPROVE, ANA)
     [grant] = booth.grants(made)
-    line = notices_sentences.decision_line(V.APPROVE, ANA, ["put “note 0”"])
-    assert (
-        booth.said()
-        == f"{line}\n{notices_sentences.remembered(grant.until, grant.uses, 'Text note 0')}"
-    )
+    line = notices.decision_line(V.APPROVE, ANA, ["put “note 0”"])
+    assert booth.said() == f"{line}\n{notices.remembered(grant.until, grant.uses, 'Text note 0')}"
 
 
 def test_what_takes_several_is_not_remembered(booth: Booth) -> None:
@@ -242,7 +237,7 @@ def test_what_takes_several_is_not_remembered(booth: Booth) -> None:
     gate = both(ANA, CLEO).model_copy(update={"remember": booth.world.gate().remember})
     made = booth.world.asked(gate)
     assert booth.vote(made, V.APPROVE, ANA, remember=0) == "approve: 1 counted, 1 did not"
-    assert booth.told() == refusals_sentences.not_remembered()
+    assert booth.told() == refusals.not_remembered()
 
 
 @pytest.mark.parametrize("waiting", [0, 1])
@@ -260,7 +255,7 @@ def test_an_editor_who_approves(booth: Booth, waiting: int) -> None:
     assert (made.call().status, len(edits)) == (C.APPROVED, waiting)
     strict = booth.world.asked(gate_of([ANA]))
     barred = booth.votes.admit_editor(booth.click(ANA), strict.call(), strict.run())
-    assert barred == Barred(strict.call(), No("own_edit"), refusals_sentences.own_edit())
+    assert barred == Barred(strict.call(), No("own_edit"), refusals.own_edit())
 
 
 def test_all_of_a_card(booth: Booth) -> None:
@@ -270,7 +265,7 @@ def test_all_of_a_card(booth: Booth) -> None:
     assert seq is not None
     shown = calls.card_revision([made.call(0), made.call(2)])
     booth.votes.vote_all(booth.click(ANA), CardTarget(made.plan_id, 7, seq), V.REJECT)
-    assert (booth.note(), booth.told()) == ("reject all: stale", refusals_sentences.stale_card())
+    assert (booth.note(), booth.told()) == ("reject all: stale", refusals.stale_card())
     assert made.card().wanted == wanted + 1
     booth.votes.vote_all(booth.click(ANA), CardTarget(made.plan_id, shown, seq), V.REJECT, "no")
     assert booth.note() == "reject: 2 counted, 0 did not"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.monitoring.logs import LogFormat, write_logs
 from bot.policy.evaluate import PolicyError, parse
-from bot.watch.logs import LogFormat, write_logs
 from countersign.cli.commands import all_commands
 from countersign.cli.main import main
 

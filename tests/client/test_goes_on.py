@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from bot.http import ask_route as waiting_programs
 from bot.programs.program_client import KeyWanted, say_to_the_bot
-from bot.web import ask_route as waiting_programs
 from countersign.cli import waiting
 from countersign.cli.ask import Exit
 from countersign.cli.main import main

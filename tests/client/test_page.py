@@ -15,8 +15,8 @@ import yaml
 from starlette.datastructures import QueryParams
 
 import countersign
+from bot.http.api import terms_of
 from bot.policy.evaluate import parse
-from bot.web.api import terms_of
 from countersign.cli import ask, hook
 from countersign.cli.ask import JobCommand
 from countersign.errors import CountersignError

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bot.demo.model.server import Turn
-from bot.servers.definitions import write_lock
-from bot.servers.server_tools_check import look
+from bot.mcp.definitions import write_lock
+from bot.mcp.server_tools_check import look
 from storage import trail
 from storage.models import Call
 from storage.states import CallStatus

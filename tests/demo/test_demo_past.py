@@ -81,7 +81,7 @@ def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -
     """A demo installed without the extra `serve` listens to no program; with it, at a free port."""
     assert serving_at(0) == "127.0.0.1:0"
     assert int(serving_at(None).rpartition(":")[2]) in range(8080, 8100)
-    missing(monkeypatch, "uvicorn", "bot.web.server", "bot.web.web")
+    missing(monkeypatch, "uvicorn", "bot.http.server", "bot.http.web")
     assert serving_at(0) == ""
 
 

@@ -20,14 +20,14 @@ LEAVES = (
     "bot.signals",
     "bot.slack_codes",
     "bot.toml_file",
-    "bot.watch",
+    "bot.monitoring",
 )
 UP_TO_TOOLS = ("storage", "bot.policy", "bot.tools")
-UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.messages", "bot.approvals")
+UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.cards", "bot.approvals")
 ALL_ROOMS = (
     *UP_TO_APPROVALS,
     *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.programs"),
-    *("bot.upkeep", "bot.servers", "countersign.mcp_client"),
+    *("bot.upkeep", "bot.mcp", "countersign.mcp_client"),
     *("bot.slack", "bot.core", "bot.replicas", "bot.checks"),
 )
 START = ("bot.signing_key", "bot.toolbox")
@@ -35,16 +35,16 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "storage": (),
     **dict.fromkeys(LEAVES, LEAVES),
     "bot.live": ("storage",),
-    "bot.watch": ("storage", "bot.live"),
+    "bot.monitoring": ("storage", "bot.live"),
     "bot.policy": ("storage", "countersign.durations", "bot.toml_file"),
     "bot.tools": ("storage", "bot.policy", *LEAVES),
     "bot.agent": ("bot.policy", "bot.tools", "bot.config", *LEAVES),
-    "bot.messages": (*UP_TO_TOOLS, *LEAVES),
+    "bot.cards": (*UP_TO_TOOLS, *LEAVES),
     "countersign.mcp_client": (),
     "countersign.version": (),
-    "bot.servers": (*UP_TO_TOOLS, "countersign.mcp_client", *LEAVES),
-    "bot.config": (*UP_TO_TOOLS, "bot.servers", *LEAVES),
-    "bot.approvals": (*UP_TO_TOOLS, "bot.config", "bot.agent", "bot.messages", *LEAVES),
+    "bot.mcp": (*UP_TO_TOOLS, "countersign.mcp_client", *LEAVES),
+    "bot.config": (*UP_TO_TOOLS, "bot.mcp", *LEAVES),
+    "bot.approvals": (*UP_TO_TOOLS, "bot.config", "bot.agent", "bot.cards", *LEAVES),
     "bot.runs": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
     "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", "bot.upkeep", *LEAVES),
     "bot.explain": (*UP_TO_APPROVALS, *LEAVES),
@@ -59,10 +59,10 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("bot.explain", "bot.slack", "bot.surfaces", "bot.terminal"),
         *LEAVES,
     ),
-    "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.servers", "bot.slack", *LEAVES),
+    "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.mcp", "bot.slack", *LEAVES),
     "bot.signing_key": ("storage", "bot.config", "bot.agent", *LEAVES),
-    "bot.app": (*ALL_ROOMS, *START, "bot.web", *LEAVES),
-    "bot.web": (*ALL_ROOMS, "countersign", "countersign.mcp_proxy", *LEAVES),
+    "bot.app": (*ALL_ROOMS, *START, "bot.http", *LEAVES),
+    "bot.http": (*ALL_ROOMS, "countersign", "countersign.mcp_proxy", *LEAVES),
     # it is loaded by other programs
     "countersign": ("countersign.durations", "countersign.mcp_client", "countersign.mcp_proxy"),
     "countersign.mcp_proxy": ("countersign", "countersign.mcp_client"),

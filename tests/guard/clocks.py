@@ -11,7 +11,7 @@ from tests.guard.sources import Source, imports
 MAY_ASK = {
     "bot/clock.py": "it is the clock",
     "client/countersign/mcp_client/login_file.py": "a login outlives the process",
-    "bot/watch/spans.py": "a default, where nobody gives one: for tests of the log",
+    "bot/monitoring/spans.py": "a default, where nobody gives one: for tests of the log",
     "bot/tools/database/sqlite_changes.py": "it looks for what SQLite took from that clock",
 }
 MAY_MAKE = {

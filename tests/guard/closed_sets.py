@@ -14,12 +14,12 @@ NOT_OURS = (  # where these words mean something else
     "bot/tools/",  # SQL's statements and tables, the shop's orders
     "bot/policy/condition_parser.py",  # the parser's tokens
     "bot/slack/presence.py",  # Slack's own status line
-    "bot/messages/answers.py",  # elements of Slack's rich text
-    "bot/messages/field_errors.py",  # Pydantic's kinds of errors
+    "bot/cards/answers.py",  # elements of Slack's rich text
+    "bot/cards/field_errors.py",  # Pydantic's kinds of errors
     "storage/migrations/",
 )
-CODEC = "bot/messages/button_codec.py"
-DRAWS_OR_READS_BUTTONS = ("bot/messages/", "bot/approvals/", "bot/runs/", "bot/slack/")
+CODEC = "bot/cards/button_codec.py"
+DRAWS_OR_READS_BUTTONS = ("bot/cards/", "bot/approvals/", "bot/runs/", "bot/slack/")
 CUTS = {"partition", "rpartition", "split", "rsplit"}
 
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from tests.guard.arrows import SLACK, module_graph
 from tests.guard.sources import Source, imports
 
-PURE = ("bot/messages/*", "bot/policy/*", "client/countersign/durations.py", "storage/states.py")
+PURE = ("bot/cards/*", "bot/policy/*", "client/countersign/durations.py", "storage/states.py")
 NOT_PURE = ("bot/policy/authority.py",)  # looks people up, and remembers for a while
 _IO = "sqlalchemy sqlmodel sqlite3 openai requests httpx apscheduler socket threading os time"
 IO = (*SLACK, *_IO.split(), "subprocess", "asyncio", "logging", "random", "secrets")

@@ -28,7 +28,7 @@ Check = Callable[[Source], Iterator[str]]
 BOTH_EDGES = "from bot.agent.planner import Planner\nfrom bot.slack.channel_queues import Outbox"
 LONG = "def work():\n" + "    x = 1\n" * 50
 SHOP, SLACK = "bot/tools/shop/order_tools.py", "bot/tools/slack/slack_tools.py"
-RULES, LOOP, CARD = "bot/policy/rules.py", "bot/runs/loop.py", "bot/messages/card.py"
+RULES, LOOP, CARD = "bot/policy/rules.py", "bot/runs/loop.py", "bot/cards/card.py"
 ROWS = "storage/outbox.py"
 wiring = partial(patched, names=frozenset({"wake"}))
 
@@ -142,7 +142,7 @@ FINE: list[tuple[Check, str, str]] = [
     (bare_strings, ROWS, "row.status = MessageStatus.SENT"),
     (bare_strings, ROWS, 'if row.status == "": pass'),
     (bare_strings, "bot/tools/database/preview.py", 'x = statement.verb == "insert"'),
-    (values_by_hand, "bot/messages/button_codec.py", 'a, _, b = value.partition(":")'),
+    (values_by_hand, "bot/cards/button_codec.py", 'a, _, b = value.partition(":")'),
     (values_by_hand, LOOP, 'target = row.key.rpartition(":")[2]'),
     (values_by_hand, LOOP, 'key = f"{call.id}:{call.revision}"'),
     (values_by_hand, CARD, "button(Action.APPROVE, label)"),

@@ -64,17 +64,17 @@ def test_purity_is_followed_through_imports() -> None:
     """A file that a pure file imports is held to the same rule, however it is imported."""
     files = project(
         bot__policy__rules="from bot import helper",
-        bot__helper="import bot.messages.text",
-        bot__messages__text=GUARDED.format("bot.clock"),
+        bot__helper="import bot.cards.text",
+        bot__cards__text=GUARDED.format("bot.clock"),
         bot__clock="",
     )
-    needed = {"bot/policy/rules.py", "bot/helper.py", "bot/messages/text.py"}
+    needed = {"bot/policy/rules.py", "bot/helper.py", "bot/cards/text.py"}
     assert needed_by(["bot/policy/rules.py"], files) == needed
 
 
 def test_pure_are_messages_and_policy() -> None:
     """Messages, policy, states and durations are pure; who may decide has to be looked up."""
-    paths = ("bot/messages/edit_form.py", "bot/policy/rules.py", "storage/states.py")
+    paths = ("bot/cards/edit_form.py", "bot/policy/rules.py", "storage/states.py")
     assert all(map(pure, (*paths, "client/countersign/durations.py")))
     assert not any(map(pure, ("bot/policy/authority.py", "bot/runs/loop.py")))
 

@@ -19,11 +19,11 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from bot.config.connection_settings import Transport
+from bot.mcp.definitions import write_lock
+from bot.mcp.server_file import read_servers
+from bot.mcp.server_tools import tool_name
+from bot.mcp.server_tools_check import look
 from bot.programs.program_client import KeyWanted, say_to_the_bot
-from bot.servers.definitions import write_lock
-from bot.servers.server_file import read_servers
-from bot.servers.server_tools import tool_name
-from bot.servers.server_tools_check import look
 from tests.pages import ROOT
 from tests.proxy.host import hosting, said
 from tests.proxy.test_hosts import Hosts

@@ -14,7 +14,7 @@ import pytest
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
-from bot.messages.views import CallView, CardView, Value
+from bot.cards.views import CallView, CardView, Value
 from slack_sandbox.blockkit.blocks import check_blocks, check_message_size, check_view
 from storage.states import CallStatus
 from tests.json_schema import Schema

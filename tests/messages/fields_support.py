@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import AnyUrl, BaseModel, EmailStr, Field, SecretStr
 from slack_sdk.models.views import View
 
-from bot.messages.button_codec import CallTarget
-from bot.messages.edit_form import FieldErrors, Parsed, edit_modal, read_submission
+from bot.cards.button_codec import CallTarget
+from bot.cards.edit_form import FieldErrors, Parsed, edit_modal, read_submission
 from bot.tools import Effect, Tool, ToolContext
 from slack_sandbox.blockkit.blocks import check_view
 from slack_sandbox.blockkit.inputs import merge, problems, states

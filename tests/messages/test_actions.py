@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.messages.action_names import MENU, Action, Block, Dialog
-from bot.messages.button_codec import (
+from bot.cards.action_names import MENU, Action, Block, Dialog
+from bot.cards.button_codec import (
     LOOKS,
     TURNS_HOME,
     CallTarget,

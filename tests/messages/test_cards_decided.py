@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.messages.card import card
-from bot.messages.views import Value
+from bot.cards.card import card
+from bot.cards.views import Value
 from storage.states import CallStatus
 from tests.messages.cards_support import (
     CANCEL,

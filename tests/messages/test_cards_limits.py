@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.messages.card import approved_on, card
-from bot.messages.text import slack_length, visible
-from bot.messages.views import CallView, CardView, Progress, Value
+from bot.cards.card import approved_on, card
+from bot.cards.text import slack_length, visible
+from bot.cards.views import CallView, CardView, Progress, Value
 from storage.states import CallStatus
 from tests.messages.cards_support import (
     CANCEL,

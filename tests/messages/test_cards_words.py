@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.messages import notices_sentences, quoting, refusals_sentences, sentences
-from bot.messages.answers import answer_blocks, notice_blocks, retry_blocks
-from bot.messages.help import greeting, help_text
-from bot.messages.text import unescape
+from bot.cards import notices, quoting, refusals, sentences
+from bot.cards.answers import answer_blocks, notice_blocks, retry_blocks
+from bot.cards.help import greeting, help_text
+from bot.cards.text import unescape
 from bot.policy.gates import Offer
 from storage.states import CallStatus, Mode, RunSource, Surface
 from tests.messages.cards_support import accept_message, buttons, inside
@@ -26,9 +26,7 @@ TOOLS = [
     ("Cancel <an> order", "destructive"),
 ]
 
-PEOPLE = notices_sentences.People(
-    "UBEN00001", ("UCLEO0001",), (("UANA00001", EVIL), ("UDAN00001", ""))
-)
+PEOPLE = notices.People("UBEN00001", ("UCLEO0001",), (("UANA00001", EVIL), ("UDAN00001", "")))
 SAID = {
     "already_decided": ("UANA00001", "approve", AT),
     "late_message": (),
@@ -183,23 +181,21 @@ def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
 
     Where it was nobody, it hears what the clock or policy did.
     """
-    sentence = refusals_sentences.already_decided("UANA00001", "approve", AT)
+    sentence = refusals.already_decided("UANA00001", "approve", AT)
     assert sentence.startswith("<@UANA00001> already approved this, <!date^1795269720^")
-    assert refusals_sentences.already_decided("", "reject", None).startswith(
-        "This is already rejected."
-    )
-    assert "12" not in refusals_sentences.too_late(None)
+    assert refusals.already_decided("", "reject", None).startswith("This is already rejected.")
+    assert "12" not in refusals.too_late(None)
 
 
 def test_a_refusal_says_who_may() -> None:
     """And an empty list says that nobody may."""
-    assert "<@UANA00001>" in refusals_sentences.not_an_approver("<@UANA00001>")
-    assert "nobody" in refusals_sentences.not_an_approver("")
+    assert "<@UANA00001>" in refusals.not_an_approver("<@UANA00001>")
+    assert "nobody" in refusals.not_an_approver("")
 
 
 def test_the_thread_line_is_one_line() -> None:
     """The thread is told in one line, with the reason quoted."""
-    line = notices_sentences.decision_line(
+    line = notices.decision_line(
         "reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice"
     )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR of order 1042 — “paid twice”"
@@ -208,18 +204,14 @@ def test_the_thread_line_is_one_line() -> None:
 
 def test_who_asked_is_told_how_it_ended() -> None:
     """A decision that ends a call names who asked; so does what came of it, with all who did it."""
-    line = notices_sentences.decision_line(
-        "reject", "UANA00001", ["Refund 40.00 EUR"], requester="UBEN00001"
-    )
+    line = notices.decision_line("reject", "UANA00001", ["Refund 40.00 EUR"], requester="UBEN00001")
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR. Asked by <@UBEN00001>."
     what = "Refunded 30.00 EUR of order 1042, 59.90 left"
-    line = notices_sentences.outcome_line(CallStatus.SUCCEEDED, what, PEOPLE)
+    line = notices.outcome_line(CallStatus.SUCCEEDED, what, PEOPLE)
     assert line.startswith(f"✅ {what}. Asked by <@UBEN00001>, approved by <@UANA00001> (“")
     assert line.endswith("”) and <@UDAN00001>.")
-    alone = notices_sentences.People("UBEN00001", ("UANA00001",), (("UANA00001", ""),))
-    line = notices_sentences.outcome_line(
-        CallStatus.FAILED, "Refund 30.00 EUR", alone, why="no such order"
-    )
+    alone = notices.People("UBEN00001", ("UANA00001",), (("UANA00001", ""),))
+    line = notices.outcome_line(CallStatus.FAILED, "Refund 30.00 EUR", alone, why="no such order")
     assert line == (
         "❌ It failed: Refund 30.00 EUR — “no such order”. "
         "Asked by <@UBEN00001>, edited and approved by <@UANA00001>."
@@ -274,7 +266,7 @@ def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
 
 def test_retry_carries_the_run() -> None:
     """What went wrong is said, and one button continues."""
-    blocks = retry_blocks(notices_sentences.gave_up(EVIL), "run-1")
+    blocks = retry_blocks(notices.gave_up(EVIL), "run-1")
     accept_message(blocks)
     assert list(buttons(blocks)) == [("retry", "run-1")]
 

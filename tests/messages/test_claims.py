@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bot.messages.answers import Ended
-from bot.messages.claims import claims_of, contradict
+from bot.cards.answers import Ended
+from bot.cards.claims import claims_of, contradict
 from storage.states import CallStatus
 
 C = CallStatus

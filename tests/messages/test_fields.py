@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, NaiveDatetime
 
-from bot.messages.edit_form import Parsed, read_submission
+from bot.cards.edit_form import Parsed, read_submission
 from tests.messages.fields_support import (
     Address,
     Everything,

@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from bot.messages.button_codec import CallTarget
-from bot.messages.edit_form import FieldErrors, Parsed, edit_modal, read_submission, values
+from bot.cards.button_codec import CallTarget
+from bot.cards.edit_form import FieldErrors, Parsed, edit_modal, read_submission, values
 from tests.messages.fields_support import (
     Address,
     Everything,

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, EmailStr, SecretStr, create_model
 
-from bot.messages.button_codec import CallTarget
-from bot.messages.edit_form import Parsed, diff, edit_modal, read_submission, values
+from bot.cards.button_codec import CallTarget
+from bot.cards.edit_form import Parsed, diff, edit_modal, read_submission, values
 from slack_sandbox.blockkit.inputs import states
 from tests.messages.fields_support import tool_for, view_of
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bot.messages.card import card
-from bot.messages.help import help_text
-from bot.messages.pieces import FINAL, UNSAID, UNTRUSTED, sure_of_all
-from bot.messages.review import review_modal
-from bot.servers.definitions import Definition
-from bot.servers.server_file import Server
-from bot.servers.server_tools import _Line, made
+from bot.cards.card import card
+from bot.cards.help import help_text
+from bot.cards.pieces import FINAL, UNSAID, UNTRUSTED, sure_of_all
+from bot.cards.review import review_modal
+from bot.mcp.definitions import Definition
+from bot.mcp.server_file import Server
+from bot.mcp.server_tools import _Line, made
 from bot.tools import Effect, Tool
 from bot.tools.effect_source import EffectSource
 from bot.tools.handed_over import HandedOver, described

@@ -8,8 +8,8 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from bot.messages.parts import PART, framed, parts_of, settled
-from bot.messages.text import slack_length
+from bot.cards.parts import PART, framed, parts_of, settled
+from bot.cards.text import slack_length
 
 EVIL = "https://evil.example/approve?x=1"
 TRIES = {

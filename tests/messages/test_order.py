@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from bot.messages.card import card
-from bot.messages.parts import quoted_line
-from bot.messages.quoting import said
-from bot.messages.review import review_modal, shows_all
-from bot.messages.text import apart, in_order, plain, plainly, visible
-from bot.messages.views import Value
+from bot.cards.card import card
+from bot.cards.parts import quoted_line
+from bot.cards.quoting import said
+from bot.cards.review import review_modal, shows_all
+from bot.cards.text import apart, in_order, plain, plainly, visible
+from bot.cards.views import Value
 from tests.messages.cards_support import NOW, REFUND, accept_message, accept_view, read, view
 
 OPEN, END = "\u2068", "\u2069"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.messages.button_codec import CallTarget
-from bot.messages.edit_form import FieldErrors
-from bot.messages.question_message import (
+from bot.cards.button_codec import CallTarget
+from bot.cards.edit_form import FieldErrors
+from bot.cards.question_message import (
     QuestionView,
     answer_modal,
     in_words,

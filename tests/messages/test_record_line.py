@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from bot.messages.answers import Ended, record_line
+from bot.cards.answers import Ended, record_line
 from storage.states import CallStatus
 
 C = CallStatus

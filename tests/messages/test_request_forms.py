@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from bot.messages.button_codec import FormKind, FormTarget, Setting, Subject, decode_dialog
-from bot.messages.field_layout import FieldErrors
-from bot.messages.request_form import (
+from bot.cards.button_codec import FormKind, FormTarget, Setting, Subject, decode_dialog
+from bot.cards.field_layout import FieldErrors
+from bot.cards.request_form import (
     MOST,
     MOST_QUOTED,
     Choice,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.cards.text import visible
 from bot.config.model_settings import ModelApi
-from bot.messages.text import visible
 from storage import runs
 from storage.states import CallStatus, RunStatus
 from tests.models.asking import (

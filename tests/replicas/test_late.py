@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.monitoring.spans import Incident, Span, Tracer
 from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
-from bot.watch.spans import Incident, Span, Tracer
 from tests.runs.harness import LoopHarness
 
 

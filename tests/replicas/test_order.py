@@ -6,8 +6,8 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-from bot.messages.action_names import Action, Dialog
-from bot.messages.button_codec import CallTarget, Subject, encode, encode_dialog
+from bot.cards.action_names import Action, Dialog
+from bot.cards.button_codec import CallTarget, Subject, encode, encode_dialog
 from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
 from storage.models import Delivery
 from storage.states import CallStatus, DeliveryKind

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
-from bot.messages.answers import NOTHING_BELOW, Below
+from bot.cards.answers import NOTHING_BELOW, Below
 from bot.policy.evaluate import Allow
 from bot.policy.gates import load_gate
 from bot.runs.worker_pool import WorkerPool

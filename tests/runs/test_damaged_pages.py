@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import DatabaseError
 
-from bot.messages.action_names import Action
-from bot.messages.button_codec import RunTarget, encode
+from bot.cards.action_names import Action
+from bot.cards.button_codec import RunTarget, encode
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from storage.store import Store

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bot.messages.action_names import Action, Dialog
-from bot.messages.button_codec import (
+from bot.cards.action_names import Action, Dialog
+from bot.cards.button_codec import (
     CallTarget,
     CardTarget,
     RunTarget,

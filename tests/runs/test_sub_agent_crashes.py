@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.messages.action_names import Dialog
-from bot.messages.button_codec import CallTarget, Subject, encode_dialog
+from bot.cards.action_names import Dialog
+from bot.cards.button_codec import CallTarget, Subject, encode_dialog
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.fakes import ANA

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.messages.action_names import Dialog
-from bot.messages.button_codec import CallTarget, Subject, encode_dialog
+from bot.cards.action_names import Dialog
+from bot.cards.button_codec import CallTarget, Subject, encode_dialog
 from bot.policy.evaluate import parse
 from storage.states import CallStatus
 from storage.transaction import Trace, Transaction

@@ -15,10 +15,10 @@ from typing import Any
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-from bot.servers.definitions import write_lock
-from bot.servers.server_file import Server, ServerFile
-from bot.servers.server_tools import server_tools
-from bot.servers.server_tools_check import look
+from bot.mcp.definitions import write_lock
+from bot.mcp.server_file import Server, ServerFile
+from bot.mcp.server_tools import server_tools
+from bot.mcp.server_tools_check import look
 from bot.tools import Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.preview import Portal

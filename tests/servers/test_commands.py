@@ -14,9 +14,9 @@ import pytest
 from bot.cli import mcp_command
 from bot.cli.doctor.checks import check_servers
 from bot.config.settings import Settings
-from bot.servers.definitions import Definition, changes, read_lock
-from bot.servers.server_file import Server
-from bot.servers.server_tools_check import look
+from bot.mcp.definitions import Definition, changes, read_lock
+from bot.mcp.server_file import Server
+from bot.mcp.server_tools_check import look
 from countersign.cli.main import main
 from tests.missing import missing
 from tests.servers.support import over_http
@@ -127,7 +127,7 @@ def test_what_cannot_be_reached_is_said(
     with pytest.raises(SystemExit):
         main(["mcp", "accept", "other"])
     assert "there are: depot" in capsys.readouterr().err
-    missing(monkeypatch, "mcp", "bot.servers.server_tools_check")
+    missing(monkeypatch, "mcp", "bot.mcp.server_tools_check")
     assert main(["mcp", "accept"]) == 1
     assert "pip install 'countersign-bot[mcp]'" in capsys.readouterr().err
     monkeypatch.delenv("COUNTERSIGN_SERVERS")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.servers.server_questions import Elicited, NotTakenError, UnaskableError, taken
+from bot.mcp.server_questions import Elicited, NotTakenError, UnaskableError, taken
 from bot.tools.people.question import AnswerKind
 
 COLOURS = {"oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}

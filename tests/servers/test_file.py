@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.servers.definitions import Definition, LockError, changes, read_lock, write_lock
-from bot.servers.server_file import Server, ServersError, parse_servers, read_servers
-from bot.servers.server_tools import tool_name
+from bot.mcp.definitions import Definition, LockError, changes, read_lock, write_lock
+from bot.mcp.server_file import Server, ServersError, parse_servers, read_servers
+from bot.mcp.server_tools import tool_name
 
 GOOD = """
 [[server]]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.messages.action_names import Action
-from bot.messages.views import message_text, takes_back
+from bot.cards.action_names import Action
+from bot.cards.views import message_text, takes_back
 from bot.slack.listeners import read
 from storage.models import Delivery
 

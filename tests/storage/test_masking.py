@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.watch.logs import mask_logs
+from bot.monitoring.logs import mask_logs
 from storage.masking import MASK, masked, masked_data
 
 KEY = (

@@ -12,8 +12,8 @@ from sqlalchemy.exc import OperationalError
 
 pytest.importorskip("prometheus_client")
 
-from bot.watch.health_checks import OK, check_writable
-from bot.watch.metrics import Metrics
+from bot.monitoring.health_checks import OK, check_writable
+from bot.monitoring.metrics import Metrics
 from storage import inbox
 from storage.availability import passes
 from storage.probe import commit_something

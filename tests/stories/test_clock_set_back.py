@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.messages import refusals_sentences
+from bot.cards import refusals
 from bot.runs.program_calls import NotClaimedError
 from storage import program_requests as handovers
 from storage.states import CallStatus
@@ -32,7 +32,7 @@ from tests.stories.test_remember import approve, login
 
 C = CallStatus
 HOUR, DAY = 3_600, 86_400
-LATE = refusals_sentences.late_message()
+LATE = refusals.late_message()
 POLICY = """
 [defaults]
 approvers = ["UANA00001"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from slack_bolt import BoltRequest, BoltResponse
 
-from bot.messages.action_names import MENU, Action, Dialog, Shortcut
-from bot.messages.button_codec import (
+from bot.cards.action_names import MENU, Action, Dialog, Shortcut
+from bot.cards.button_codec import (
     _ABOUT,
     CallTarget,
     CardTarget,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bot.approvals.request_overview import LOOKED_AT
+from bot.cards.home_tab import REQUESTS, WAITING
 from bot.demo.model.server import Turn
-from bot.messages.home_tab import REQUESTS, WAITING
 from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.asked_people import question

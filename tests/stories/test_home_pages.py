@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bot.cards.home_tab import WAITING_PAGE
 from bot.demo.model.server import Turn
-from bot.messages.home_tab import WAITING_PAGE
 from storage.delegations import Delegation
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools

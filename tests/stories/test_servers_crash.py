@@ -8,8 +8,8 @@ import pytest
 
 from bot.demo.local_slack import local_slack
 from bot.demo.model.server import Planner, Turn
-from bot.servers.definitions import write_lock
-from bot.servers.server_tools_check import look
+from bot.mcp.definitions import write_lock
+from bot.mcp.server_tools_check import look
 from storage.models import Call
 from storage.states import CallStatus
 from tests.servers.support import over_http

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bot.demo.model.server import Turn
-from bot.servers.definitions import write_lock
-from bot.servers.server_tools_check import look
+from bot.mcp.definitions import write_lock
+from bot.mcp.server_tools_check import look
 from storage.states import CallStatus
 from tests.servers.support import over_http
 from tests.stories.harness import SUPPORT, Harness

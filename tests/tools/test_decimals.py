@@ -9,9 +9,9 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel
 
-from bot.messages.button_codec import CallTarget
-from bot.messages.edit_form import Parsed, edit_modal, read_submission
-from bot.messages.field_values import values
+from bot.cards.button_codec import CallTarget
+from bot.cards.edit_form import Parsed, edit_modal, read_submission
+from bot.cards.field_values import values
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
 from slack_sandbox.blockkit.inputs import states

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bot.watch.logs import LogFormat, make_handler
+from bot.monitoring.logs import LogFormat, make_handler
 
 
 class Lines:

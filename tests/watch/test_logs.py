@@ -8,7 +8,7 @@ from contextvars import copy_context
 
 import pytest
 
-from bot.watch.spans import Span, Tracer, Work, current_ids
+from bot.monitoring.spans import Span, Tracer, Work, current_ids
 from storage.masking import MASK
 from tests.watch.log_lines import json_lines
 

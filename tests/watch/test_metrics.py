@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from bot.watch.measures import MEASURES, READ
-from bot.watch.metrics import Metrics
-from bot.watch.spans import Incident, Tracer, Work
+from bot.monitoring.measures import MEASURES, READ
+from bot.monitoring.metrics import Metrics
+from bot.monitoring.spans import Incident, Tracer, Work
 from storage import inbox
 from storage.models import Call
 from storage.store import Store

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from bot.web import slack_endpoint as module
+from bot.http import slack_endpoint as module
 from storage.models import Delivery
 from tests.stories.harness import Harness
 from tests.stories.messages import words

@@ -12,14 +12,14 @@ from slack_bolt import BoltResponse
 
 from bot.clock import SystemClock
 from bot.config.connection_settings import Endpoint
+from bot.http import server as module
+from bot.http.app import web_app
+from bot.http.server import NotListeningError, WebServer
+from bot.http.slack_endpoint import Signatures, SlackDoor
 from bot.identity import Identity
 from bot.signals import Arrivals
 from bot.slack.bolt import make_bolt
 from bot.slack.client import SlackClient
-from bot.web import server as module
-from bot.web.app import web_app
-from bot.web.server import NotListeningError, WebServer
-from bot.web.slack_endpoint import Signatures, SlackDoor
 from tests.web.requests import Sender, event, head
 
 SECRET = "secret-of-the-app"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from bot.config.connection_settings import Transport
+from bot.http import health as module
+from bot.http import web
+from bot.http.health import Health
+from bot.monitoring import health_checks
+from bot.monitoring.health_checks import OK, CachedCheck
 from bot.signals import Signal
-from bot.watch import health_checks
-from bot.watch.health_checks import OK, CachedCheck
-from bot.web import health as module
-from bot.web import web
-from bot.web.health import Health
 from tests.records import ON_A_SERVER
 from tests.stories.harness import Harness
 from tests.web.requests import Sender

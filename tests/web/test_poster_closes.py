@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-from bot.web.webhooks_ import Attempted, Envelope, Poster
+from bot.http.webhooks import Attempted, Envelope, Poster
 
 AT = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 ENVELOPE = Envelope("msg_1", "request.ended", ("whsec_" + "a" * 32,), AT, AT, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.web.slack_endpoint import WINDOW, Known, Signatures
+from bot.http.slack_endpoint import WINDOW, Known, Signatures
 from slack_sandbox.delivery.signing import signature
 from slack_sandbox.workspace.clock import ShiftedClock
 

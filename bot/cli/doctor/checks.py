@@ -28,9 +28,10 @@ from bot.cli.read_only_core import NotLookedUp
 from bot.config.connection_settings import Transport
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
+from bot.mcp.definitions import ChangeKind, Definitions, LockError, changes, read_lock
+from bot.mcp.server_file import Server
+from bot.monitoring.exporters import METRICS, TRACES, is_installed, missing
 from bot.policy.evaluate import Policy
-from bot.servers.definitions import ChangeKind, Definitions, LockError, changes, read_lock
-from bot.servers.server_file import Server
 from bot.slack.socket import GREETED
 from bot.slack.socket_client import Hello, SocketClient
 from bot.surfaces.registry import PartKind, SurfacesError, surface_classes
@@ -40,7 +41,6 @@ from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_rights import RightsError
 from bot.tools.database.sources import sources_of
-from bot.watch.exporters import METRICS, TRACES, is_installed, missing
 from countersign.cli.console import harmless
 from storage import calls
 from storage.digest import KeyFileError, key_path, read_key
@@ -58,7 +58,7 @@ def check_servers(settings: Settings) -> Iterator[Check]:
     if file is None:
         return
     try:
-        from bot.servers.server_tools_check import UnreachableError, look
+        from bot.mcp.server_tools_check import UnreachableError, look
     except ModuleNotFoundError:
         yield fail("servers", "mcp is missing", "pip install 'countersign-bot[mcp]'")
         return

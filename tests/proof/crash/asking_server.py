@@ -19,9 +19,9 @@ from mcp.server.mcpserver import (
 )
 from pydantic import BaseModel
 
-from bot.servers.definitions import write_lock
-from bot.servers.server_file import Server
-from bot.servers.server_tools_check import look
+from bot.mcp.definitions import write_lock
+from bot.mcp.server_file import Server
+from bot.mcp.server_tools_check import look
 from tests.servers.support import at_an_address
 
 NAME = "desk"

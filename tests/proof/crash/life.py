@@ -40,7 +40,7 @@ LATE = (
     *(
         "bot.agent.chat_completions",
         "bot.programs.endpoint",
-        "bot.servers.server_connection",
+        "bot.mcp.server_connection",
         "bot.terminal.terminal",
     ),
     *("storage.sqlite", "tzdata"),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from bot.messages.action_names import Action
-from bot.messages.button_codec import CallTarget, Click, decode
+from bot.cards.action_names import Action
+from bot.cards.button_codec import CallTarget, Click, decode
 from storage import trail
 from storage.models import Message
 from storage.states import DRAWN, MessageStatus

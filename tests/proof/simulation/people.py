@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from bot.messages.action_names import Action, Dialog
-from bot.messages.button_codec import (
+from bot.cards.action_names import Action, Dialog
+from bot.cards.button_codec import (
     LOOKS,
     OPENS_DIALOG,
     TURNS_HOME,

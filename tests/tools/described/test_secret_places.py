@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.messages.button_codec import CallTarget
-from bot.messages.edit_form import edit_modal
-from bot.messages.field_values import values
+from bot.cards.button_codec import CallTarget
+from bot.cards.edit_form import edit_modal
+from bot.cards.field_values import values
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
 from bot.tools.described.schemas import UnfitSchemaError
 from bot.tools.runner import concealed

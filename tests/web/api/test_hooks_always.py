@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bot.web import api, api_gate, server
-from bot.web.api import HookAnswers, is_hook
-from bot.web.api_gate import Callers
+from bot.http import api, api_gate, server
+from bot.http.api import HookAnswers, is_hook
+from bot.http.api_gate import Callers
 from tests.stories.harness import Harness
 from tests.web.api.conftest import Asks
 from tests.web.api.program import Program
@@ -149,7 +149,7 @@ def test_what_does_not_come_to_its_end(
 ) -> None:
     """Half of the headers, half of the body: after a while, no."""
     monkeypatch.setattr(server, "HEADERS", 0.2)
-    monkeypatch.setattr("bot.web.api_gate.READ", 0.2)
+    monkeypatch.setattr("bot.http.api_gate.READ", 0.2)
     program = asks()
     whole = head(
         [

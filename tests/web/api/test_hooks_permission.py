@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.web.claude_code import EventHeard, HookEvent
+from bot.http.claude_code import EventHeard, HookEvent
 from storage.models import Call
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import open_modal, reject, typed, vote

@@ -12,7 +12,7 @@ import pytest
 from standardwebhooks import Webhook as Signature
 
 from bot.clock import SystemClock
-from bot.web.api_bodies import KINDS, ShownStatus
+from bot.http.api_bodies import KINDS, ShownStatus
 from tests.pages import ROOT, blocks, section, table
 from tests.stories.harness import Harness
 from tests.stories.steps import vote

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bot.web import api_gate, ask_route
+from bot.http import api_gate, ask_route
 from storage.models import Run
 from tests.stories.harness import Harness
 from tests.stories.steps import forget_people

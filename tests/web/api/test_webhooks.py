@@ -13,9 +13,9 @@ from sqlalchemy import delete
 from sqlmodel import col
 from standardwebhooks import Webhook as Signature
 
+from bot.http import webhooks
 from bot.programs.key_text import read_key_text, webhook_secret
 from bot.programs.program_client import KeyUnwanted, say_to_the_bot
-from bot.web import webhooks_
 from storage.chain import SigningKey
 from storage.webhooks import PAUSES, Webhook
 from tests.stories.harness import Harness
@@ -139,7 +139,7 @@ def test_an_address_that_answers_endlessly_holds_nobody_up(
     bot: Harness, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may say a letter now and then: after its time it counts as not told, and others are."""
-    monkeypatch.setattr(webhooks_, "PATIENCE", 2.5)
+    monkeypatch.setattr(webhooks, "PATIENCE", 2.5)
     with dripping() as url:
         made = key_of(bot, "told-by-drops", webhook=url)
         slow = Program(bot, made.key, "told-by-drops").deploy("7.1-drops")

@@ -1,0 +1,346 @@
+"""What the bot says beside cards: answers and what stands below, greeting, help, Retry. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.cards.action_names import Action, Block
+from bot.cards.button_codec import Rating, RunTarget, block_id, encode
+from bot.cards.parts import (
+    Json,
+    actions,
+    button,
+    context,
+    framed,
+    line,
+    mrkdwn,
+    plain_text,
+    rich,
+    section,
+    words,
+)
+from bot.cards.quoting import said
+from bot.cards.text import in_order, mention, plain, slack_length, spelt, unescape, visible
+from bot.cards.views import seen
+from storage.masking import masked
+from storage.states import CallStatus
+
+MOST_EFFECTS, MOST_OF_EFFECT = 3, 160  # effects told for each word; characters of one
+CELL = 80  # characters of a table's cell
+TABLE = 9_500  # characters of all cells of a table together; Slack takes 10,000
+
+
+OTHERWISE = "⚠️ The words above say something else than the record."
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What stands below a model's words, outside of their frame: words of ours, in plain text."""
+
+    record: str = ""  # what became of the calls, by the rows
+    loud: bool = False  # the model's words say something else
+    note: str = ""  # why they are not whole
+    ours: bool = False  # and what stands above is a sentence of ours as well, in mrkdwn
+
+    def blocks(self, run_id: str, *, last: bool) -> list[Json]:
+        """Build it; `last`: it is the request's last answer, which people are asked about."""
+        found: list[Json] = []
+        if self.note:
+            found.append(context(block_id(Block.CUT, run_id), [plain_text(f"✂️ {self.note}")]))
+        if self.record and self.loud:
+            says = [words(f"{OTHERWISE} {self.record}", bold=True)]
+            found.append(rich(block_id(Block.RECORD, run_id), [line(*says)]))
+        elif self.record:
+            found.append(context(block_id(Block.RECORD, run_id), [plain_text(self.record)]))
+        return [*found, feedback(run_id)] if last else found
+
+
+NOTHING_BELOW = Below()
+
+
+def answer_blocks(
+    text: str, run_id: str, last: bool, record: str = "", below: Below = NOTHING_BELOW
+) -> list[Json]:
+    """Build one part of a model's answer (see `framing.parts_of`): its frame, and what is below.
+
+    `record`: short for a `below` of that alone.
+    """
+    under = Below(record) if record else below
+    frame = [{"type": "markdown", "text": framed(text)}]
+    above = (notice_blocks(text) if under.ours else frame) if text.strip() else []
+    return [*above, *under.blocks(run_id, last=last)]
+
+
+_MIDWAY = "failed after it had begun, so part of it may have happened"
+_ENDED = {
+    CallStatus.SUCCEEDED: "done",
+    CallStatus.FAILED: "failed",
+    CallStatus.UNKNOWN: "not known whether it happened",
+    CallStatus.REJECTED: "rejected",
+    CallStatus.ANSWERED: "answered",
+    CallStatus.EXPIRED: "nobody answered in time",
+    CallStatus.CANCELLED: "not run",
+    CallStatus.INVALIDATED: "not run",
+    CallStatus.REFUSED: "nobody was asked",
+    CallStatus.PENDING: "still waits",
+    CallStatus.APPROVED: "still waits",
+    CallStatus.RUNNING: "still runs",
+    CallStatus.ENTRUSTED: "a sub-agent still works on it",
+    CallStatus.SUPERSEDED: "replaced",
+}
+_ORDER = (  # in which they are told
+    _ENDED[CallStatus.SUCCEEDED],
+    _ENDED[CallStatus.FAILED],
+    _MIDWAY,
+    *(
+        word
+        for status, word in _ENDED.items()
+        if status not in (CallStatus.SUCCEEDED, CallStatus.FAILED)
+    ),
+)
+_SHORT = {
+    _ENDED[CallStatus.UNKNOWN]: "unknown",
+    _ENDED[CallStatus.EXPIRED]: "expired",
+    _MIDWAY: "failed midway",
+}
+# what was not begun, or is known to have changed nothing
+NOT_DONE = frozenset(
+    {
+        CallStatus.PENDING,
+        CallStatus.APPROVED,
+        CallStatus.REFUSED,
+        CallStatus.REJECTED,
+        CallStatus.ANSWERED,
+        CallStatus.EXPIRED,
+        CallStatus.CANCELLED,
+        CallStatus.SUPERSEDED,
+        CallStatus.INVALIDATED,
+        CallStatus.FAILED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of one call."""
+
+    status: CallStatus
+    effect: str  # its sentence; not needed of one that was told
+    told: bool = False  # a line of its own in the thread says so already
+    midway: bool = False  # it failed once it had begun
+
+    @property
+    def not_done(self) -> bool:
+        """Whether it is known that nothing of it happened."""
+        return self.status in NOT_DONE and not self.midway
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is known that it happened."""
+        return self.status is CallStatus.SUCCEEDED
+
+    @property
+    def word(self) -> str:
+        """How it ended."""
+        return _MIDWAY if self.midway else _ENDED[self.status]
+
+
+def record_line(ended: Sequence[Ended]) -> str:
+    """Tell in one line of plain text what became of calls; of those told of before, how many.
+
+    "On record: one done; not run: Cancel order 1043." It comes from the rows, whatever the model
+    says.
+    """
+    if not ended:
+        return "On record: nothing was changed."
+    by_word: dict[str, list[Ended]] = {word: [] for word in _ORDER}
+    for each in ended:
+        by_word[each.word].append(each)
+    nothing = ["nothing was done"] if all(each.not_done for each in ended) else []
+    if len(ended) == 1 and (ended[0].told or ended[0].status is CallStatus.REFUSED):
+        return f"On record: {'; '.join([*nothing, ended[0].word])}."
+    told, anew = [], []
+    for word, found in by_word.items():
+        effects = [_brief(each.effect) for each in found if not each.told]
+        if count := len(found) - len(effects):
+            told.append(f"{spelt(count)} {_SHORT.get(word, word)}")
+        if effects:
+            anew.append(f"{word}: {_counted(effects)}")
+    return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(told)]), *anew])}."
+
+
+def _brief(effect: str) -> str:
+    return plain(in_order(visible(" ".join(masked(effect).split()))), MOST_OF_EFFECT)
+
+
+def _counted(effects: Sequence[str]) -> str:
+    more = len(effects) - MOST_EFFECTS
+    return ", ".join(effects[:MOST_EFFECTS]) + (f" and {more} more" if more > 0 else "")
+
+
+_CUT = {
+    "max_output_tokens": "it reached the longest answer the model may give",
+    "content_filter": "the model's content filter stopped it",
+}
+
+
+def says_something(text: str) -> bool:
+    """Return whether there is anything in a model's words that a person can see."""
+    return bool(seen(text).strip())
+
+
+def shortcoming(text: str, cut: str = "") -> str:
+    """Return what is to be said of an answer that is empty or was cut off; "" of a whole one.
+
+    `cut`: see `bot.agent.turn.Reply`.
+    """
+    why = _CUT.get(cut, "the model stopped early") if cut else ""
+    if not says_something(text):
+        return f"The model gave no answer{f': {why}' if why else ''}."
+    return f"The answer is cut off here: {why}." if why else ""
+
+
+def feedback(run_id: str) -> Json:
+    """Build thumbs up and down for the answer of a run."""
+    good, bad = (encode(Rating(run_id, good=each)) for each in (True, False))
+    return {
+        "type": "context_actions",
+        "block_id": block_id(Block.FEEDBACK, run_id),
+        "elements": [
+            {
+                "type": "feedback_buttons",
+                "action_id": Action.FEEDBACK,
+                "positive_button": {"text": plain_text("Good answer"), "value": good},
+                "negative_button": {"text": plain_text("Bad answer"), "value": bad},
+            }
+        ],
+    }
+
+
+_TOKEN = re.compile(
+    r"<@(?P<user_id>[UW][A-Z0-9]+)>|<!subteam\^(?P<usergroup_id>S[A-Z0-9]+)>|<#(?P<channel_id>[CG][A-Z0-9]+)>"
+    r"|<!date\^(?P<timestamp>\d+)\^(?P<format>[^|>]+)\|(?P<fallback>[^>]*)>|<(?P<url>https://[^|>]+)\|(?P<text>[^>]+)>"
+)
+_LEAVES = {
+    "user_id": "user",
+    "usergroup_id": "usergroup",
+    "channel_id": "channel",
+    "timestamp": "date",
+    "url": "link",
+}
+
+
+def notice_blocks(sentence: str) -> list[Json]:
+    """Build blocks of one of the `sentences`, in which only its mentions, times and links act.
+
+    All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it
+    would be in a text.
+    """
+    leaves: list[Json] = []
+    end = 0
+    for match in _TOKEN.finditer(sentence):
+        if before := sentence[end : match.start()]:
+            leaves.append(words(unescape(before)))
+        found: Json = {
+            name: value for name, value in match.groupdict().items() if value is not None
+        }
+        kind = _LEAVES[next(name for name in _LEAVES if name in found)]
+        if kind == "date":
+            found["timestamp"] = int(found["timestamp"])
+        leaves.append(
+            {
+                "type": kind,
+                **{name: unescape(v) if name == "url" else v for name, v in found.items()},
+            }
+        )
+        end = match.end()
+    if rest := sentence[end:]:
+        leaves.append(words(unescape(rest)))
+    return [rich("n", [line(*leaves)])]
+
+
+def table_blocks(body: Mapping[str, Any]) -> list[Json]:
+    """Build the table of rows a tool found: what they are, the first of them, where the rest is.
+
+    `body`: see `bot.runs.results`.
+    """
+    total, shown, columns = body["total"], len(body["rows"]), len(body["columns"])
+    parts = [
+        f"{total:,} row{'' if total == 1 else 's'}",
+        *(["and there are more"] if body["more"] else []),
+    ]
+    if shown < total:
+        parts.append(f"the first {shown} here")
+    if columns < body["width"]:
+        parts.append(f"{columns} of {body['width']} columns")
+    if body["file"]:
+        parts.append("all of it in the file below")
+    heading = [words(visible(body["title"]), bold=True), words(" · " + ", ".join(parts))]
+    cells = [[_raw(text) for text in row] for row in (body["columns"], *body["rows"])]
+    table = {
+        "type": "table",
+        "block_id": "t",
+        "rows": cells,
+        "column_settings": [{"is_wrapped": True}] * columns,
+    }
+    return [rich("h", [line(*heading)]), table]
+
+
+def table_room(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return how many of the rows Slack takes in one table below these columns."""
+    used = 0
+    for number, row in enumerate((columns, *rows)):
+        used += sum(slack_length(_cell(text)) for text in row)
+        if used > TABLE:
+            return max(number - 1, 0)
+    return len(rows)
+
+
+def fits_cell(text: str) -> bool:
+    """Return whether a table shows all of this text in one cell."""
+    return len(visible(text)) <= CELL
+
+
+def _cell(text: str) -> str:
+    seen = visible(text) or "(empty)"
+    return seen if fits_cell(text) else seen[: CELL - 1] + "…"
+
+
+def _raw(text: str) -> Json:
+    return {"type": "raw_text", "text": _cell(text)}
+
+
+def prose_blocks(text: str) -> list[Json]:
+    """Build sections of our own prose (the greeting, help), which is mrkdwn."""
+    parts: list[str] = [""]
+    for each in text.split("\n"):
+        if len(parts[-1]) + len(each) > 2_800:
+            parts.append("")
+        parts[-1] += each + "\n"
+    return [
+        section(f"p:{number}", mrkdwn(part.strip()))
+        for number, part in enumerate(parts)
+        if part.strip()
+    ]
+
+
+def retry_blocks(text: str, run_id: str) -> list[Json]:
+    """Build the message that says why a run cannot go on (`text`), with the Retry button."""
+    retry = button(Action.RETRY, "Retry", RunTarget(run_id))
+    return [*notice_blocks(text), actions(block_id(Block.RETRY, run_id), [retry])]
+
+
+def request_edited(person: str, text: str) -> str:
+    """Tell people in one line, in mrkdwn, that a request no longer reads as it was asked."""
+    return (
+        f"✏️ {mention(person)} edited the request after this was asked, which changes nothing "
+        f"here. It now reads: “{said(text)}”"
+    )
+
+
+def request_deleted() -> str:
+    """Tell the thread that a request is over because its message is gone."""
+    return "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."

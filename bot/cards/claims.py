@@ -1,0 +1,133 @@
+"""Whether a model's words say something else than the record. Pure.
+
+A filter and no guarantee: it only makes the record's line loud, which is true either way. So it
+would rather be loud once too often.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple, Protocol
+
+from bot.cards.views import seen
+
+MOST, LONGEST = 20_000, 500  # characters looked at, of a text and of a sentence
+_LIGHT = (  # what somebody does who changes nothing
+    r"(?:looked|checked|found|searched|asked|proposed|tried|prepared|noticed|needed|listed"
+    r"|compared|wanted|reviewed|received|attempted|requested|queued|planned|suggested"
+    r"|drafted|verified|assumed|failed|stopped|waited|learned|located|confirmed|used"
+    r"|talked|called|opened|answered|explained|calculated|counted|added|summarised"
+    r"|summarized|gathered|fetched|retrieved|pulled|identified|missed|misunderstood"
+    r"|started|understood|recommended|considered|expected|intended|offered|included"
+    r"|attached|assigned|mentioned|described|outlined|noted|consulted|examined|tracked)"
+)
+_PAST = (
+    r"(?:[a-z]{2,}ed|sent|paid|done|made|put|set|ran|run|wrote|written|gave|given|cut|reset|bought"
+    r"|sold|undone|rebuilt)"
+)
+_SOON = r"(?:(?:now|already|just|also|all|both|successfully|indeed|then|finally|duly) )*"
+_MADE = (
+    r"(?:done|refunded|complete|completed|executed|processed|cancell?ed|deleted|removed|sent|paid"
+    r"|closed|issued|updated|changed|transferred|booked|posted|published|finished|made|applied"
+    r"|restarted|deployed|merged|blocked|revoked|granted|ordered|reset|dropped|written|created"
+    r"|reimbursed|credited|resolved|scheduled|moved|voided)"
+)
+_TICK = r"[✅☑✔🎉👍]"
+_FIRST = (  # what says itself that it was done, by whoever speaks
+    rf"\b(?:i|we)(?:'ve|'d)? (?:have |had )?{_SOON}(?!{_LIGHT}\b){_PAST}\b",
+    rf"^\W*(?:it's |it is |that's |that is |all |both |everything(?: is|'s) )?{_SOON}{_MADE}\b",
+    rf"^\W*{_TICK}",
+    r"^\W*on record\b",
+    r"\b(?:ich habe|wir haben|wurde|ist|sind)\b.*\b(?:erledigt|erstattet|storniert|überwiesen"
+    r"|gesendet|verschickt|gelöscht|ausgeführt|abgeschlossen|durchgeführt|geändert|bezahlt)\b",
+    r"^\W*(?:erledigt|fertig|erstattet|fait|terminé|hecho|listo|feito|pronto|fatto|gedaan)\b",
+    r"\b(?:j'ai|nous avons|a été|ont été|c'est)\b.*\b(?:remboursée?s?|effectuée?s?|annulée?s?"
+    r"|envoyée?s?|supprimée?s?|fait|terminée?s?|payée?s?)\b",
+    r"\b(?:he|hemos|ha sido|han sido|fue|está)\b.*\b(?:reembolsad[oa]|realizad[oa]|completad[oa]"
+    r"|cancelad[oa]|enviad[oa]|eliminad[oa]|pagad[oa]|hecho)\b",
+    r"\b(?:foi|foram|está|ho|abbiamo|è stat[oa]|ik heb|we hebben|is)\b.*\b(?:reembolsad[oa]"
+    r"|concluíd[oa]|rimborsat[oa]|completat[oa]|eseguit[oa]|annullat[oa]|inviat[oa]|terugbetaald"
+    r"|uitgevoerd|voltooid|geannuleerd|verzonden)\b",
+)
+_PASSIVE = (  # what may as well be told of something that was looked up
+    rf"\b(?:has|have|'s|'ve) {_SOON}been {_SOON}{_PAST}\b",
+    rf"\b(?:is|are|was|were|got|'s) {_SOON}{_MADE}\b",
+    r"\b(?:successful(?:ly)?|went through|took effect)\b",
+)
+_APPROVAL = (
+    rf"[\w.>-]+ {_SOON}"
+    r"(?:approved|authori[sz]ed|countersigned|signed off)\b",
+    r"\b(?:approved|authori[sz]ed|countersigned|signed off) by\b",
+    rf"(?:^|{_TICK})[\W_]*(?:approved|authori[sz]ed|countersigned)\b",
+    r"\b(?:genehmigt|freigegeben|approuvée?s?|autorisée?s?|aprobad[oa]|aprobó|aprovad[oa]|aprovou"
+    r"|approvat[oa]|goedgekeurd)\b",
+)
+# what makes a sentence no claim, and an answer one that owns up
+_DENIES = (
+    r"\b(?:not|cannot|no|nobody|none|nothing|neither|never|without|unless|until|once|if|whether|when"
+    r"|will|would|should|could|may|might|please|to be|needs?|unable|reject\w*|declin\w*|refus\w*"
+    r"|den(?:y|ied)|fail\w*|errors?|expire[ds]?|unknown|unclear|uncertain|unsure|wait\w*|pending"
+    r"|before|withdr\w+|unapproved|un\w+ed|nicht|kein\w*|nichts|niemand|abgelehnt|wartet|falls"
+    r"|sobald|wenn|unbekannt|pas|refusée?s?|rejetée?s?|attend|si|quand|rechazad[oa]|nada|nadie"
+    r"|rejeitad[oa]|não|ninguém|non|nessuno|rifiutat[oa]|se|niet|geen|niemand|afgewezen)\b"
+    r"|n't\b|\?"
+)
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=,)\s+(?:and|und|et|y|e|en)\s+")
+
+
+class EndedCall(Protocol):
+    """What became of one call."""
+
+    @property
+    def not_done(self) -> bool:
+        """Whether it is known that nothing of it happened."""
+        ...
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is known that it happened."""
+        ...
+
+
+class Claims(NamedTuple):
+    """What some words say."""
+
+    done: bool  # that whoever speaks has done something
+    told_done: bool  # the same, or that something was done
+    approved: bool  # that somebody has approved something
+    denies: bool  # somewhere, that something was not done, or is not known
+
+
+def claims_of(text: str) -> Claims:
+    """Return what a model's words claim, sentence by sentence."""
+    plain = re.sub(r"[*_`~>#]+", "", seen(text[:MOST])).casefold().replace("’", "'")
+    first, passive, approval, denies = _patterns()
+    done = told = approved = False
+    for sentence in (each.strip()[:LONGEST] for each in _SENTENCE.split(plain) if each.strip()):
+        if denies.search(sentence):
+            continue
+        done = done or bool(first.search(sentence))
+        told = told or bool(passive.search(sentence))
+        approved = approved or bool(approval.search(sentence))
+    return Claims(done, done or told, approved, bool(denies.search(plain)))
+
+
+def contradict(claims: Claims, ended: Sequence[EndedCall], *, whole: bool) -> bool:
+    """Return whether they say that something was done which, by the record, was not or may not have
+    been.
+
+    `whole`: they are the last of the request, and have to tell of all of it.
+    """
+    if not any(each.is_done for each in ended):
+        return claims.told_done if ended else claims.done
+    undone = any(not each.is_done for each in ended)
+    return whole and undone and claims.told_done and not claims.denies
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """Made once they are wanted: reading them would take each start its time."""
+    joined = ("|".join(each) for each in (_FIRST, _PASSIVE, _APPROVAL, (_DENIES,)))
+    return tuple(re.compile(each, re.MULTILINE) for each in joined)

@@ -1,0 +1,254 @@
+"""The Edit modal: made from a tool's argument model and the arguments there are, and read back.
+Pure: views and values in, views and values out; it stores nothing and asks nobody.
+
+Every value of the arguments has its place in the modal: an input, or text where it cannot be edited
+(secret, not editable by the tool, too long for an input). Whatever has no input, or an input that
+nobody touched, is kept exactly. How unset, empty and the various kinds are written is described in
+`field_inputs`; which kind a value has, in `field_kinds`. `diff` and `values` show arguments on
+cards.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, DecimalException
+from typing import Any
+
+from bot.cards.action_names import Action, Dialog, Entry, Field
+from bot.cards.button_codec import CallTarget, Subject, encode_dialog
+from bot.cards.field_blocks import section, text_object, then_block
+from bot.cards.field_errors import shortened
+from bot.cards.field_layout import FieldErrors, entered, laid_out, validated
+from bot.cards.field_slots import Kind, lookup
+from bot.cards.field_values import diff, readable, same, values
+from bot.cards.review import revealed
+from bot.cards.text import plain, slack_length, visible
+from bot.cards.views import UNSET, Value
+from bot.tools import Tool
+from bot.tools.declared_secrets import as_json
+from storage.masking import MASK, Path
+
+# Whether people are shown all of what would run: each leaf of its JSON, in full. Pure.
+
+_IN_WORDS = (Kind.TEXT, Kind.CHOICE, Kind.DATETIME, Kind.TIME)  # how a text may be written
+_NULLS = (UNSET, "null")
+
+
+def unshown(
+    runs: Mapping[str, Any],
+    as_read: Mapping[str, Any],
+    rows: Sequence[Value],
+    secret: Collection[Path] = (),
+) -> Path | None:
+    """Return the first leaf of what would run that is not in these rows in full; None: all are.
+
+    `runs`: the JSON that is digested and handed to the tool. `as_read`: the same JSON as the rows
+    were made of it, with amounts in the form of their type and names beside ids. A leaf is a text,
+    a number, true, false, null, or an empty object or list. `secret`: what may stand there masked.
+    """
+    by_path: dict[Path, Value] = {row.path: row for row in rows}
+    if len(by_path) < len(rows):
+        return ()
+    found = dict(leaves(as_read))
+    if (odd := _first_difference(dict(leaves(runs)), found)) is not None:
+        return odd
+    for path in found if as_read else ():
+        row = next(
+            (by_path[path[:n]] for n in range(len(path), 0, -1) if path[:n] in by_path), None
+        )
+        if row is None or not row.label.strip():
+            return path
+    for row in rows:
+        value = _at(as_read, row.path)
+        below = frozenset(p[len(row.path) :] for p in secret if p[: len(row.path)] == row.path)
+        masked = any(row.path[: len(p)] == p for p in secret)
+        if value is not _NOTHING and not _is_in(
+            row.text, value, below | ({()} if masked else set())
+        ):
+            return row.path
+    return None
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Each leaf of a JSON value with its path, in the order of the value."""
+    if isinstance(value, Mapping) and value:
+        for key, each in value.items():
+            yield from leaves(each, (*path, key))
+    elif isinstance(value, list) and value:
+        for place, each in enumerate(value):
+            yield from leaves(each, (*path, place))
+    else:
+        yield path, value
+
+
+_NOTHING = object()
+
+
+def _at(value: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            return _NOTHING
+        value = value[key]
+    return value
+
+
+def _first_difference(runs: Mapping[Path, Any], as_read: Mapping[Path, Any]) -> Path | None:
+    """Return where what is read is another value than what would run."""
+    for path, value in runs.items():
+        if path not in as_read or not _is_same(value, as_read[path]):
+            return path
+    return next((path for path in as_read if path not in runs), None)
+
+
+def _is_same(value: Any, as_read: Any) -> bool:
+    if isinstance(value, bool) or isinstance(as_read, bool) or value is None or as_read is None:
+        return value is as_read
+    if value == as_read:
+        return True
+    if isinstance(value, str) and isinstance(as_read, str) and as_read.endswith(f" ({value})"):
+        return True  # an id, with its name before it
+    try:
+        return Decimal(str(value)) == Decimal(str(as_read))  # of an amount, or a long number
+    except DecimalException:
+        return False
+
+
+def _is_in(text: str, value: Any, secret: frozenset[Path]) -> bool:
+    """Whether a row's text is this value: one leaf, or all of its leaves in order."""
+    if () in secret and value is not None:
+        return text == MASK
+    if not isinstance(value, Mapping | list) or not value:
+        return text in _written(value)
+    at = 0
+    for forms in _tokens(value, secret):
+        places = [(text.find(form, at), len(form)) for form in forms]
+        there = [(place, size) for place, size in places if place >= 0]
+        if not there:
+            return False
+        place, size = min(there, key=lambda each: (each[0], -each[1]))
+        at = place + size
+    return True
+
+
+def _tokens(value: Any, secret: frozenset[Path]) -> Iterator[tuple[str, ...]]:
+    """What has to stand in a text one after the other, each in one of several forms."""
+    if () in secret and value is not None:
+        yield (MASK,)
+    elif isinstance(value, Mapping) and value:
+        for key, each in value.items():
+            yield (f"{visible(json.dumps(key, ensure_ascii=False))}:",)
+            yield from _tokens(each, frozenset(p[1:] for p in secret if p[:1] == (key,)))
+    elif isinstance(value, list) and value:
+        for place, each in enumerate(value):
+            yield from _tokens(each, frozenset(p[1:] for p in secret if p[:1] == (place,)))
+    else:
+        yield _written(value)
+
+
+def _written(value: Any) -> tuple[str, ...]:
+    """The forms in which one leaf may be written."""
+    as_json = visible(json.dumps(value, ensure_ascii=False))
+    if value is None:
+        return (*_NULLS, as_json)
+    kinds = _IN_WORDS if isinstance(value, str) else (Kind.TEXT,)
+    return (as_json, *(readable(value, kind) for kind in kinds))
+
+
+__all__ = ["FieldErrors", "Parsed", "diff", "edit_modal", "failing", "read_submission", "values"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An edit that can be stored."""
+
+    arguments: dict[str, Any]  # JSON values after validation, coercion and defaults
+    changed: bool  # an edit that changes nothing is no edit
+    approve: bool  # the person asked to approve as well; whether that counts is not decided here
+
+
+def edit_modal(
+    tool: Tool[Any],
+    arguments: Mapping[str, Any],
+    *,
+    target: CallTarget,
+    save_and_approve: bool,
+    covered: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Build the Edit dialog: an input for each argument that can be edited, text for the others.
+
+    `arguments` are the validated arguments as `model_dump(mode="json")` gives them;
+    `save_and_approve` adds a box to tick, as Slack has only one submit button; `covered` names what
+    others see less of. The metadata holds the call and its revision, never a value.
+    """
+    places, left_out = laid_out(tool, arguments)
+    whole = "" if _title(tool.title) == tool.title else f"{tool.title}\n"
+    blocks = [section(f"{whole}Saving resets approvals.")]
+    if covered:
+        blocks.append(section(revealed(covered)))
+    for place in places:
+        blocks += place.blocks
+    if left_out:
+        names = ", ".join(slot.label for slot in left_out)
+        blocks.append(
+            section(plain(f"No room here for these; they are kept as they are: {names}", 2900))
+        )
+    if save_and_approve:
+        blocks.append(then_block())
+    return {
+        "type": "modal",
+        "callback_id": Dialog.EDIT,
+        "private_metadata": encode_dialog(Subject(Dialog.EDIT, target)),
+        "title": text_object(_title(tool.title), 24),
+        "submit": text_object("Save", 24),
+        "close": text_object("Cancel", 24),
+        "blocks": blocks,
+    }
+
+
+def read_submission(
+    tool: Tool[Any],
+    arguments: Mapping[str, Any],
+    state_values: Mapping[str, Mapping[str, Any]],
+    names: object = None,
+) -> Parsed | FieldErrors:
+    """Read a submitted Edit dialog, given the arguments it was made from and `view.state.values`.
+
+    `names` makes ids of the names in it (`bot.tools.names.Names`), and may look them up.
+    Only inputs that `edit_modal` makes for these arguments are read; anything else in the state is
+    ignored.
+    """
+    places, approve = laid_out(tool, arguments)[0], _ticked(state_values)
+    data = entered(places, arguments, state_values)
+    if isinstance(data, FieldErrors):
+        return data
+    if same(data, dict(arguments)):
+        return Parsed(copy.deepcopy(dict(arguments)), changed=False, approve=approve)
+    args = validated(tool, places, arguments, data, names)
+    if isinstance(args, FieldErrors):
+        return args
+    computed = not arguments.keys().isdisjoint(tool.arguments.model_computed_fields)
+    result = as_json(args, computed=computed)
+    return Parsed(result, changed=not same(result, dict(arguments)), approve=approve)
+
+
+def failing(
+    tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any], why: str
+) -> FieldErrors:
+    """Return why the tool says that an edit would fail, at the first input that was changed."""
+    places = [place for place in laid_out(tool, before)[0] if place.input]
+    changed = [each for each in places if not same(each.value, lookup(after, each.slot.keys))]
+    return FieldErrors({each.slot.block_id: shortened([why]) for each in (changed or places)[:1]})
+
+
+def _ticked(state_values: Mapping[str, Mapping[str, Any]]) -> bool:
+    chosen = ((state_values.get(Field.APPROVE_TOO) or {}).get(Entry.VALUE) or {}).get(
+        "selected_options"
+    ) or []
+    return any(option.get("value") == Action.APPROVE for option in chosen)
+
+
+def _title(title: str) -> str:
+    return title if 0 < slack_length(title.strip()) <= 24 else "Edit the call"

@@ -1,0 +1,339 @@
+"""What a tool's arguments consist of: one Slot per value that is shown or edited by itself.
+
+Pure: it reads the Pydantic model and the JSON values, and knows neither Slack's blocks nor how a
+value is written. A nested model gives one slot per field of its own, one level deep; everything
+deeper is one slot of JSON.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import Enum, StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, NewType, Union, get_args, get_origin
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    NaiveDatetime,
+    RootModel,
+)
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.fields import FieldInfo
+
+from bot.cards.action_names import ARGUMENT
+from bot.cards.labels import WITHIN, humanised, told_apart, unnamed
+from bot.tools.declared_secrets import dumped_as, may_hold_secrets
+from storage.masking import Path
+
+if TYPE_CHECKING:  # slots are made of any model; only their signature names the tool
+    from bot.tools import Tool
+
+
+class Kind(StrEnum):
+    """How a value is written and read back."""
+
+    TEXT = "text"  # as it is
+    EMAIL = "email"  # text, in Slack's e-mail input
+    URL = "url"  # text, in Slack's address input
+    INTEGER = "integer"  # a JSON number without a point, of any size
+    FLOAT = "float"  # a JSON number
+    DECIMAL = "decimal"  # a JSON string of digits; never goes through a float
+    BOOLEAN = "boolean"  # yes or no
+    CHOICE = "choice"  # one of the values an Enum or a Literal lists
+    DATE = "date"  # YYYY-MM-DD
+    TIME = "time"  # ISO 8601
+    DATETIME = "datetime"  # ISO 8601
+    LINES = "lines"  # a list of strings, one on each line
+    PRESENCE = "presence"  # whether an optional nested model is there at all
+    EMPTY = "empty"  # a nested model that is there, with nothing in it; its parts have the inputs
+    JSON = "json"  # whatever has no better form
+
+
+class Mark(Enum):
+    """Stand-ins for what no JSON value can say."""
+
+    ABSENT = "absent"  # the arguments have no such key
+    KEEP = "keep"  # leave what is there untouched
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One value of the arguments."""
+
+    # field names from the top: make the block id, and are what errors point at
+    names: tuple[str, ...]
+    keys: tuple[str, ...]  # the same as keys of the dumped arguments
+    label: str  # "Address › City"
+    hint: str  # the field's description
+    kind: Kind
+    nullable: bool  # accepts None
+    schema: Mapping[str, Any]  # JSON schema of what is not None, references resolved at the top
+    called: tuple[frozenset[str], ...]  # for each step the names that Pydantic's errors may give it
+    secret: bool = False  # it is secret, or may hold what is: it has no input
+    hidden: frozenset[Path] = frozenset()  # what of its value nobody may read; () for all of it
+    editable: bool = True
+    within_optional: bool = False  # belongs to a nested model that may be unset as a whole
+    naive: bool = False  # a date-time that must not have a time zone
+    open: bool = False  # nothing says what kind of value it has, or it may be of several
+    null_is_unset: bool = False  # null is what stands there where nothing is given
+
+    @property
+    def block_id(self) -> str:
+        """The id of its input: "f:amount", "f:address.city"."""
+        return ARGUMENT + ".".join(self.names)
+
+
+_FORMATS = {
+    "email": Kind.EMAIL,
+    "uri": Kind.URL,
+    "date": Kind.DATE,
+    "time": Kind.TIME,
+    "date-time": Kind.DATETIME,
+}
+_BY_TYPE = {str: Kind.TEXT, bool: Kind.BOOLEAN, int: Kind.INTEGER, float: Kind.FLOAT}
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")  # that can name an input
+_TYPES = {"boolean": Kind.BOOLEAN, "integer": Kind.INTEGER, "number": Kind.FLOAT}
+
+
+def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
+    """List the slots of these arguments: the model's fields in order, then keys the model lacks.
+
+    Each value of the arguments is in one of them, whatever describes it or does not.
+    """
+    found: list[Slot] = []
+    model: type[BaseModel] = tool.arguments
+    for name in model.model_fields:
+        whole, parts = _field_slots(model)[name]
+        editable = tool.editable is None or name in tool.editable
+        value = arguments.get(whole.keys[0])
+        if name in tool.secret:
+            found.append(replace(whole, secret=True))
+        elif parts and (isinstance(value, Mapping) or (value is None and whole.nullable)):
+            if value == {} and not whole.nullable:
+                found.append(replace(whole, kind=Kind.EMPTY))
+            found += (_opened(part, editable) for part in parts)
+            free = editable and _takes_more(_unwrapped(model.model_fields[name].annotation))
+            found += _beside(value or {}, parts, whole, free)
+        else:
+            found.append(_opened(whole, editable))
+    top = [whole for whole, _ in _field_slots(model).values()]
+    given = {key: value for key, value in arguments.items() if key not in _computed(model)}
+    found += _beside(given, top, None, tool.editable is None and _takes_more(model))
+    return _told_apart(_marked(tool, arguments, found))
+
+
+def _opened(slot: Slot, editable: bool) -> Slot:
+    return slot if slot.editable == editable else replace(slot, editable=editable)
+
+
+def _computed(model: type[BaseModel]) -> frozenset[str]:
+    """What is no argument: the keys of what the model computes, where none can be given."""
+    given = model.model_config.get("extra") == "allow" or _takes_more(model)
+    return frozenset() if given else frozenset(model.model_computed_fields)
+
+
+def _takes_more(model: Any) -> bool:
+    """Whether values may be added that a model which a schema describes does not name."""
+    takes_more = getattr(model, "takes_more", None)
+    return takes_more is not None and bool(takes_more())
+
+
+def _beside(
+    values: Mapping[str, Any], named: Iterable[Slot], whole: Slot | None, free: bool
+) -> Iterator[Slot]:
+    """The slots of values in an object for which its model has no field, written as what they are.
+
+    `whole`: the object within the arguments, None for these themselves. `free`: others may be
+    added.
+    """
+    names, keys = (whole.names, whole.keys) if whole else ((), ())
+    known = {each.keys[len(keys)] for each in named if len(each.keys) > len(keys)}
+    for key, value in values.items():
+        if key in known:
+            continue
+        editable = free and bool(_KEY.fullmatch(key))
+        kind = next((kind for type_, kind in _BY_TYPE.items() if type(value) is type_), Kind.JSON)
+        yield Slot(
+            (*names, key),
+            (*keys, key),
+            f"{whole.label}{WITHIN}{unnamed(key)}" if whole else unnamed(key),
+            "",
+            kind if editable else Kind.JSON,
+            not editable,
+            {},
+            (*(whole.called if whole else ()), frozenset({key})),
+            editable=editable,
+            within_optional=whole is not None and whole.nullable,
+            open=True,
+        )
+
+
+def _marked(tool: Tool[Any], arguments: Mapping[str, Any], found: Iterable[Slot]) -> list[Slot]:
+    """The slots with what of their values is secret; what may hold a secret has no input."""
+    if not tool.has_secrets:
+        return list(found)
+    paths = tool.secret_paths(arguments)
+    made = []
+    for slot in found:
+        hidden = {path[len(slot.keys) :] for path in paths if path[: len(slot.keys)] == slot.keys}
+        if slot.secret or any(slot.keys[: len(path)] == path for path in paths):
+            hidden = {()}
+        model: Any = tool.arguments
+        shut = bool(hidden) or may_hold_secrets(model, slot.keys)
+        shut = shut and slot.kind is not Kind.PRESENCE
+        made.append(replace(slot, secret=shut, hidden=frozenset(hidden)))
+    return made
+
+
+def _told_apart(found: list[Slot]) -> tuple[Slot, ...]:
+    labels = told_apart([each.label for each in found], [each.keys for each in found])
+    return tuple(
+        slot if slot.label == label else replace(slot, label=label)
+        for slot, label in zip(found, labels, strict=True)
+    )
+
+
+def lookup(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    """Return the value at these keys; Mark.ABSENT where the way there ends early."""
+    value: Any = arguments
+    for key in keys:
+        if not isinstance(value, Mapping) or key not in value:
+            return Mark.ABSENT
+        value = value[key]
+    return value
+
+
+@lru_cache(maxsize=512)
+def _field_slots(model: type[BaseModel]) -> dict[str, tuple[Slot, tuple[Slot, ...]]]:
+    """For each field its slot as a whole and, for a nested model, the slots it falls into."""
+    found: dict[str, tuple[Slot, tuple[Slot, ...]]] = {}
+    for name, whole in _own_slots(model).items():
+        inner = _unwrapped(model.model_fields[name].annotation)
+        parts: tuple[Slot, ...] = ()
+        if (
+            isinstance(inner, type)
+            and issubclass(inner, BaseModel)
+            and not issubclass(inner, RootModel)
+        ):
+            parts = tuple(_below(whole, part) for part in _own_slots(inner).values())
+        if parts and whole.nullable:
+            parts = (replace(whole, kind=Kind.PRESENCE), *parts)
+        found[name] = (whole, parts)
+    return found
+
+
+def _below(whole: Slot, part: Slot) -> Slot:
+    return replace(
+        part,
+        names=whole.names + part.names,
+        keys=whole.keys + part.keys,
+        called=whole.called + part.called,
+        label=f"{whole.label}{WITHIN}{part.label}",
+        within_optional=whole.nullable,
+    )
+
+
+def _own_slots(model: type[BaseModel]) -> dict[str, Slot]:
+    """A slot for each field of the model, none of them divided."""
+    try:
+        schema = model.model_json_schema(by_alias=False)
+    except PydanticInvalidForJsonSchema:
+        schema = {}  # every field falls back to JSON
+    # A model that contains itself is a reference at the top as well.
+    properties = _resolved(schema, schema)[0].get("properties", {})
+    found = {}
+    for name, field in model.model_fields.items():
+        inner, nullable = _resolved(properties.get(name, {}), schema)
+        core = _unwrapped(field.annotation)
+        kind = _kind(inner, core, schema)
+        found[name] = Slot(
+            names=(name,),
+            keys=(dumped_as(model, name),),
+            label=field.title or humanised(_called_by(model, name)),
+            hint=field.description or "",
+            kind=kind,
+            nullable=nullable,
+            schema=inner,
+            called=(_called(name, field),),
+            naive=core is NaiveDatetime,
+            open=kind is Kind.JSON and inner.get("type") not in ("object", "array"),
+            null_is_unset=field.default is None,
+        )
+    return found
+
+
+def _called_by(model: type[BaseModel], name: str) -> str:
+    """What people call a field without a title: its key, where a schema names the keys."""
+    return dumped_as(model, name) if hasattr(model, "takes_more") else name
+
+
+def _called(name: str, field: FieldInfo) -> frozenset[str]:
+    names = {name}
+    for alias in (field.alias, field.validation_alias):
+        for choice in alias.choices if isinstance(alias, AliasChoices) else [alias]:
+            if choice is not None:
+                names.add(choice if isinstance(choice, str) else str(choice.path[0]))
+    return frozenset(names)
+
+
+def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The schema without references and without null, and whether it accepted null."""
+    found, nullable = dict(schema), False
+    while True:
+        if "$ref" in found:
+            target = root.get("$defs", {}).get(str(found.pop("$ref")).rpartition("/")[2], {})
+            found = {**target, **found}
+            continue
+        options = [option for option in found.get("anyOf", ()) if option.get("type") != "null"]
+        if len(options) != len(found.get("anyOf", ())):
+            nullable = True
+            found["anyOf"] = options
+        if len(options) != 1:
+            break
+        del found["anyOf"]
+        found = {**found, **options[0]}
+    if None in found.get("enum", ()):
+        nullable = True
+        found["enum"] = [value for value in found["enum"] if value is not None]
+    return found, nullable
+
+
+def _kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> Kind:
+    if schema.get("enum") or schema.get("const") is not None:
+        return Kind.CHOICE
+    if core is Decimal:
+        return Kind.DECIMAL
+    match schema.get("type"):
+        case "string":
+            return _FORMATS.get(schema.get("format", ""), Kind.TEXT)
+        case "array" if "prefixItems" not in schema:
+            items = _resolved(schema.get("items", {}), root)
+            return Kind.LINES if items[0].get("type") == "string" and not items[1] else Kind.JSON
+        case type_:
+            return _TYPES.get(str(type_), Kind.JSON)
+
+
+def _unwrapped(annotation: Any) -> Any:
+    """The type inside Annotated, Optional, NewType and aliases.
+
+    The annotation itself where that is not one type.
+    """
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif isinstance(annotation, NewType):
+            annotation = annotation.__supertype__
+        elif hasattr(annotation, "__value__"):
+            annotation = annotation.__value__
+        elif get_origin(annotation) in (Union, types.UnionType):
+            inner = [arg for arg in get_args(annotation) if arg is not types.NoneType]
+            if len(inner) != 1:
+                return annotation
+            annotation = inner[0]
+        else:
+            return annotation

@@ -1,0 +1,271 @@
+"""Arguments as a person reads them, and what differs between two versions of them.
+
+Pure; it knows no blocks.
+
+What is declared secret never leaves this file: it comes out as a mask of fixed length, changed or
+not. What only looks like a secret is not masked here, but where onlookers read it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, time
+from typing import Any
+
+from bot.cards.field_slots import Kind, Mark, Slot, lookup, slots
+from bot.cards.text import visible
+from bot.cards.views import UNSET, Value
+from bot.tools import Tool
+from storage.masking import MASK, Path
+
+EMPTY = "(empty)"
+EMPTY_LIST = "(empty list)"
+NULL = "null"
+_SIGNS = frozenset({MASK, UNSET, EMPTY, EMPTY_LIST, NULL, "{}"})  # of ours: a text is put in quotes
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # of a choice, as programs write one
+_SHORT_LIST = 60  # characters up to which a list stands on one line
+
+
+def values(
+    tool: Tool[Any], arguments: Mapping[str, Any], before: Mapping[str, Any] | None = None
+) -> tuple[Value, ...]:
+    """Every argument (JSON values) as plain text in the model's order.
+
+    With `before`, also what each was.
+    """
+    if before is None:
+        return tuple(_value(row.slot, row.text) for row in _rows(tool, arguments))
+    return tuple(
+        _value(change.slot, change.new, change.old if change.differs else None)
+        for change in _compared(tool, before, arguments)
+    )
+
+
+def diff(
+    tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """What differs, as (label, old text, new text), in the order of the model.
+
+    Empty when nothing does.
+    """
+    return [
+        (change.slot.label, change.old, change.new)
+        for change in _compared(tool, before, after)
+        if change.differs
+    ]
+
+
+def _value(slot: Slot, text: str, before: str | None = None) -> Value:
+    secret = () in slot.hidden
+    partly = bool(slot.hidden) and not secret
+    return Value(slot.label, text, before, secret, partly, slot.keys)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two JSON values are equal, in any order of keys; 1, 1.0 and true differ."""
+    if one is other:
+        return True
+    if isinstance(one, Mark) or isinstance(other, Mark):
+        return False
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def shown(slot: Slot, value: Any) -> str:
+    """Return the value of a slot as plain text: uncut, what is secret masked."""
+    if value is Mark.ABSENT or (value is None and slot.null_is_unset):
+        return UNSET
+    if value is None:
+        return NULL
+    if () in slot.hidden:
+        return MASK
+    if slot.hidden:
+        return visible("".join(_masked_json(value, slot.hidden, "")))
+    # where nothing says what it is, a text looks like no other value, and a list like a list
+    if slot.open and (
+        isinstance(value, list) or (isinstance(value, str) and _reads_as_json(value))
+    ):
+        text = json.dumps(value, ensure_ascii=False)
+        long = len(text) > _SHORT_LIST and isinstance(value, list)
+        return visible(json.dumps(value, ensure_ascii=False, indent=2) if long else text)
+    text = readable(value, slot.kind)
+    others = slot.schema.get("enum", ()) if slot.kind is Kind.CHOICE else ()
+    if any(not same(each, value) and readable(each, slot.kind) == text for each in others):
+        return visible(json.dumps(value, ensure_ascii=False))
+    return text
+
+
+def _reads_as_json(text: str) -> bool:
+    """Whether a text may be taken for a value that is no text."""
+    if text in ("yes", "no"):
+        return True
+    try:
+        return not isinstance(json.loads(text), str)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _masked_json(value: Any, hidden: frozenset[Path], indent: str) -> Iterator[str]:
+    """The value as JSON on several lines, with masks that no text in it could be."""
+    if () in hidden and value is not None:
+        yield MASK
+    elif not hidden or not isinstance(value, dict | list) or not value:
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        yield text.replace("\n", f"\n{indent}")
+    else:
+        is_list, inner = isinstance(value, list), indent + "  "
+        members = list(enumerate(value)) if isinstance(value, list) else list(value.items())
+        yield "[" if is_list else "{"
+        for number, (step, each) in enumerate(members):
+            key = "" if is_list else f"{json.dumps(step, ensure_ascii=False)}: "
+            yield f"{',' if number else ''}\n{inner}{key}"
+            yield from _masked_json(
+                each, frozenset(p[1:] for p in hidden if p[:1] == (step,)), inner
+            )
+        yield f"\n{indent}{']' if is_list else '}'}"
+
+
+def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
+    """Return a JSON value as plain text: uncut, hidden characters visible.
+
+    The name of a choice is in words: wrong_item is "wrong item".
+    """
+    match value:
+        case None | Mark.ABSENT:
+            return UNSET
+        case bool():
+            return "yes" if value else "no"
+        case str() if kind is Kind.CHOICE and _NAME.fullmatch(value):
+            return value.replace("_", " ")
+        case str():
+            return _text(value, kind)
+        case list():
+            return _list(value, kind)
+        case dict():
+            return visible(json.dumps(value, indent=2, ensure_ascii=False)) if value else "{}"
+        case _:
+            return json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    slot: Slot
+    value: Any
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    slot: Slot
+    old: str
+    new: str
+    differs: bool
+
+
+def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
+    """One row for each value.
+
+    An unset nested model is one row, a set one has a row for each of its fields.
+    """
+    for slot in slots(tool, arguments):
+        value = lookup(arguments, slot.keys)
+        parent = lookup(arguments, slot.keys[:-1])
+        if slot.kind is Kind.PRESENCE and value not in (None, Mark.ABSENT, {}):
+            continue
+        if slot.kind is not Kind.PRESENCE and parent in (None, Mark.ABSENT):
+            continue
+        yield _Row(slot, value, shown(slot, value))
+
+
+def _compared(
+    tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[_Change]:
+    old_rows = {row.slot.keys: row for row in _rows(tool, before)}
+    new_rows = {row.slot.keys: row for row in _rows(tool, after)}
+    for keys, new in new_rows.items():
+        old_value, slot = lookup(before, keys), new.slot
+        if keys in old_rows:
+            old = old_rows[keys].text
+            slot = replace(slot, hidden=slot.hidden | old_rows[keys].slot.hidden)
+        # the other side is divided differently: it had the nested model as a whole, or in parts
+        else:
+            parts = [row for other, row in old_rows.items() if other[: len(keys)] == keys]
+            old = (
+                "\n".join(f"{row.slot.label.split(' › ')[-1]}: {row.text}" for row in parts)
+                or UNSET
+            )
+        yield _change(slot, old, old_value, new.text, new.value)
+    for keys, row in old_rows.items():
+        if not any(keys[: len(other)] == other or other[: len(keys)] == keys for other in new_rows):
+            yield _change(row.slot, row.text, row.value, UNSET, Mark.ABSENT)
+
+
+def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _Change:
+    differs = not same(old_value, new_value)
+    if differs and old == new and not slot.hidden:
+        old, new = (_raw(value) for value in (old_value, new_value))
+    return _Change(slot, old, new, differs)
+
+
+def _raw(value: Any) -> str:
+    """The value as JSON, for what reads alike but is not."""
+    return "(not given)" if value is Mark.ABSENT else visible(json.dumps(value, ensure_ascii=False))
+
+
+def _text(value: str, kind: Kind) -> str:
+    if not value:
+        return EMPTY
+    if not value.strip() or value in _SIGNS or _is_quoted(value):
+        # in quotes: it is this text, not our sign
+        return visible(json.dumps(value, ensure_ascii=False))
+    try:
+        if kind is Kind.DATETIME:
+            moment = datetime.fromisoformat(value)
+            zone = _zone(moment.timetz()) or " (no time zone)"
+            return f"{moment.date().isoformat()} {_clock(moment.time())}{zone}"
+        if kind is Kind.TIME:
+            at = time.fromisoformat(value)
+            return _clock(at.replace(tzinfo=None)) + _zone(at)
+    except ValueError:
+        pass  # shown as it stands
+    return visible(value)
+
+
+def _is_quoted(text: str) -> bool:
+    """Whether a text may be taken for another one that stands in quotes here."""
+    try:
+        return text[:1] == '"' and isinstance(json.loads(text), str)
+    except ValueError:
+        return False
+
+
+def _clock(at: time) -> str:
+    """Hours and minutes; seconds and less only where there are any, so that nothing is left out."""
+    return at.isoformat() if at.second or at.microsecond else at.isoformat("minutes")
+
+
+def _zone(at: time) -> str:
+    offset = at.isoformat().removeprefix(at.replace(tzinfo=None).isoformat())
+    return "" if not offset else " UTC" if offset == "+00:00" else f" {offset}"
+
+
+def _list(items: list[Any], kind: Kind) -> str:
+    """A list, its members beside or below one another where no other list would look like it."""
+    if not items:
+        return EMPTY_LIST
+    texts = [readable(item) for item in items]
+    as_texts = kind is Kind.LINES or not any(
+        isinstance(each, str) and _reads_as_json(each) for each in items
+    )
+    parted = any("," in text for text in texts)
+    if (
+        not as_texts
+        or (parted and len(items) == 1)
+        or any(isinstance(item, dict | list) for item in items)
+        or any("\n" in text for text in texts)
+    ):
+        return visible(json.dumps(items, indent=2, ensure_ascii=False))
+    line = ", ".join(texts)
+    return line if len(line) <= _SHORT_LIST and not parted else "\n".join(texts)

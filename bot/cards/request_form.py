@@ -1,0 +1,353 @@
+"""The form in which a person fills in the arguments of a tool, to ask for it. Pure.
+
+Made from the tool's argument model, as the Edit dialog is, and read by the same layout. What a
+template fixes stands there as text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticUndefined, to_jsonable_python
+
+from bot.cards import request_sentences
+from bot.cards.action_names import Action, Block, Dialog, Field
+from bot.cards.answers import notice_blocks
+from bot.cards.button_codec import (
+    FormKind,
+    FormTarget,
+    Setting,
+    Subject,
+    encode,
+    encode_dialog,
+    in_thread,
+)
+from bot.cards.field_blocks import hint_of, text_object
+from bot.cards.field_layout import FieldErrors, FieldPlace, entered, laid_out, validated
+from bot.cards.field_slots import Kind, Mark, Slot, lookup, slots
+from bot.cards.parts import (
+    Json,
+    actions,
+    button,
+    context,
+    line,
+    mrkdwn,
+    plain_text,
+    rich,
+    section,
+    words,
+)
+from bot.cards.request_sentences import mode_note
+from bot.cards.review import entered_text, input_block, text_element
+from bot.cards.text import channel_mention, plain, slack_length, visible
+from bot.tools import Tool
+from bot.tools.declared_secrets import dumped_as
+from bot.tools.people.question import ASK_PERSON
+from storage.states import Mode
+
+# The dialog in which a person chooses what to ask for. Pure: plain data in, a view out.
+
+# The message that a request begins with where the bot begins its thread. Pure.
+
+_LINK = re.compile(r"https?://[!-~]{1,500}")
+
+
+def root_message(
+    person: str, effect: str, link: str, mode: Mode = Mode.ASK, client: str = ""
+) -> tuple[str, list[Json]]:
+    """Return words and blocks of one without the agent; `link`: the message that it is about, ""
+    for none; `mode`: in which it is asked; `client`: the program that asks for that person.
+    """
+    text = request_sentences.asks(person, effect, client)
+    blocks = [*notice_blocks(text), *mode_line(mode)]
+    if _LINK.fullmatch(link):
+        there = {"type": "link", "url": link, "text": "The message it is about"}
+        blocks.append(rich("about", [line(words("💬 "), there)]))
+    return text, blocks
+
+
+def mode_line(mode: Mode) -> list[Json]:
+    """Return the small print that names the mode in which a request is asked; none for ASK."""
+    return [] if mode is Mode.ASK else [context("mode", [mrkdwn(mode_note(mode))])]
+
+
+MOST = 100  # options of one menu, in all its groups together
+LABEL = 75  # characters of an option
+_GROUPS = {
+    "template": "Prepared",
+    "write": "Changes something",
+    "destructive": "Cannot be undone",
+    "": "Not known whether it can be undone",
+    "read": "Looks something up",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Something that a person may ask for."""
+
+    kind: FormKind
+    name: str
+    title: str
+    does: str  # read | write | destructive, "" where nobody has said
+
+    @property
+    def group(self) -> str:
+        """Under which heading it stands."""
+        return self.does if self.kind is FormKind.TOOL else str(self.kind)
+
+
+def picker_modal(choices: Sequence[Choice], setting: Setting) -> Json:
+    """Build the dialog; what finds no room in the menu is to be asked for by its name."""
+    kept = choices[:MOST]
+    menu: Json = {
+        "type": "static_select",
+        "action_id": Action.PICK,
+        "placeholder": plain_text("Choose, or type to search"),
+        "option_groups": _grouped(kept),
+    }
+    lead = "Choose a request. Approvers see everything you enter."
+    blocks: list[Json] = [{**section(Block.PICKER, plain_text(lead)), "accessory": menu}]
+    if more := len(choices) - len(kept):
+        left = f"There are {more} more: write their name behind /approvals request."
+        blocks.append(section(f"{Block.PICKER}:more", plain_text(left)))
+    return {
+        "type": "modal",
+        "callback_id": Dialog.PICK,
+        "private_metadata": encode_dialog(Subject(Dialog.PICK, setting)),
+        "title": plain_text("New request"),
+        "close": plain_text("Cancel"),
+        "blocks": blocks,
+    }
+
+
+def invitation(person: str, channel: str) -> tuple[str, list[Json]]:
+    """Return the words and blocks that show somebody how to ask with a form; `channel`: where."""
+    text, ask = request_sentences.no_model(person), button(Action.REQUEST, "Ask", Setting(channel))
+    return text, [*notice_blocks(text), actions(f"{Block.PICKER}:ask", [ask])]
+
+
+def _grouped(choices: Sequence[Choice]) -> list[Json]:
+    groups = [
+        (label, [_option(each) for each in choices if each.group == group])
+        for group, label in _GROUPS.items()
+    ]
+    return [{"label": plain_text(label), "options": found} for label, found in groups if found]
+
+
+def _option(choice: Choice) -> Json:
+    title = " ".join(visible(choice.title).split()) or choice.name
+    shown = plain(title, LABEL) if slack_length(title) > LABEL else title
+    return {
+        "text": plain_text(shown),
+        "value": encode(FormTarget(choice.kind, choice.name)),
+    }
+
+
+MOST_QUOTED = 700  # characters of a message that a form keeps
+MOST_WHY = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FilledIn:
+    """A form that can be sent."""
+
+    values: dict[str, Any]  # JSON values as they were entered, with defaults
+    arguments: BaseModel
+    why: str  # the requester's words, for the approver
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of one tool, and what stands in it at first."""
+
+    tool: Tool[Any]
+    title: str
+    initial: Mapping[str, Any]  # JSON values
+    fixed: frozenset[str] = frozenset()  # fields that a template has filled in for good
+
+    @property
+    def fillable(self) -> Tool[Any]:
+        """The tool with all its fields to be filled in, but those that are fixed."""
+        fields = frozenset(self.tool.arguments.model_fields) - self.fixed
+        return replace(self.tool, editable=fields)
+
+
+def blank(tool: Tool[Any]) -> dict[str, Any]:
+    """Return what a new form begins with: the defaults of the tool's fields."""
+    model, found = tool.arguments, dict[str, Any]()
+    nullable = {slot.names[0] for slot in slots(tool, {}) if slot.nullable}
+    for name, field in model.model_fields.items():
+        if name in tool.secret:
+            continue
+        key = dumped_as(model, name)
+        if field.default is not PydanticUndefined:
+            found[key] = to_jsonable_python(field.default)
+        elif field.is_required() and name in nullable:
+            found[key] = None
+    for slot in slots(tool, found):  # a nested model is filled in field by field
+        if slot.kind is Kind.JSON and "properties" in slot.schema and _is_absent(slot, found):
+            found[slot.keys[0]] = {}
+    return found
+
+
+def _is_absent(slot: Slot, values: Mapping[str, Any]) -> bool:
+    return len(slot.keys) == 1 and lookup(values, slot.keys) is Mark.ABSENT
+
+
+def askable(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
+    """Return whether a form can hold all that a call of this tool needs beside what is `fixed`.
+
+    Nobody is to write a secret into a form: Slack shows it, and keeps it. Questions are the
+    agent's: their answers go nowhere else.
+    """
+    if tool.name == ASK_PERSON.name or tool.agent is not None:
+        return False
+    initial = {**blank(tool), **(fixed or {})}
+    places, left_out = laid_out(replace(tool, editable=None), initial)
+    shut = [*left_out, *(place.slot for place in places if place.slot.secret)]
+    return not any(_is_needed(tool, slot) and _is_absent(slot, initial) for slot in shut)
+
+
+def _is_needed(tool: Tool[Any], slot: Slot) -> bool:
+    """Return whether nothing stands for this value where nothing is entered."""
+    model: Any = tool.arguments
+    for name in slot.names[:-1]:
+        model = _inner(model, name)
+        if model is None:
+            return False
+    field = model.model_fields.get(slot.names[-1])
+    return field is not None and field.is_required()
+
+
+def _inner(model: Any, name: str) -> Any:
+    """Return the model that is this field's type; None where it is none."""
+    field = model.model_fields.get(name)
+    kind = field.annotation if field else None
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def misfits(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the values that a template fixes, a sentence each."""
+    known = tool.arguments.model_fields
+    found = [f"{tool.name} has no field {name!r}" for name in fixed if name not in known]
+    found += [f"{name} is secret, and stands in no form" for name in fixed if name in tool.secret]
+    try:
+        tool.arguments.model_validate_json(json.dumps(dict(fixed)), by_alias=True, by_name=True)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_input=False)
+        found += [
+            f"{each['loc'][0]}: {each['msg'][:1].lower()}{each['msg'][1:]}"
+            for each in wrong
+            if each["loc"] and each["loc"][0] in known and each["loc"][0] in fixed
+        ]
+    if not found and not askable(tool, fixed):
+        found.append("a form cannot hold all that it needs: fix the rest, too")
+    return found
+
+
+def offered(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return the form's values with a message's text in the field that seems meant for such.
+
+    That is the one free text that has to be filled in; where there are several, the longest.
+    """
+    free = [
+        place
+        for place in laid_out(replace(tool, editable=None), initial)[0]
+        if place.input is not None and place.slot.kind is Kind.TEXT
+        if _is_absent(place.slot, initial) and not place.slot.schema.get("pattern")
+    ]
+    room = [(int(each.slot.schema.get("maxLength", 3000)), each) for each in free]
+    fitting = [(most, each) for most, each in room if most >= max(len(text), 80)]
+    if not text.strip() or not fitting:
+        return dict(initial)
+    slot = max(fitting, key=lambda each: (_is_needed(tool, each[1].slot), each[0]))[1].slot
+    return {**initial, slot.keys[0]: text}
+
+
+def about_message(quoted: str) -> str:
+    """Return what a form and a request say of the message that they are about; plain text."""
+    return f"About this message: “{' '.join(visible(quoted).split())}”"
+
+
+def form_modal(form: Form, target: FormTarget) -> Json:
+    """Build the form; it notes what it is of, and which message it is about."""
+    quoted = target.setting.quoted
+    places, left_out = laid_out(form.fillable, form.initial)
+    blocks: list[Json] = [context(Block.PLACE, [mrkdwn(_where(target.setting.channel))])]
+    if _title(form.title) != form.title:
+        blocks.insert(0, section(f"{Block.HEADLINE}:0", plain_text(plain(form.title, 1000))))
+    if quoted.strip():
+        about = plain_text(plain(about_message(quoted), 900))
+        blocks.append(context(f"{Block.REQUEST}:0", [about]))
+    for place in places:
+        blocks += _drawn(form.tool, place)
+    if left_out:
+        names = ", ".join(slot.label for slot in left_out)
+        kept = f"No room here for these; they stay as they are: {names}"
+        blocks.append(section(f"{Block.MISSING}:0", plain_text(plain(kept, 2900))))
+    why = text_element("For whoever decides about it")
+    blocks.append(input_block(Field.WHY, "Why?", why, optional=True))
+    view = {
+        "type": "modal",
+        "callback_id": Dialog.REQUEST,
+        "private_metadata": encode_dialog(Subject(Dialog.REQUEST, target)),
+        "title": text_object(_title(form.title), 24),
+        "submit": plain_text("Ask"),
+        "close": plain_text("Cancel"),
+        "blocks": blocks,
+    }
+    return in_thread(view, target.setting.channel, "")
+
+
+def _where(channel: str) -> str:
+    place = f"in {channel_mention(channel)}" if channel else "in a direct message with you"
+    return f"📍 This begins a thread of its own, {place}."
+
+
+def _drawn(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
+    """Return a value's blocks; what has to be entered is marked so, and no secret is asked for."""
+    if place.slot.secret:
+        return []
+    made = place.input
+    if made is None or made.optional is False:
+        return place.blocks
+    needed, hint = _is_needed(tool, place.slot) and not place.slot.nullable, hint_of(made, new=True)
+    [block] = place.blocks
+    drawn = {**block, "optional": not needed}
+    drawn.pop("hint", None)
+    return [{**drawn, "hint": text_object(hint, 1000)} if hint else drawn]
+
+
+def _title(title: str) -> str:
+    return title if 0 < slack_length(title.strip()) <= 24 else "New request"
+
+
+def read_form(
+    form: Form, state_values: Mapping[str, Mapping[str, Any]], names: object = None
+) -> FilledIn | FieldErrors:
+    """Read a submitted form, given the one that was shown and `view.state.values`.
+
+    `names` makes ids of the names in it (`bot.tools.names.Naming`), and may look them up.
+    """
+    tool = form.fillable
+    places = laid_out(tool, form.initial)[0]
+    values = entered(places, form.initial, state_values)
+    if isinstance(values, FieldErrors):
+        return values
+    args = validated(tool, places, form.initial, values, names)
+    if isinstance(args, FieldErrors):  # where nothing can be entered, the words have the only place
+        return args if args.errors else FieldErrors({Field.WHY: "This form no longer fits."})
+    return FilledIn(values, args, entered_text(state_values, Field.WHY)[:MOST_WHY])
+
+
+def at_first(form: Form, why: str) -> FieldErrors:
+    """Return what is wrong with a form as a whole, at its first input."""
+    places = [place for place in laid_out(form.fillable, form.initial)[0] if place.input]
+    block = places[0].slot.block_id if places else Field.WHY
+    return FieldErrors({block: plain(why, 150)})

@@ -1,0 +1,432 @@
+"""Draws what `/approvals` shows: the menu, lists, and a request's whole life. Pure.
+
+Nothing is decided here; each list ends with the menu, so that one answer leads to the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from bot.cards.action_names import Action, Block
+from bot.cards.button_codec import Nothing, RunTarget, Setting, Target, block_id
+from bot.cards.decided_call import ICONS, WORDS
+from bot.cards.parts import (
+    Json,
+    actions,
+    button,
+    context,
+    divider,
+    header,
+    line,
+    moment,
+    mrkdwn,
+    person,
+    plain_text,
+    rich,
+    section,
+    weight,
+    words,
+)
+from bot.cards.pieces import shown
+from bot.cards.quoting import past
+from bot.cards.text import channel_mention, due, mention, plain, when
+from storage.masking import masked
+from storage.states import CallStatus, RunStatus, Verb
+
+# What `/approvals` shows a person, as plain data: made from rows, drawn beside this. Pure.
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A file that comes with an answer."""
+
+    name: str
+    title: str
+    alt: str  # for who does not see it
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer: what Slack notifies of, and what it shows."""
+
+    text: str
+    blocks: list[Json]
+    file: Callable[[], Attached] | None = None  # made once the rest was given
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCall:
+    """One call in a list."""
+
+    run: str
+    effect: str  # "Refund 40.00 EUR of order 1042"; secrets masked
+    status: CallStatus
+    requester: str  # Slack user id
+    channel: str  # where it was asked
+    deadline: datetime | None
+    at: datetime | None  # when it was decided
+    deciders: tuple[str, ...] = ()  # as mentions and words: "<@U…>", "<@U…> for <@U…>"
+    link: str = ""  # to its card, else to its request
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """One request in a list."""
+
+    run: str
+    words: str  # what was asked; "" where nobody wrote anything, or it has not been read yet
+    at: datetime
+    status: RunStatus
+    # how each stands, its effect, whether it is a question to people, and was declined
+    calls: tuple[tuple[CallStatus, str, bool, bool], ...]
+    more: int = 0  # calls that are not among these
+    link: str = ""
+    how: str = ""  # how it was asked, where nobody wrote anything; plain text
+
+
+@dataclass(frozen=True, slots=True)
+class PastRevision:
+    """The arguments of a call at one moment."""
+
+    number: int
+    by: str  # a Slack user id; "" for the agent
+    at: datetime
+    values: Mapping[str, str]  # by field; secrets masked
+
+
+@dataclass(frozen=True, slots=True)
+class PastVote:
+    """What one person said of one revision."""
+
+    revision: int
+    person: str  # Slack user id
+    giver: str  # for whom they voted; "" for themselves
+    verb: Verb
+    at: datetime
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """One call, from its proposal to its end."""
+
+    effect: str
+    tool: str  # its name
+    status: CallStatus
+    digest: str
+    reason: str  # the words of who proposed it
+    revisions: tuple[PastRevision, ...]
+    votes: tuple[PastVote, ...]
+    deadline: datetime | None
+    decided_at: datetime | None
+    finished_at: datetime | None
+    note: str  # why it ended, or what came of it
+    agent: str = "the agent"  # which one proposed it, where one did
+    declined: bool = False  # a question that who was asked could not answer
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One request, from its first word to its end."""
+
+    run: str
+    words: str
+    requester: str
+    channel: str
+    at: datetime
+    status: RunStatus
+    calls: tuple[PastCall, ...]
+    link: str
+    how: str = ""  # how it was asked, where nobody wrote anything; plain text
+
+
+# Addresses of messages in Slack. Pure.
+
+# as Slack writes them: the channel, the message's ts without its dot, and where it is a reply,
+# the ts of its thread
+_LINK = re.compile(
+    r"<?https?://[^\s/<>|]+/archives/([CGD][A-Z0-9]+)/p(\d{10})(\d{6})"
+    r"(?:\?(?:[^\s<>|]*&)?thread_ts=(\d{10}\.\d{6}))?[^\s<>|]*(?:\|[^<>]*)?>?"
+)
+_ID = re.compile(r"[A-Za-z0-9_-]{22}|#[0-9a-f]{8,64}")
+
+
+def permalink(workspace: str, channel: str, ts: str, thread_ts: str = "") -> str:
+    """Return the address of a message, by that of its workspace; "" where either is not known."""
+    if not (workspace and ts and channel[:1] in ("C", "G", "D")):
+        return ""
+    link = f"{workspace.rstrip('/')}/archives/{channel}/p{ts.replace('.', '')}"
+    in_thread = thread_ts and thread_ts != ts
+    return f"{link}?thread_ts={thread_ts}&cid={channel}" if in_thread else link
+
+
+def place_of(link: str) -> tuple[str, str, str] | None:
+    """Return the channel, ts and thread of the message at that address; None for what is none."""
+    found = _LINK.fullmatch(link)
+    if found is None:
+        return None
+    channel, seconds, fraction, thread = found.groups()
+    ts = f"{seconds}.{fraction}"
+    return channel, ts, thread or ts
+
+
+def is_reference(text: str) -> bool:
+    """Return whether this is the address of a message, an id of the record, or a fingerprint."""
+    return place_of(text) is not None or bool(_ID.fullmatch(text.strip("`")))
+
+
+MOST = 10  # entries of one list
+EFFECT, WORDS_LIMIT, VALUE = 300, 150, 200  # characters
+DECLINED = "Declined: they cannot say"
+ROOM = 9_000  # characters of one answer
+FIELDS, REVISIONS = 12, 6  # shown of one call
+STANDS = {
+    RunStatus.READY: "⚙️ at work",
+    RunStatus.RUNNING: "⚙️ at work",
+    RunStatus.WAITING: "⏳ waits for people",
+    RunStatus.COMPLETED: "✅ finished",
+    RunStatus.FAILED: "❌ could not go on; Retry stands in its thread",
+    RunStatus.CANCELLED: "⏹️ cancelled",
+}
+MENU: Sequence[tuple[str, Action, Target]] = (
+    ("What waits for me", Action.LOOK_WAITING, Nothing()),
+    ("My requests", Action.LOOK_REQUESTS, Nothing()),
+    ("Ask for something…", Action.REQUEST, Setting()),
+    ("Recent decisions", Action.LOOK_HISTORY, Nothing()),
+    ("Remembered", Action.LOOK_GRANTS, Nothing()),
+    ("Delegate…", Action.DELEGATE, Nothing()),
+    ("Help", Action.LOOK_HELP, Nothing()),
+)
+
+
+def menu(text: str = "What would you like to see?") -> Answered:
+    """Draw the menu below these words of ours."""
+    return Answered(text, [section(_id("menu"), mrkdwn(text)), _buttons()])
+
+
+def with_menu(said: Answered) -> Answered:
+    """Draw the menu's buttons below an answer that has them not yet."""
+    if said.blocks[-1].get("block_id") == _id("looks"):
+        return said
+    return replace(said, blocks=[*said.blocks, _buttons()])
+
+
+def _buttons() -> Json:
+    return actions(_id("looks"), [button(action, label, about) for label, action, about in MENU])
+
+
+def waiting(
+    calls: Sequence[ListedCall], *, more: int, unsure: int, unread: bool, questions: int
+) -> Answered:
+    """Draw what waits for a person's decision; of `unsure` calls Slack does not say.
+
+    `questions`: so many wait for their answer.
+    """
+    nothing = "No decision waits for you." if questions else "☕ Nothing waits for you."
+    title = "Waits for you" if calls else nothing
+    notes = [f"and {more} more"] if more else []
+    if questions:
+        what = "A question waits" if questions == 1 else f"{questions} questions wait"
+        notes.append(f"💬 {what} for your answer, on my Home tab")
+    if unsure:
+        calls_ = "1 call" if unsure == 1 else f"{unsure} calls"
+        notes.append(f"⚠️ Slack does not say now whether you may decide {calls_}; ask again later")
+    if unread:
+        notes.append("More calls wait in this workspace than I look through; their cards have them")
+    return _list(title, [_call(number, each) for number, each in enumerate(calls)], notes)
+
+
+def requests(found: Sequence[ListedRun], *, more: bool) -> Answered:
+    """Draw a person's own requests, the newest first."""
+    title = "Your requests" if found else "You have asked for nothing yet."
+    notes = ["and more before; they stand in their threads"] if more else []
+    return _list(title, [_run(number, each) for number, each in enumerate(found)], notes)
+
+
+def history(found: Sequence[ListedCall], days: int, *, more: bool) -> Answered:
+    """Draw what was decided of late, by this person or on their requests."""
+    span = "the last day" if days == 1 else f"the last {days} days"
+    title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
+    notes = ["and more before; they stand in their threads"] if more else []
+    return _list(title, [_call(number, each) for number, each in enumerate(found)], notes)
+
+
+def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> Answered:
+    """Put entries below a title, as many as one answer takes, and say what is left out."""
+    parts = list(entries)
+    blocks = [section(_id("title"), mrkdwn(title))]
+    if parts:
+        blocks = [header(_id("title"), title)]
+    kept = 0
+    while kept < len(parts) and weight([*blocks, *parts[kept]]) <= ROOM:
+        blocks += parts[kept]
+        kept += 1
+    left = [f"and {len(parts) - kept} more"] if kept < len(parts) else []
+    if notes or left:
+        blocks.append(context(_id("notes"), [mrkdwn(". ".join([*left, *notes]) + ".")]))
+    return Answered(title, blocks)
+
+
+def _call(number: int, call: ListedCall) -> list[Json]:
+    icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
+    text = f"{icon} {_one_line(call.effect, EFFECT)}"
+    small = []
+    if call.at is not None:
+        small.append(f"{WORDS[call.status]}{decided_by(call)}, {when(call.at)}")
+    asked = "asked" if small else "Asked"
+    small.append(f"{asked} by {mention(call.requester)} {_where(call.channel)}")
+    if call.at is None and call.deadline:
+        small.append(f"by {due(call.deadline)}")
+    return _entry(number, section(_id("entry", number), plain_text(text)), small, call)
+
+
+def decided_by(call: ListedCall) -> str:
+    """Say who decided it, behind how it ended: ", approved by @ana"; "" for nobody."""
+    if not call.deciders:
+        return ""
+    how = "" if call.status in (CallStatus.REJECTED, CallStatus.APPROVED) else ", approved"
+    return f"{how} by {' and '.join(call.deciders)}"
+
+
+def began_with(of: ListedRun | Life) -> str:
+    """Quote the words with which a request began, or say how it did where there were none."""
+    if of.words:
+        return f"“{_one_line(of.words, WORDS_LIMIT)}”"
+    return _one_line(of.how or "A new request", WORDS_LIMIT)
+
+
+def _run(number: int, run: ListedRun) -> list[Json]:
+    said = began_with(run)
+    lines = [said, *(f"{stands(*each)}" for each in run.calls)]
+    lines += [f"and {run.more} more"] if run.more else []
+    small = [f"{STANDS[run.status]}, asked {when(run.at)}"]
+    return _entry(number, section(_id("entry", number), plain_text("\n".join(lines))), small, run)
+
+
+def _entry(number: int, top: Json, small: list[str], of: ListedCall | ListedRun) -> list[Json]:
+    if of.link:
+        small.append(f"<{of.link}|Open it>")
+    details = button(Action.LOOK_SHOW, "Details", RunTarget(of.run))
+    return [
+        {**top, "accessory": details},
+        context(_id("small", number), [mrkdwn("  ·  ".join(small))]),
+    ]
+
+
+def stands(status: CallStatus, effect: str, asks: bool = False, declined: bool = False) -> str:
+    """Say how a call stands, and what it would do or did, on one line; `asks`: a question, which
+    who was asked may have `declined`.
+    """
+    waits = f"⏳ Waits for {'an answer' if asks else 'a decision'}"
+    ended = f"{ICONS[status]} {DECLINED if declined else WORDS[status]}"
+    word = waits if status is CallStatus.PENDING else ended
+    return f"{word}: {_one_line(effect, WORDS_LIMIT)}"
+
+
+def life(of: Life) -> Answered:
+    """Draw one request from its first word to its end: who asked, proposed, changed, decided."""
+    said = began_with(of)
+    small = [f"Asked by {mention(of.requester)} {_where(of.channel)}, {when(of.at)}"]
+    small.append(STANDS[of.status])
+    if of.link:
+        small.append(f"<{of.link}|Open it>")
+    blocks = [
+        section(_id("title"), plain_text(said)),
+        context(_id("small"), [mrkdwn("  ·  ".join(small))]),
+    ]
+    if not of.calls:
+        blocks.append(context(_id("none"), [mrkdwn("Nothing was proposed.")]))
+    for number, call in enumerate(of.calls):
+        part = [divider(_id("divider", number)), rich(_id("call", number), _past_call(call))]
+        if weight([*blocks, *part]) > ROOM or number >= MOST:
+            left = f"and {len(of.calls) - number} more; `countersign audit` has all of it."
+            blocks.append(context(_id("notes"), [mrkdwn(left)]))
+            break
+        blocks += part
+    return Answered(said, blocks)
+
+
+def _past_call(call: PastCall) -> list[Json]:
+    icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
+    lines = [line(words(f"{icon} {_one_line(call.effect, EFFECT)}", bold=True))]
+    if call.reason.strip():
+        by_person = bool(call.revisions) and bool(call.revisions[0].by)
+        whose = "Why" if by_person else "The agent’s reason"
+        lines.append(line(words(f"{whose}: “{_one_line(call.reason, EFFECT)}”")))
+    events: list[tuple[datetime, Json]] = []
+    before: PastRevision | None = None
+    for each in call.revisions:
+        events.append((each.at, _revision(each, before, call.agent)))
+        before = each
+    last = call.revisions[-1].number if call.revisions else 0
+    events += [(each.at, _vote(each, last)) for each in call.votes]
+    events.sort(key=lambda each: each[0])
+    lines += [each for _, each in events[-2 * REVISIONS :]]
+    lines += _end(call)
+    print_ = f"Fingerprint #{call.digest[:8]}" if call.digest else "No fingerprint"
+    return [*lines, line(words(f"{print_}  ·  tool "), words(call.tool, code=True))]
+
+
+def _revision(now: PastRevision, before: PastRevision | None, agent: str) -> Json:
+    by = person(now.by) if now.by else words(agent)
+    if before is None:
+        verb, values = "proposed by ", [f"{name}: {value}" for name, value in now.values.items()]
+    elif now.values == before.values:
+        verb, values = "asked again by ", []
+    else:
+        verb = "changed by "
+        names = dict.fromkeys((*before.values, *now.values))
+        values = [
+            f"{name}: {before.values.get(name, 'nothing')} → {now.values.get(name, 'nothing')}"
+            for name in names
+            if before.values.get(name) != now.values.get(name)
+        ]
+    more = len(values) - FIELDS
+    told = "; ".join(values[:FIELDS]) + (f"; and {more} more" if more > 0 else "")
+    rest = [words(f": {plain(told, 1_500)}")] if told else []
+    return line(moment(now.at), words(f"  {verb}"), by, *rest)
+
+
+def _vote(vote: PastVote, newest: int) -> Json:
+    mark = "✅" if vote.verb is Verb.APPROVE else "🚫"
+    old = "" if vote.revision == newest else ", before it was changed"
+    said = f": “{_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
+    proxy = [words(", for "), person(vote.giver)] if vote.giver else []
+    return line(
+        moment(vote.at),
+        words(f"  {mark} {past(vote.verb)} by "),
+        person(vote.person),
+        *proxy,
+        *([words(old + said)] if old or said else []),
+    )
+
+
+def _end(call: PastCall) -> list[Json]:
+    """Build the lines of how it stands: its deadline while it waits, what came of it after."""
+    lines = []
+    if call.deadline is not None:
+        waits = call.status in (CallStatus.PENDING, CallStatus.UNKNOWN)
+        lines.append(line(words("Waits until " if waits else "Deadline "), moment(call.deadline)))
+    at = call.finished_at or call.decided_at
+    if call.status is not CallStatus.PENDING:
+        when_ = [words(", "), moment(at)] if at else []
+        note = f": {_one_line(call.note, EFFECT)}" if call.note.strip() else ""
+        ended = DECLINED if call.declined else WORDS[call.status]
+        lines.append(line(words(ended), *when_, words(note or ".")))
+    return lines
+
+
+def _id(name: str, *numbers: int) -> str:
+    return block_id(Block.OVERVIEW, name, *numbers)
+
+
+def _where(channel: str) -> str:
+    return "in a direct message" if channel.startswith("D") else f"in {channel_mention(channel)}"
+
+
+def _one_line(text: str, limit: int) -> str:
+    return plain(shown(" ".join(masked(text).split()), "(no words)"), limit)

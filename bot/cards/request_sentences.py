@@ -1,0 +1,299 @@
+"""Every sentence about requests that are made with a form, without the agent. Pure: mrkdwn out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from bot.cards.quoting import MIDWAY, effect_list, said
+from bot.cards.text import due, group_mention, mention, when
+from storage.states import Mode
+
+# Every sentence about somebody who decides for another. Pure: mrkdwn out.
+
+
+def delegated(delegate: str, until: datetime) -> str:
+    """Tell who has somebody decide for them that it holds."""
+    return (
+        f"🤝 {mention(delegate)} decides for you until {when(until)}. You can still decide "
+        "yourself, and end this on my Home tab."
+    )
+
+
+def asked_to_decide(giver: str, until: datetime, words: str) -> str:
+    """Tell somebody that they decide for another, and what goes with it."""
+    why = f" They say: “{said(words)}”." if words.strip() else ""
+    return (
+        f"🤝 {mention(giver)} has you decide for them until {when(until)}.{why} What needs their "
+        "decision comes to you as well, also what waits already; my Home tab has all of it. What "
+        "you asked for or changed yourself you cannot decide for them."
+    )
+
+
+def waits_for_you(
+    delegate: str, giver: str, effects: Sequence[str], deadline: datetime | None
+) -> str:
+    """Tell who decides for another, where its card stands, what waits already."""
+    by = f" by {due(deadline)}" if deadline else ""
+    what = effect_list(effects)
+    return f"🤝 {mention(delegate)}, for {mention(giver)}: this waits for a decision{by}: {what}"
+
+
+def decides_for(giver: str, delegate: str, until: datetime, words: str) -> str:
+    """Say in one line who decides for whom."""
+    why = f": “{said(words, 120)}”" if words.strip() else ""
+    return f"🤝 {mention(delegate)} decides for {mention(giver)} until {when(until)}{why}"
+
+
+def no_longer_decides(giver: str) -> str:
+    """Tell somebody that they decide for another no longer."""
+    return f"🤝 You no longer decide for {mention(giver)}."
+
+
+def over_already() -> str:
+    """Tell who ends it that it has ended."""
+    return "That has ended already."
+
+
+# Every sentence about the mode of a channel, or of all conversations. Pure: mrkdwn out.
+
+MEANS: Mapping[Mode, str] = {
+    Mode.ASK: "the policy says what runs and what is asked",
+    Mode.STRICT: "whatever changes something is asked each time, also what would run by itself",
+    Mode.OBSERVE: "only look-ups run; whatever changes something is refused",
+}
+ICONS: Mapping[Mode, str] = {Mode.ASK: "🔓", Mode.STRICT: "🔒", Mode.OBSERVE: "👀"}
+
+
+def mode_now(mode: Mode, by: tuple[str, datetime] | None, loosen: str) -> str:
+    """Say which mode a channel is in; `by`: who switched it and when; `loosen`: who may, mrkdwn."""
+    who = f"{loosen} may loosen it" if loosen else "nobody may loosen it"
+    return (
+        f"{ICONS[mode]} This channel is in {mode} mode{_since(by)}: {MEANS[mode]}. "
+        f"Anyone may tighten it, {who}: “/approvals mode observe”, “ask” or “strict”."
+    )
+
+
+def mode_everywhere(mode: Mode, by: tuple[str, datetime] | None) -> str:
+    """Say which mode all conversations are in; `by`: who switched it and when."""
+    return f"{ICONS[mode]} All conversations are in {mode} mode{_since(by)}: {MEANS[mode]}."
+
+
+def _since(by: tuple[str, datetime] | None) -> str:
+    return f", since {when(by[1])} by {mention(by[0])}" if by else ""
+
+
+def mode_as_before(mode: Mode, *, everywhere: bool = False) -> str:
+    """Tell somebody that a switch changes nothing."""
+    return f"{_place(everywhere)} in {mode} mode already."
+
+
+def mode_set(mode: Mode, *, everywhere: bool = False) -> str:
+    """Tell somebody that their switch counts."""
+    own = (
+        " What is stricter by its own mode stays so. No channel is told: cards that wait say it in "
+        "their small print, and “/approvals mode” says it in every channel."
+        if everywhere
+        else ""
+    )
+    return f"{_place(everywhere)} in {mode} mode now: {MEANS[mode]}.{own}"
+
+
+def _place(everywhere: bool) -> str:
+    return "All conversations are" if everywhere else "This channel is"
+
+
+def may_not_loosen(mode: Mode, loosen: str) -> str:
+    """Tell somebody that they may not loosen; `loosen`: who may, mrkdwn, "" for nobody."""
+    return f"This channel stays in {mode} mode: you cannot loosen it. {_who_can(loosen)}."
+
+
+def may_not_switch_all(loosen: str) -> str:
+    """Tell somebody that they may not switch all conversations; `loosen`: who may, mrkdwn."""
+    return (
+        f"You cannot switch all conversations, only this channel: “/approvals mode observe”. "
+        f"{_who_can(loosen)}."
+    )
+
+
+def _who_can(loosen: str) -> str:
+    return f"These can: {loosen}" if loosen else "The policy names nobody who can"
+
+
+def mode_switched(person: str, mode: Mode) -> str:
+    """Tell the channel in one line that its mode is another."""
+    return f"{ICONS[mode]} {mention(person)} set this channel to {mode} mode: {MEANS[mode]}."
+
+
+def mode_note(mode: Mode) -> str:
+    """Say in small print that something is asked in that mode."""
+    return f"{ICONS[mode]} {mode} mode"
+
+
+# Every sentence around a question to a person, but for the question itself. Pure: mrkdwn out.
+
+UNREADABLE = "That does not fit the question. Please use its button."
+WAITS_FOR_ANSWER = "💬 Runs once the question beside it is answered, too"
+SEVERAL = "Several questions wait in this thread. Please answer by the buttons under each."
+
+
+def answer_too_long(most: int) -> str:
+    """Tell somebody that their answer in words is longer than an answer may be."""
+    return f"That is too long for an answer: {most:,} characters at most. Please say it in fewer."
+
+
+def answer_by_buttons() -> str:
+    """Tell a requester who writes while a question waits that words are no answer to it."""
+    return (
+        "A question waits here, and I left your words alone: please answer by the buttons under "
+        "it. Mention me to say something else, or say “cancel” to take the request back."
+    )
+
+
+def people_named(users: Iterable[str], groups: Iterable[str]) -> str:
+    """Name people and user groups by their ids, as mrkdwn."""
+    return ", ".join([*map(mention, users), *map(group_mention, groups)]) or "others"
+
+
+def asked_elsewhere(who: str, question: str) -> str:
+    """Tell the thread who is asked what in direct messages; `who` is mrkdwn of their names."""
+    return f"💬 I have asked {who} in a direct message: “{said(question)}”"
+
+
+def was_answered(person: str, declined: bool) -> str:
+    """Tell the thread that a question which was asked elsewhere has its answer."""
+    what = "cannot answer the question" if declined else "has answered the question"
+    return f"💬 {mention(person)} {what}."
+
+
+def answer_reminder(who: str, question: str, deadline: datetime | None) -> str:
+    """Remind who was asked and has not answered; `who` is mrkdwn of their names."""
+    by = f" by {due(deadline)}" if deadline else ""
+    return f"⏰ {who}: this question still waits for an answer{by}: “{said(question)}”"
+
+
+def unanswered_line(questions: list[str], deadline: datetime | None) -> str:
+    """Tell the thread that nobody answered in time."""
+    by = f" by {when(deadline)}" if deadline else " in time"
+    quoted = "; ".join(f"“{said(each, 160)}”" for each in questions[:3])
+    return f"⌛ Nobody answered{by}: {quoted}"
+
+
+def already_answered(by: str, at: datetime | None) -> str:
+    """Tell whoever answers second who was first."""
+    time = f", {when(at)}" if at else ""
+    return f"{mention(by)} already answered this{time}. Yours changed nothing."
+
+
+def own_answer_stands() -> str:
+    """Tell somebody that their second answer changed nothing."""
+    return "You already answered this. The second answer changed nothing."
+
+
+def answer_too_late(deadline: datetime | None) -> str:
+    """Tell somebody that the question had ended before they answered."""
+    return f"Too late: the question was open until {when(deadline)}." if deadline else "Too late."
+
+
+def no_longer_asked() -> str:
+    """Tell somebody that a question is not asked any more."""
+    return "This question is no longer asked: the request has changed or ended since."
+
+
+def not_asked_of_you(who: str) -> str:
+    """Tell somebody that others were asked; `who` is mrkdwn of their names."""
+    return f"This question is for {who}, so your answer was not taken."
+
+
+COMMAND = "/approvals request"
+POLICY = "policy: "  # what the note of a call begins with that policy denies
+
+
+def asks(person: str, effect: str, client: str = "") -> str:
+    """Begin a request in the name of who asks for it, or of the program `client` that does."""
+    who = f"“{said(client, 60)}”, for {mention(person)}," if client else mention(person)
+    return f"{who} asks: “{said(effect)}”"
+
+
+def was_done(effect: str, result: str) -> str:
+    """Tell the thread that it was done, by what came of it where there is something to say."""
+    return f"✅ Done: {said(result if result.strip() else effect)}"
+
+
+def did_not_work(effect: str, why: str, *, midway: bool = False) -> str:
+    """Tell the thread that it did not work, in the tool's words; `midway`: once it had begun."""
+    begun = f" {MIDWAY}" if midway else ""
+    return f"❌ It did not work: {said(effect, 160)}. “{said(why)}”{begun}"
+
+
+def not_known(effect: str) -> str:
+    """Tell the thread that nobody knows, or says, whether it happened."""
+    return f"❓ Nobody knows whether this happened: {said(effect, 160)}. It is not run again."
+
+
+def handed_on(effect: str) -> str:
+    """Tell the thread that a program has it now, and has said no more."""
+    return f"📤 Handed over: {said(effect, 160)}. The program that asked has not said how it went."
+
+
+def no_longer(effect: str, why: str) -> str:
+    """Tell the thread that it was approved, or asked, and yet is not done."""
+    return f"⚠️ This was not done: {said(effect, 160)}. {said(why)}"
+
+
+def nobody_asked(why: str) -> str:
+    """Tell who asked that nobody was asked, and why."""
+    if why.startswith(POLICY):
+        return f"⛔ {policy_forbids(why.removeprefix(POLICY))}"
+    return f"⛔ I did not ask anybody about this: {said(why)}."
+
+
+def policy_forbids(reason: str) -> str:
+    """Tell who fills in a form that the policy forbids this."""
+    return f"The policy does not allow this: {said(reason)}"
+
+
+def not_there(name: str) -> str:
+    """Tell somebody that there is no such thing to ask for."""
+    return f"There is nothing called “{said(name, 80)}” that you can ask for. See {COMMAND}."
+
+
+def nothing_to_ask() -> str:
+    """Tell somebody that there is nothing that they may ask for."""
+    return "There is nothing that you can ask for with a form here."
+
+
+def members_only() -> str:
+    """Tell a guest, or somebody of another company, that they cannot ask."""
+    return "I take requests from full members of this workspace only."
+
+
+def form_changed() -> str:
+    """Tell somebody that what they filled in no longer fits."""
+    return f"This form has changed since you opened it, so nothing was asked. See {COMMAND}."
+
+
+def not_begun(why: str) -> str:
+    """Tell somebody why what they filled in was not asked."""
+    return f"Your request was not made: {said(why)}"
+
+
+def nobody_plans() -> str:
+    """Tell who sends a plan back that there is no agent to make another one."""
+    return "No agent has planned this, so none can plan it anew. Edit it, or reject it and say why."
+
+
+def no_model(person: str) -> str:
+    """Tell who writes to the bot that nobody reads it; a button goes with the sentence."""
+    return (
+        f"{mention(person)}, there is no agent here that could read this. You can ask for things "
+        f"with a form: press Ask, or type {COMMAND}."
+    )
+
+
+def not_yours(requester: str) -> str:
+    """Tell somebody that only who asked can ask for the same again."""
+    return (
+        f"Only {mention(requester)} can ask for this again from here, as it begins with their "
+        f"values. You can ask for your own with {COMMAND}."
+    )

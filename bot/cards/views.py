@@ -1,0 +1,245 @@
+"""What a card shows, as plain data: made from rows for the outbox, drawn by `cards`. Pure."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from bot.cards.button_codec import CallTarget, CardTarget
+from bot.cards.text import plain, visible
+from bot.tools.effect_source import EffectSource
+from bot.tools.invisible_characters import is_hidden, is_plain
+from storage.states import CallStatus
+
+# What a person wrote to the bot, as text for the model, and whence deliveries come. Pure.
+
+# the subtypes of what a person writes; the others say what became of a message, or of a channel
+WRITTEN = (None, "file_share", "thread_broadcast")
+CANCEL = frozenset(
+    f"{verb}{what}"
+    for verb in ("cancel", "stop", "abort")
+    for what in ("", " it", " this", " that", " this request", " the request", " my request")
+) | {"never mind", "nevermind", "forget it"}
+
+THANKS = frozenset({"thanks", "thank", "thx", "ty", "cheers"})
+POLITE = THANKS | {"you", "very", "so", "much", "a", "lot", "many", "all", "again", "for", "your"}
+POLITE |= {"help", "that", "is", "s", "great", "perfect", "ok", "okay"}
+MOST_POLITE = 8  # words
+MOST_OF_NAME = 80  # characters of a file's name
+_CHANNEL = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
+_LINK = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>")
+
+
+def message_text(event: dict[str, Any], bot_user: str) -> str:
+    """Return a message event's words: without the bot's mention, links as typed, files named.
+
+    "" where there is nothing to be seen.
+    """
+    text = event.get("text") or ""
+    if "<" in text:
+        text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", text)
+        text = _CHANNEL.sub(r"#\1", text)
+        text = _LINK.sub(lambda m: m[1] or m[2], text)
+    # half a surrogate pair cannot be sent on
+    text = html.unescape(text).encode("utf-8", "replace").decode().strip()
+    files = [f"[attached file, called {file_name(file)}]" for file in event.get("files") or []]
+    found = "\n".join([text, *files]).strip()
+    return found if seen(found).strip() else ""
+
+
+def file_name(file: Mapping[str, Any]) -> str:
+    """Return a file's name as a name: in quotation marks, on one line, bounded, nothing hidden.
+
+    Whoever names a file does not speak for who attaches it.
+    """
+    name = " ".join(str(file.get("name") or "").encode("utf-8", "replace").decode().split())
+    for mark, instead in (("“", "'"), ("”", "'"), ('"', "'"), ("[", "("), ("]", ")")):
+        name = name.replace(mark, instead)
+    return f"“{plain(visible(name), MOST_OF_NAME)}”" if seen(name).strip() else "“unnamed”"
+
+
+def seen(text: str) -> str:
+    """The text without the characters that nobody can see."""
+    return text if is_plain(text) else "".join(each for each in text if not is_hidden(each))
+
+
+def may_be_for_us(event: dict[str, Any]) -> bool:
+    """Return whether a message might be for the bot, as far as it alone tells.
+
+    A bot's never is, nor a channel's message that begins a thread and mentions nobody.
+    """
+    if event.get("bot_id") or (event.get("previous_message") or {}).get("bot_id"):
+        return False
+    begins = event.get("subtype") in WRITTEN and event.get("thread_ts") in (None, event.get("ts"))
+    in_channel = event.get("channel_type") in ("channel", "group", "mpim")
+    return not (begins and in_channel and "<@" not in (event.get("text") or ""))
+
+
+def installation_of(body: dict[str, Any]) -> str:
+    """Return the workspace that an event is delivered to; "" for none named.
+
+    In a channel shared between companies `team_id` may be the other one's.
+    """
+    granted = [each.get("team_id") for each in body.get("authorizations") or ()]
+    teams = (*granted[:1], body.get("context_team_id"), body.get("team_id"))
+    return next((team for team in teams if team), "")
+
+
+def team_of(body: dict[str, Any]) -> str:
+    """Return the workspace that a click or a submitted dialog comes from; "" for none named."""
+    return (body.get("team") or {}).get("id") or (body.get("user") or {}).get("team_id") or ""
+
+
+def gives_thanks(text: str) -> bool:
+    """Return whether these are the words of somebody who is only polite, and no others."""
+    words = re.findall(r"[^\W_]+", seen(text).lower())
+    return 0 < len(words) <= MOST_POLITE and set(words) <= POLITE and bool(THANKS & {*words})
+
+
+def takes_back(text: str) -> bool:
+    """Return whether these are the words of somebody who takes a request back, and no others."""
+    words = " ".join(seen(text).lower().strip(" .!").removeprefix("please ").split())
+    return words.removesuffix(" please").rstrip(" ,") in CANCEL
+
+
+UNSET = "—"  # a text of just this is put in quotes
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One argument as a person reads it."""
+
+    label: str  # the field's title
+    text: str  # "—" for unset, "(empty)" for an empty string, a mask for what is declared secret
+    before: str | None = None  # what it was before the latest edit, where that differs
+    secret: bool = False  # its tool's author declared it secret: it is masked for everybody
+    partly: bool = False  # something within it is secret, and masked
+    # the keys in the arguments at which what it shows stands
+    path: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it is set, or was until the latest edit."""
+        return self.text != UNSET or self.before is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """So many more people of these, as a step without an order lacks them."""
+
+    count: int
+    groups: tuple[str, ...] = ()  # user-group ids
+    users: tuple[str, ...] = ()
+    channel: str = ""  # whose members may
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a call that takes more than one yes or no has come."""
+
+    approved: tuple[str, ...]  # Slack user ids, in order
+    rejected: tuple[str, ...]
+    needed: int  # more people in the open stage
+    stage: int = 1  # the one that is open, from 1
+    stages: int = 1
+    veto: int = 1  # so many rejections end it
+    missing: tuple[Missing, ...] = ()  # of whom, where the steps have no order
+    stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One call of a plan, with all that its reader may need.
+
+    Made in full for those who decide; `bot.cards.review` makes of it what a card shows.
+    """
+
+    id: str
+    revision: int
+    title: str  # "Refund an order"
+    effect: str  # "Refund 40.00 EUR of order 1042"
+    does: str  # read | write | destructive
+    status: CallStatus
+    values: tuple[Value, ...]
+    digest: str  # hex; the card shows the first 8
+    deadline: datetime | None = None
+    preview: str = ""  # plain text from the tool
+    # names of what everybody who sees the card is shown less of than those who decide
+    covered: tuple[str, ...] = ()
+    has_rows: bool = False  # the preview shows a part of its rows; all may be sent
+    agent_reason: str = ""  # the words of whoever proposed it
+    by_agent: bool = True  # the agent proposed it, and would make another plan
+    agent: str = "The agent"  # whoever that is: a sub-agent, a program; "" for who asked
+    chain: tuple[str, ...] = ()  # who asked whom for what on the way to it, a line each
+    program: str = ""  # plain words about the program that asks and does it itself; "" for none
+    handed_on: bool = False  # that program has it, has not said how it went, and nobody is asked
+    stated: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
+    edited_by: str = ""  # Slack user id of the last editor
+    decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
+    stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
+    decided_at: datetime | None = None
+    good_until: datetime | None = None  # where it starts later than that, it is asked again
+    note: str = ""  # why: a person's reason, policy's reason, what went wrong
+    midway: bool = False  # it failed once it had begun
+    quoted: bool = False  # what it came to, or what went wrong, is not in a tool's own sentence
+    result: str = ""  # the first line of the text that it returned
+    outcome: str = ""  # what it came to, as its tool says it to people
+    # who approved with words of their own, and the words
+    remarks: tuple[tuple[str, str], ...] = ()
+    editable: bool = True
+    progress: Progress | None = None  # where it waits, and one yes is not enough
+    needs_words: bool = False  # who approves has to say why
+    no_needs_words: bool = False  # who rejects has to
+    # what an approver may have remembered, in words, in the gate's order
+    offers: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> CallTarget:
+        """What the buttons for this call are about."""
+        return CallTarget(self.id, self.revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What one sub-agent was asked on the way to a call."""
+
+    agent: str  # its tool's title
+    by: str  # who asked it: another sub-agent's title, "" for the requester's agent
+    what: str  # its tool's effect: "Ask the refund desk: refund order 1042"
+
+
+@dataclass(frozen=True, slots=True)
+class CardView:
+    """One message: the calls of one plan that go to one approver route (or one part of them)."""
+
+    plan_id: str
+    revision: int  # of the card: what waits on it
+    run_id: str
+    requester: str
+    calls: tuple[CallView, ...]
+    approver_users: tuple[str, ...] = ()
+    approver_groups: tuple[str, ...] = ()  # user-group ids (S…)
+    approver_channel: str = ""  # channel id whose members may decide
+    self_approval: bool = False
+    notes: tuple[str, ...] = ()  # what else matters to who decides; mrkdwn of our own words
+    # the requester's words: what began the request, and what they wrote last
+    asked: tuple[str, ...] = ()
+    # what messages of the request read now that were edited after the agent had read them
+    reworded: tuple[str, ...] = ()
+    errands: tuple[Errand, ...] = ()  # the sub-agents between the requester's agent and the calls
+    origin: str = ""  # permalink of the request when the card is shown elsewhere
+    undecided: bool = False  # whether one that is approved waits for others of the plan
+    questions: int = 0  # of the plan that wait for their answers, in messages of their own
+    card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
+    part: int = 1
+    parts: int = 1
+    client: str = ""  # the program by which the requester asks; "" for none that has a key
+
+    @property
+    def target(self) -> CardTarget:
+        """What the buttons for all of the card are about."""
+        return CardTarget(self.plan_id, self.revision, self.card)

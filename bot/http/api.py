@@ -1,0 +1,468 @@
+"""The API, put together: an ASGI app that stands below /v1."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from anyio import CancelScope, CapacityLimiter
+from fastapi import APIRouter, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import ValidationError
+from starlette.datastructures import Headers, QueryParams
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bot.http.api_bodies import (
+    ActionWanted,
+    ClaimSent,
+    FieldError,
+    OutcomeSent,
+    ProblemError,
+    RequestShown,
+    ShownStatus,
+    invalid,
+    later,
+    not_taken,
+)
+from bot.http.api_description import DescribedApi, Key
+from bot.http.api_gate import Callers, Gate
+from bot.http.api_routes import Routes
+from bot.http.ask_route import WaitingPrograms
+from bot.http.claude_code import (
+    ASKING,
+    EventHeard,
+    HookEvent,
+    ToolUse,
+    allowed,
+    denied,
+    read_use,
+    why_not,
+)
+from countersign.durations import seconds
+from storage.availability import passes
+
+if TYPE_CHECKING:
+    from bot.core import Core
+    from bot.http.api_routes import Routes
+    from bot.http.ask_route import Asker
+    from storage.client_keys import ClientKey
+
+
+# Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
+
+# The outermost layer: a hook of Claude Code's is answered 200 with a no, whatever goes wrong.
+
+log = logging.getLogger("countersign.api")
+
+
+HOOKS, CLAUDE_CODE = "/v1/hooks", "/v1/hooks/claude-code"
+WAIT = "9m"  # that people have, where nothing is said: less than the hook's own ten minutes
+LATE = 10.0  # seconds after a deadline in which the clock denies
+MOST, REST = 1_000_000, 1.0  # bytes and seconds of what is heard though it is refused
+SLOW = 30.0  # and further seconds for all else, after which it is a no
+CLOSE = (b"connection", b"close")  # what comes behind it on the line is not to be believed
+BROKEN = "Something went wrong in Countersign."
+CUT_SHORT = "Countersign was stopped before there was an answer; ask again in a minute."
+TOO_LATE = "Countersign had no answer in time."
+NO_PATH = f"Countersign has no such address; its hook is POST {CLAUDE_CODE}."
+UNREADABLE = "What came in was no request that can be read."
+_WORDS = ("hook", "claude")  # in an address that was mistyped
+# below these stand random ids, which may hold such a word; Slack and MCP hosts are no coding agents
+_OTHERS = ("/v1/requests", "/v1/questions", "/slack", "/mcp")
+
+
+def is_hook(method: str, path: str) -> bool:
+    """Whether a coding agent asks there, or means to: below the hooks' address by any method, or
+    at an address like it.
+    """
+    found = re.sub("/+", "/", path.lower())
+    if found == HOOKS or found.startswith(f"{HOOKS}/"):
+        return True
+    other = any(found == each or found.startswith(f"{each}/") for each in _OTHERS)
+    return method == "POST" and not other and any(each in found for each in _WORDS)
+
+
+def prefers_later(headers: Headers) -> bool:
+    """Whether who asks prefers to ask again, as RFC 7240 writes it."""
+    return "respond-async" in headers.get("prefer", "")
+
+
+class HookAnswers:
+    """ASGI: hands all on; a hook gets its answer from here where there is none that is good."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """`app`: all that this process answers over HTTP."""
+        self._app = app
+        self._left: set[asyncio.Task[None]] = set()  # that ended too late: they are cancelled
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or have it answered."""
+        if scope["type"] != "http" or not is_hook(scope["method"], scope["path"]):
+            await self._app(scope, receive, send)
+        elif scope["path"] == CLAUDE_CODE and prefers_later(Headers(scope=scope)):
+            await self._app(scope, receive, send)  # a program, which says no by itself
+        else:
+            await self._answer(scope, _Heard(receive), _Answer(send))
+
+    async def _answer(self, scope: Scope, receive: _Heard, answer: _Answer) -> None:
+        work = asyncio.ensure_future(self._work(scope, receive, answer))
+        why = BROKEN
+        try:
+            ended, _ = await asyncio.wait({work}, timeout=_longest(scope))
+            if ended and not answer.is_over:
+                await receive.rest()
+            why = answer.why if ended else TOO_LATE
+            if ended and (work.cancelled() or work.exception() is not None):
+                error = None if work.cancelled() else work.exception()
+                log.error("a hook could not be answered", exc_info=error)
+        except asyncio.CancelledError:  # the server ends, and waits no longer
+            why = CUT_SHORT
+            raise
+        finally:
+            if not work.done():
+                self._left.add(work)
+                work.add_done_callback(self._left.discard)
+                work.cancel()
+            await answer.refuse(why, receive.event.event)
+
+    async def _work(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        await self._app(scope, receive, answer.heard)
+
+
+class _Heard:
+    """What one hook says, handed on; at which hook that is, is heard along."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._left, self._is_gone = MOST, False
+        self.event = EventHeard()
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            part, more = message.get("body", b""), message.get("more_body", False)
+            self._left -= len(part)
+            self.event.take(part, is_last=not more)
+        else:
+            self._is_gone = True
+        return message
+
+    async def rest(self) -> None:
+        """Hear the rest of what is refused unread, for a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REST):
+                while not (self.event.is_whole or self._is_gone) and self._left > 0:
+                    await self()
+
+
+class _Answer:
+    """What one hook has been answered so far: nothing, blanks, or all of it."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._status = 0
+        self._problem = bytearray()
+        self._refused_with: list[tuple[bytes, bytes]] = []  # headers
+        self._start: Message | None = None  # goes out with the first of what follows it
+        self._begun = self._said = self._over = False
+
+    async def heard(self, message: Message) -> None:
+        """Hand on what the app says, where it is an answer; keep what it says is wrong."""
+        if self._over:
+            return
+        if message["type"] == "http.response.start":
+            self._status, self._start = message["status"], message
+            self._refused_with = [(n.lower(), value) for n, value in message.get("headers", ())]
+            return
+        if self._status != HTTPStatus.OK or self._start is None:
+            self._problem.extend(message.get("body", b""))
+            return
+        is_last = not message.get("more_body", False)
+        self._said = self._said or bool(message.get("body", b"").strip())
+        if is_last and not self._said:
+            return  # blanks to the end are no answer
+        self._over = is_last
+        await self._begin(self._start)
+        await self._send(message)
+
+    async def _begin(self, start: Message) -> None:
+        if not self._begun:
+            self._begun = True
+            await self._send(start)
+
+    @property
+    def why(self) -> str:
+        """Why there is no good answer, as the app says it."""
+        if self._status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+            return NO_PATH
+        try:
+            return str(json.loads(bytes(self._problem))["detail"])
+        except (ValueError, KeyError, TypeError):
+            return BROKEN
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all has been said."""
+        return self._over
+
+    async def refuse(self, why: str, event: HookEvent) -> None:
+        """Say no, unless all has been said; nothing that is said later is heard."""
+        if self._over:
+            return
+        self._over = True
+        body = b"" if self._said else refusal(why, event)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"cache-control", b"no-store"),
+            *(each for each in self._refused_with if each == CLOSE),
+        ]
+        await self._begin({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def refusal(why: str, event: HookEvent = HookEvent.BEFORE) -> bytes:
+    """The body that says no."""
+    said: dict[str, Any] = denied(why, event)
+    return json.dumps(said).encode()
+
+
+def _longest(scope: Scope) -> float:
+    """The seconds after which there is no answer any more."""
+    said = QueryParams(scope["query_string"]).get("wait", WAIT)
+    return (seconds(said) or seconds(WAIT) or 0) + LATE + SLOW
+
+
+KEPT = 15  # seconds between two signs of life on a line that waits
+QUIET = 900  # seconds that a tool may take before people are asked how it ended
+ASKED = (ShownStatus.PREPARING, ShownStatus.PENDING)
+OPEN = (*ASKED, ShownStatus.APPROVED)
+MAY = (ShownStatus.APPROVED, ShownStatus.RUNNING)
+NOT_HEARD = "Claude Code does not say how it went."
+STOPPED = "Countersign was stopped while people decided; ask again in a minute."
+_WAIT = re.compile(r"wait=(\d{1,4})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class HookTerms:
+    """How it is asked, as the hook's address says."""
+
+    wait: int  # seconds that people have
+    does: str  # "" where it is not said
+    requester: str
+    channel: str
+
+
+class Hooks:
+    """The endpoint; on the server's loop."""
+
+    def __init__(self, routes: Routes, is_stopping: Callable[[], bool]) -> None:
+        """`routes` ask, wait, claim and report as for any program."""
+        self._routes = routes
+        self._is_stopping = is_stopping
+
+    def router(self) -> APIRouter:
+        """Return it. Its format is Claude Code's, and stands not in the API's description."""
+        router = APIRouter(include_in_schema=False)
+        router.add_api_route("/hooks/claude-code", self.claude_code, methods=["POST"])
+        return router
+
+    async def claude_code(self, key: Key, request: Request) -> Response:
+        """Answer what Claude Code says before or after it uses a tool.
+
+        Before: once people have decided; who prefers to ask again (`Prefer: respond-async`) is
+        answered 202 while they have not. After: nothing, and how it went is written down.
+        """
+        try:
+            use = read_use(await request.json())
+        except ValueError as error:
+            raise not_taken("body", str(error)) from None
+        terms = terms_of(request.query_params)
+        if use.event not in ASKING:
+            return JSONResponse(await self._report(key, use))
+        if prefers_later(request.headers):
+            return await self._for_now(key, use, terms, request)
+        return StreamingResponse(
+            self._in_the_end(key, use, terms, request), media_type="application/json"
+        )
+
+    async def _for_now(
+        self, key: ClientKey, use: ToolUse, terms: HookTerms, request: Request
+    ) -> Response:
+        """The answer if there is one soon, else 202; what is wrong is a problem."""
+        said = _WAIT.search(request.headers["prefer"])
+        found = await self._ask(key, use, terms)
+        if found.status in ASKED and said:
+            found = await self._routes.look(key, found.id, request, min(int(said[1]), 60))
+        if found.status in ASKED:
+            about = {"id": found.id, "link": found.link, "status": found.status}
+            return JSONResponse(about, HTTPStatus.ACCEPTED)
+        return JSONResponse(await self._decided(key, use, found))
+
+    async def _in_the_end(
+        self, key: ClientKey, use: ToolUse, terms: HookTerms, request: Request
+    ) -> AsyncIterator[bytes]:
+        """The answer, after blanks (they are JSON, too) that keep the line alive until then."""
+        left_alone = ""  # a request that nobody waits for any more
+        try:
+            found = await self._ask(key, use, terms)
+            until = time.monotonic() + terms.wait + LATE
+            left_alone = _open(found)
+            while found.status in ASKED and time.monotonic() < until and not self._is_stopping():
+                yield b" "
+                found = await self._routes.look(key, found.id, request, KEPT)
+                left_alone = _open(found)
+                if await request.is_disconnected():
+                    return
+            if self._is_stopping():
+                answer = denied(STOPPED, use.event)
+            else:
+                if found.status in ASKED:
+                    found = await self._withdrawn(key, found.id, request)
+                answer = await self._decided(key, use, found)
+                left_alone = ""
+        except ProblemError as error:
+            answer = denied(str(error), use.event)
+        except Exception:
+            log.exception("a hook could not be answered")
+            answer = denied(BROKEN, use.event)
+        finally:
+            if left_alone:
+                with CancelScope(shield=True), suppress(ProblemError):
+                    await self._routes.cancel(key, left_alone)
+        yield json.dumps(answer).encode()
+
+    async def _ask(self, key: ClientKey, use: ToolUse, terms: HookTerms) -> RequestShown:
+        """Put it before people; once, however often it is said. Raises ProblemError."""
+        try:
+            wanted = ActionWanted(
+                action=use.action(terms.does),
+                arguments=use.given,
+                reason=use.reason,
+                deadline_seconds=terms.wait,
+                requester=terms.requester,
+                channel=terms.channel,
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise not_taken(".".join(map(str, first["loc"])), first["msg"]) from None
+        return await self._routes.ask(key, wanted, Response(), use.key)
+
+    async def _withdrawn(self, key: ClientKey, request_id: str, request: Request) -> RequestShown:
+        """It, taken back; unless it was decided at that very moment."""
+        try:
+            return await self._routes.cancel(key, request_id)
+        except ProblemError:
+            return await self._routes.look(key, request_id, request, 0)
+
+    async def _decided(self, key: ClientKey, use: ToolUse, found: RequestShown) -> dict[str, Any]:
+        """What Claude Code is answered; with a yes the use is handed out to it."""
+        if found.status not in MAY:
+            return denied(why_not(found, taken_back=True), use.event)
+        who = use.claimant(key.id)
+        claimed = await self._routes.claim(
+            key, found.id, ClaimSent(claimant=who, lease_seconds=QUIET)
+        )
+        if not use.is_heard_of:
+            outcome = OutcomeSent(claimant=who, succeeded=None, result=NOT_HEARD)
+            await self._routes.report(key, found.id, outcome)
+        return allowed(use, found, claimed.arguments)
+
+    async def _report(self, key: ClientKey, use: ToolUse) -> dict[str, Any]:
+        """Write down how a use went that was asked about; return the answer, which says nothing."""
+        request_id = await self._routes.asked_with(key, use.key)
+        if request_id is None:
+            return {}
+        succeeded, how = use.outcome()
+        outcome = OutcomeSent(claimant=use.claimant(key.id), succeeded=succeeded, result=how)
+        try:
+            await self._routes.report(key, request_id, outcome)
+        except ProblemError as error:
+            log.warning("request %s: Claude Code says “%s”, but: %s", request_id, how, error)
+        return {}
+
+
+def _open(found: RequestShown) -> str:
+    """Its id where it would still be done; else ""."""
+    return found.id if found.status in OPEN else ""
+
+
+def terms_of(said: QueryParams) -> HookTerms:
+    """Read how it is asked from what stands in the hook's address; raises ProblemError."""
+    for name in said:
+        if name not in ("wait", "does", "requester", "channel"):
+            raise not_taken(name, "The address of a hook takes no such thing.")
+    wait = seconds(said.get("wait", WAIT))
+    if not wait:
+        raise not_taken("wait", "It is no duration: 90s, 30m, 4h, 2d.")
+    texts = (said.get("does", ""), said.get("requester", ""), said.get("channel", ""))
+    return HookTerms(wait, *texts)
+
+
+KEYS = 4  # that are looked at at once
+ASK_AGAIN = 1  # seconds, where the database could not
+
+
+def make_api(core: Core, asking: Asker, is_stopping: Callable[[], bool]) -> ASGIApp:
+    """Make the app; `is_stopping`: nothing new is asked, and nobody waits any more."""
+    callers = Callers(core.store, core.clock, core.identity.team)
+    waiting = WaitingPrograms(core.store, CapacityLimiter(1), is_stopping)
+    api = DescribedApi()
+    routes = Routes(asking, callers, waiting, is_stopping)
+    api.include_router(routes.router())
+    api.include_router(Hooks(routes, is_stopping).router())
+    api.add_middleware(Gate, callers=callers, turns=CapacityLimiter(KEYS), is_stopping=is_stopping)
+    api.add_exception_handler(ProblemError, _problem)
+    api.add_exception_handler(RequestValidationError, _invalid)
+    api.add_exception_handler(HTTPException, _refused)
+    api.add_exception_handler(Exception, _broken)
+    return api
+
+
+async def _problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError)
+    return error.answer()
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    """What FastAPI says of a path, a header or a body that is not taken."""
+    assert isinstance(error, RequestValidationError)
+    found: list[dict[str, Any]] = list(error.errors())
+    if any(each["loc"][0] == "path" for each in found):
+        return ProblemError(HTTPStatus.NOT_FOUND, "This key has no such request.").answer()
+    errors = [FieldError(field=_field(each["loc"]), message=each["msg"]) for each in found]
+    return invalid(errors).answer()
+
+
+def _field(loc: tuple[Any, ...]) -> str:
+    """The field in a body, without the kind of body; else the header's or the parameter's name."""
+    place, *rest = loc
+    if place == "body" and rest and rest[0] in ("tool", "action") and len(rest) > 1:
+        rest = rest[1:]
+    return ".".join(map(str, rest)) or "body"
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    """A path that is not there, a method that it does not have."""
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    return ProblemError(status, f"{status.phrase}.", headers=error.headers).answer()
+
+
+async def _broken(_: Request, error: Exception) -> Response:
+    """A fault of ours, or the database's; the server's log has it."""
+    if passes(error):
+        sentence = "The record cannot be read or written just now; say the same again."
+        return later(HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN).answer()
+    sentence = "Something went wrong here; nothing is known of what came of it."
+    return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, sentence).answer()

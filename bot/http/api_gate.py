@@ -1,0 +1,304 @@
+"""Before FastAPI sees a request: whose it is, whether it may be read, and whether it is sound JSON.
+
+A body is read only for who has a key, up to a bound and within a time; JSON that could be read in
+two ways (a name twice), or that no database keeps, is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from anyio import CapacityLimiter, to_thread
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bot.cards.field_reader import UnreadableError, parsed_json
+from bot.http.api_bodies import NEVER_KEPT, ProblemError, later
+from bot.http.api_description import KEY
+from bot.programs.key_text import read_key_text
+from storage import client_keys, program_requests
+from storage.client_keys import ClientKey
+
+if TYPE_CHECKING:
+    from bot.clock import Clock
+    from storage.store import Store
+
+
+# How many requests are under way at once, counted apart for each kind of visitor.
+
+QUIET = 128  # connections that say nothing; of more, those that have been quiet longest are closed
+SLACK = 256  # deliveries of Slack's, or what looks like them
+PAGES = 64  # what machines ask without a key, and paths that are not there
+KEYED = 320  # requests with a good key; 200 of them may wait for people
+HOSTS = 96  # requests of MCP hosts
+
+
+class FullError(Exception):
+    """There is no room for one more now."""
+
+
+class Room:
+    """For requests of one kind."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: at once."""
+        self.most = most
+        self._inside = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Be one of them; raises FullError."""
+        if self._inside >= self.most:
+            raise FullError
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
+
+class Crowded:
+    """ASGI: an app in which there is room for so many; who comes then is told 503."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        """`most`: at once."""
+        self._app, self._room = app, Room(most)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            with self._room.one():
+                await self._app(scope, receive, send)
+        except FullError:
+            busy = PlainTextResponse(
+                "Too many at once.", HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"}
+            )
+            await busy(scope, receive, send)
+
+
+# Which program asks: its key is looked at before anything else of a request is read.
+
+SCHEME = "Bearer"
+_UNKNOWN = "The request has no key that is good: it takes Authorization: Bearer csk_…"
+
+
+class Callers:
+    """Knows the keys of one workspace; any thread."""
+
+    def __init__(self, store: Store, clock: Clock, team: str) -> None:
+        """`team`: whose keys are good here."""
+        self._store = store
+        self._clock = clock
+        self._team = team
+
+    def of(self, headers: Sequence[str]) -> ClientKey:
+        """Return the key in these Authorization headers; raises ProblemError for none that is good.
+
+        A key that was revoked is none from that moment on.
+        """
+        scheme, _, given = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
+        text = read_key_text(given.strip()) if scheme.lower() == SCHEME.lower() else None
+        if text is not None:
+            with self._store.read() as tx:
+                key = client_keys.get(tx, text.id)
+            is_good = key is not None and text.fits(key.hash) and not key.revoked_at
+            if key is not None and is_good and key.team == self._team:
+                return key
+        raise _no_key()
+
+    def insist(self, key: ClientKey) -> None:
+        """Raise ProblemError where a key that was good has been revoked meanwhile."""
+        with self._store.read() as tx:
+            now = client_keys.get(tx, key.id)
+        if now is None or now.revoked_at:
+            raise _no_key()
+
+    def spend(self, key: ClientKey, idempotency: str, *, while_open: bool = False) -> None:
+        """Raise ProblemError where the key has asked as often as it may within an hour.
+
+        What was asked with this `idempotency` before is not asked again, and counts once;
+        `while_open`: where that has not ended.
+        """
+        now = self._clock.now()
+        with self._store.read() as tx:
+            asked = program_requests.has_asked
+            if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
+                return
+            since = program_requests.asked_before(
+                tx, key.name, key.per_hour, now - program_requests.HOUR
+            )
+        if since is not None:
+            raise too_often(key, since, now)
+
+
+def too_often(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
+    """Return the problem of a key that has asked as often as it may, the first time `since`."""
+    wait = since + program_requests.HOUR - now
+    return later(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        f"{key.name} may make {key.per_hour} requests an hour, and has made them.",
+        int(wait.total_seconds()) + 1,
+        "limits",
+    )
+
+
+def _no_key() -> ProblemError:
+    return ProblemError(
+        HTTPStatus.UNAUTHORIZED,
+        _UNKNOWN,
+        about="keys",
+        headers={"WWW-Authenticate": f'{SCHEME} realm="countersign"'},
+    )
+
+
+log = logging.getLogger("countersign.api")
+MOST = 1_000_000  # bytes of a body
+READ = 10.0  # seconds for a body to come
+JSON = "application/json"
+NUL = "\x00"  # PostgreSQL keeps no text that holds it
+
+
+class Gate:
+    """ASGI middleware; hands on what comes from a good key, with its body read."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        callers: Callers,
+        turns: CapacityLimiter,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        """`turns`: how many look at the record at once."""
+        self._app = app
+        self._callers = callers
+        self._turns = turns
+        self._is_stopping = is_stopping
+        self._room = Room(KEYED)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or have it answered."""
+        if scope["type"] != "http":
+            return
+        try:
+            await self._look_at_the_key(scope)
+            with self._room.one():
+                body = await self._body(scope, receive)
+                await self._app(scope, read_again(body, receive), _never_kept(send))
+        except FullError:
+            many = "Too much is asked at once; say the same again."
+            error = later(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
+            await error.answer()(scope, receive, send)
+        except ProblemError as error:
+            if error.status is not HTTPStatus.UNAUTHORIZED:
+                log.info("refused a request: %d %s", error.status, error.problem.title)
+            await error.answer()(scope, receive, send)
+
+    async def _look_at_the_key(self, scope: Scope) -> None:
+        """Have a good key stand in the request's state from now on; raises ProblemError."""
+        if self._is_stopping():
+            raise later(HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1)
+        key = await to_thread.run_sync(
+            self._callers.of, Headers(scope=scope).getlist("authorization"), limiter=self._turns
+        )
+        scope["state"] = {**scope.get("state", {}), KEY: key}
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the body of a request; raises ProblemError for one that is not taken."""
+        headers = Headers(scope=scope)
+        length = headers.get("content-length", "0")
+        if length.isascii() and length.isdigit() and int(length) > MOST:
+            raise _too_long()
+        body = await read_body(receive)
+        if body:
+            look_at_body(body, headers)
+        return body
+
+
+async def read_body(receive: Receive) -> bytes:
+    """Return the whole body; raises ProblemError for one that is too long or too slow."""
+    found = bytearray()
+    try:
+        async with asyncio.timeout(READ):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise ProblemError(HTTPStatus.BAD_REQUEST, "The body did not come to its end.")
+                found += message.get("body", b"")
+                if len(found) > MOST:
+                    raise _too_long()
+                if not message.get("more_body", False):
+                    return bytes(found)
+    except TimeoutError:
+        raise ProblemError(
+            HTTPStatus.REQUEST_TIMEOUT, f"The body did not come within {READ:.0f} seconds."
+        ) from None
+
+
+def _too_long() -> ProblemError:
+    return ProblemError(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A body has {MOST:,} bytes at most.", about="limits"
+    )
+
+
+def look_at_body(body: bytes, headers: Headers) -> None:
+    """Raise ProblemError for a body that is no sound JSON."""
+    if headers.get("content-encoding", "identity") != "identity" or _kind(headers) != JSON:
+        raise ProblemError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A body is {JSON}, and is not compressed."
+        )
+    try:
+        found = parsed_json(body.decode())
+    except UnicodeDecodeError:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "The body is not UTF-8.") from None
+    except UnreadableError as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from None
+    if any(NUL in each for each in _texts(found)):
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "The body holds a character U+0000.")
+
+
+def _kind(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _texts(value: Any) -> list[str]:
+    """Every text in a JSON value, names among them."""
+    found, left = [], [value]
+    while left:
+        match left.pop():
+            case str() as text:
+                found.append(text)
+            case list() as items:
+                left += items
+            case dict() as fields:
+                found += fields
+                left += fields.values()
+    return found
+
+
+def _never_kept(send: Send) -> Send:
+    """Have no cache keep the answer."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(raw=message["headers"]).update(NEVER_KEPT)
+        await send(message)
+
+    return sent
+
+
+def read_again(body: bytes, receive: Receive) -> Receive:
+    """Hand out the body that was read, then whatever comes."""
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def handed() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return handed

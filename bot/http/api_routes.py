@@ -1,0 +1,232 @@
+"""The paths of the API: what may be sent to each, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
+
+from bot.http.api_bodies import (
+    ClaimedShown,
+    ClaimSent,
+    OutcomeSent,
+    QuestionWanted,
+    RequestShown,
+    RequestsShown,
+    RequestWanted,
+    ShownStatus,
+    later,
+)
+from bot.http.api_description import Key, told
+from bot.http.api_views import goes_on, shown
+from storage.client_keys import ClientKey
+
+if TYPE_CHECKING:
+    from bot.http.api_gate import Callers
+    from bot.http.ask_route import Asker, WaitingPrograms
+
+GLANCE = 0.25  # seconds between two looks at a claim that is being checked
+ASKING = 16  # that ask at once
+LOOKING = 8  # that look, claim and report at once
+LONGEST = 60  # seconds that one look waits
+PATIENCE = 10.0  # seconds that a claim waits for its check
+GONE = 5.0  # seconds after which it is looked whether who waits is still there
+T = TypeVar("T")
+Answers = dict[int | str, dict[str, Any]]
+
+Id = Annotated[
+    str,
+    Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of a request."),
+]
+Wait = Annotated[
+    int,
+    Query(ge=0, le=LONGEST, description="Seconds to wait until it is decided, or has ended."),
+]
+Idempotency = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="What was asked with it before is returned, and not asked again.",
+    ),
+]
+
+
+class Routes:
+    """The endpoints; each is called on the server's loop, and waits on threads."""
+
+    def __init__(
+        self,
+        asking: Asker,
+        callers: Callers,
+        waiting: WaitingPrograms,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        """`is_stopping`: nobody waits any more."""
+        self._asking = asking
+        self._callers = callers
+        self._waiting = waiting
+        # others wait for their turn; who asks may wait for Slack, and holds up nobody who looks
+        self._asks, self._looks = CapacityLimiter(ASKING), CapacityLimiter(LOOKING)
+        self._is_stopping = is_stopping
+
+    def router(self) -> APIRouter:
+        """Return all of them."""
+        router = APIRouter()
+        again = {"model": RequestShown, "description": "It was asked with this key before."}
+        asked: Answers = {200: again, **told(401, 403, 408, 409, 413, 415, 422, 429, 503)}
+        looked = told(401, 404, 408, 413, 415, 422, 429, 503)
+        acted = told(401, 404, 408, 409, 413, 415, 422, 503)
+        ways: tuple[tuple[str, Callable[..., Any], str, Answers], ...] = (
+            ("POST /requests", self.ask, "Put a call before people", asked),
+            ("POST /questions", self.ask_person, "Ask a person for information", asked),
+            (
+                "GET /requests",
+                self.listed,
+                "A key's own requests",
+                told(401, 408, 413, 415, 422, 503),
+            ),
+            ("GET /requests/{request_id}", self.look, "How a request stands", looked),
+            ("GET /questions/{request_id}", self.look, "How a question stands", looked),
+            ("POST /requests/{request_id}/claim", self.claim, "Claim an approved call", acted),
+            ("POST /requests/{request_id}/outcome", self.report, "Say what came of it", acted),
+            ("POST /requests/{request_id}/cancel", self.cancel, "Take a request back", acted),
+        )
+        for way, answer, summary, answers in ways:
+            method, path = way.split()
+            status = HTTPStatus.CREATED if answers is asked else HTTPStatus.OK
+            router.add_api_route(
+                path,
+                answer,
+                methods=[method],
+                status_code=status,
+                summary=summary,
+                responses=answers,
+            )
+        return router
+
+    async def ask(
+        self,
+        key: Key,
+        wanted: Annotated[RequestWanted, Body()],
+        response: Response,
+        idempotency: Idempotency = None,
+    ) -> RequestShown:
+        """Put a call before people. Nothing has been decided when this returns."""
+        return await self._asked(key, wanted, response, idempotency or "")
+
+    async def ask_person(
+        self,
+        key: Key,
+        wanted: QuestionWanted,
+        response: Response,
+        idempotency: Idempotency = None,
+    ) -> RequestShown:
+        """Ask a person for information. Their answer is the result, and approves nothing."""
+        return await self._asked(key, wanted, response, idempotency or "")
+
+    async def listed(
+        self,
+        key: Key,
+        status: Annotated[
+            list[ShownStatus] | None, Query(description="Only those; may be given several times.")
+        ] = None,
+        limit: Annotated[int, Query(ge=1, le=100, description="So many at most.")] = 50,
+        after: Annotated[
+            str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$", description="`next` of the page before.")
+        ] = "",
+    ) -> RequestsShown:
+        """The requests that this key has asked, the newest first, each as it stands."""
+        return await self._held(key, lambda: self._asking.asked_by(key, after, status or (), limit))
+
+    async def look(
+        self, key: Key, request_id: Id, request: Request, wait: Wait = 0
+    ) -> RequestShown:
+        """How it stands. With `wait`, once it is decided: a tool's call once it has ended, a
+        handed-over one once it may be claimed, and once it has ended if it was.
+        """
+        if not wait:
+            return await self._stands(key, request_id)
+        until = time.monotonic() + wait
+        with self._waiting.one(key.id, request_id) as changed:
+            while True:
+                changed.clear()
+                found = await self._stands(key, request_id)
+                left = until - time.monotonic()
+                if not goes_on(found) or left <= 0 or self._is_stopping():
+                    return found
+                if await request.is_disconnected():
+                    return found
+                await _either(changed, min(left, GONE))
+
+    async def claim(self, key: Key, request_id: Id, sent: ClaimSent) -> ClaimedShown:
+        """Claim an approved call to execute it. The same claimant again gets the same, and more
+        time; anybody else never gets it.
+        """
+        until = time.monotonic() + PATIENCE
+        while True:
+            found = await self._held(key, lambda: self._asking.claim(key, request_id, sent))
+            if found is not None:
+                return ClaimedShown(
+                    arguments=found.arguments,
+                    revision=found.revision,
+                    digest=found.digest,
+                    lease_seconds=int(found.lease.total_seconds()),
+                )
+            if time.monotonic() >= until or self._is_stopping():
+                raise later(HTTPStatus.CONFLICT, "It is still being checked.", 1)
+            await asyncio.sleep(GLANCE)
+
+    async def report(self, key: Key, request_id: Id, sent: OutcomeSent) -> RequestShown:
+        """Say what came of a call that this claimant has claimed."""
+        return await self._held(key, lambda: self._asking.report(key, request_id, sent))
+
+    async def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
+        """The id of the request that was asked with it; None for none. For hooks."""
+        return await self._turn(lambda: self._asking.asked_with(key, idempotency))
+
+    async def cancel(self, key: Key, request_id: Id) -> RequestShown:
+        """Take a request back that has not ended and is not being executed."""
+        return await self._turn(lambda: self._asking.cancel(key, request_id))
+
+    async def _asked(
+        self, key: ClientKey, wanted: Any, response: Response, idempotency: str
+    ) -> RequestShown:
+        def ask() -> tuple[RequestShown, bool]:
+            self._callers.spend(key, idempotency, while_open=wanted.while_open)
+            return self._asking.ask(key, wanted, idempotency)
+
+        found, is_new = await to_thread.run_sync(ask, limiter=self._asks)
+        response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+        return found
+
+    async def _stands(self, key: ClientKey, run_id: str) -> RequestShown:
+        return await self._held(key, lambda: shown(self._asking.find(key, run_id).stands()))
+
+    async def _held(self, key: ClientKey, work: Callable[[], T]) -> T:
+        """Do it with a key that is still good: who waits may have come long ago."""
+
+        def done() -> T:
+            self._callers.insist(key)
+            return work()
+
+        return await self._turn(done)
+
+    async def _turn(self, work: Callable[[], T]) -> T:
+        return await to_thread.run_sync(work, limiter=self._looks)
+
+
+async def _either(changed: asyncio.Event, seconds: float) -> None:
+    """Return once it changed, or after so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+    except TimeoutError:
+        pass

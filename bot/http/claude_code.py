@@ -1,0 +1,203 @@
+"""What Claude Code says at its hooks, and what it is answered there. Pure.
+
+Its formats: https://code.claude.com/docs/en/hooks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+from bot.cards.field_values import same
+from bot.http.api_bodies import ActionSent, RequestShown, ShownStatus
+from countersign.errors import trouble_of
+from countersign.request import as_effect, request_of
+from countersign.schema import schema_of_values
+
+MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters
+TELLING = ("command", "file_path", "notebook_path", "url", "query")  # what says most of a call
+TELL_WHY = ("Bash", "Task", "Agent")  # of others a `description` is part of what they do
+NO_WAY_ROUND = "Do not try to get it done in another way."
+_NAMED = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
+_LONGEST_NAMED = 100  # bytes
+GOES_ON = "It goes on in the background, and its end is not seen."
+
+
+class HookEvent(StrEnum):
+    """At which of its hooks Claude Code speaks."""
+
+    BEFORE = "PreToolUse"
+    PERMISSION = "PermissionRequest"  # where it would ask whoever sits before it
+    DONE = "PostToolUse"
+    FAILED = "PostToolUseFailure"
+    DENIED = "PermissionDenied"  # by its own auto mode, after the hook had let it through
+
+
+ASKING = (HookEvent.BEFORE, HookEvent.PERMISSION)
+OWN_ID = "countersign-"  # begins an id of ours, where Claude Code gives a use none
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool that is to be used, or was."""
+
+    event: HookEvent
+    tool: str
+    given: dict[str, Any]
+    session: str
+    id: str
+    folder: str
+    said: Mapping[str, Any]  # all of it
+
+    @property
+    def key(self) -> str:
+        """By which its request is found again: the use is asked about once."""
+        return f"claude-code:{self._hashed()}"
+
+    def claimant(self, key_id: str) -> str:
+        """Who claims it: this one use, by a program with this key, whatever process speaks."""
+        return self._hashed(key_id)
+
+    @property
+    def is_heard_of(self) -> bool:
+        """Whether Claude Code says afterwards how this very use went."""
+        return not self.id.startswith(OWN_ID)
+
+    def _hashed(self, *more: str) -> str:
+        return hashlib.sha256(json.dumps([self.session, self.id, *more]).encode()).hexdigest()
+
+    def action(self, does: str) -> ActionSent:
+        """What people are told of it; raises pydantic.ValidationError."""
+        field = next((each for each in TELLING if each in self.given), "")
+        effect = as_effect(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
+        return ActionSent.model_validate(
+            {
+                "name": re.sub(r"\W", "_", f"claude_{self.tool}", flags=re.ASCII)[:MOST_NAME],
+                "title": f"Claude Code: {self.tool}"[:MOST_TITLE],
+                "effect": effect,
+                "does": does or None,
+                "schema": schema_of_values(self.given),
+            }
+        )
+
+    @property
+    def reason(self) -> str:
+        """Why it asks, for the approver: what Claude says of this use, and where it works."""
+        said = self.given.get("description") if self.tool in TELL_WHY else None
+        line = " ".join(said.split()) if isinstance(said, str) else ""
+        if not line:
+            return f"Claude Code works in {self.folder}." if self.folder else ""
+        line = line if len(line) <= MOST_SAID else f"{line[: MOST_SAID - 1]}…"
+        where = f", and works in {self.folder}" if self.folder else ""
+        return f"Claude Code says: “{line}”{where}."
+
+    def outcome(self) -> tuple[bool | None, str]:
+        """Whether it went well (None: nobody sees that), and how, in words.
+
+        What the tool printed is no part of it.
+        """
+        if self.event is HookEvent.DENIED:
+            return False, "Claude Code's own auto mode did not let it be used."
+        if self.event is HookEvent.FAILED:
+            lines = str(self.said.get("error", "")).strip().splitlines()
+            return False, lines[0][:MOST_WHY] if lines else "It failed."
+        if self._goes_on():
+            return None, GOES_ON
+        spent = self.said.get("duration_ms")
+        return True, f"done in {spent / 1000:.1f} s" if isinstance(spent, int | float) else "done"
+
+    def _goes_on(self) -> bool:
+        response = self.said.get("tool_response")
+        launched = isinstance(response, dict) and (
+            response.get("status") == "async_launched" or "backgroundTaskId" in response
+        )
+        return launched or self.given.get("run_in_background") is True
+
+
+def read_use(said: Any) -> ToolUse:
+    """Read what Claude Code says; raises ValueError, with a sentence, for anything else."""
+    try:
+        found = ToolUse(
+            HookEvent(said["hook_event_name"]),
+            said["tool_name"],
+            dict(said["tool_input"]),
+            said["session_id"],
+            _id(said),
+            said.get("cwd", ""),
+            said,
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError("That is not what Claude Code says before or after a tool.") from None
+    texts = (found.tool, found.session, found.id, found.folder)
+    if not all(isinstance(each, str) for each in texts) or not (found.session and found.id):
+        raise ValueError("That is not what Claude Code says before or after a tool.")
+    return found
+
+
+def _id(said: Mapping[str, Any]) -> Any:
+    """The id of a use; a request for permission may have none."""
+    found = said.get("tool_use_id")
+    has_none = not found and said["hook_event_name"] == HookEvent.PERMISSION
+    return f"{OWN_ID}{uuid4().hex}" if has_none else found
+
+
+def allowed(use: ToolUse, found: RequestShown, arguments: dict[str, Any]) -> dict[str, Any]:
+    """It may be used, with these arguments: those that people approved."""
+    by = f" by {', '.join(found.decided_by)}" if found.decided_by else ""
+    # by ==, true would be 1; all of it, for it replaces what was given
+    edited = {} if same(arguments, use.given) else {"updatedInput": arguments}
+    if use.event is HookEvent.PERMISSION:
+        return _answer({"decision": {"behavior": "allow", **edited}}, use.event)
+    said = {"permissionDecision": "allow", "permissionDecisionReason": f"Approved{by}."}
+    return _answer({**said, **edited})
+
+
+def denied(why: str, event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
+    """It may not be used; `why` is a sentence that Claude reads."""
+    said = f"{why.rstrip('.')}. {NO_WAY_ROUND}"
+    if event is HookEvent.PERMISSION:
+        return _answer({"decision": {"behavior": "deny", "message": said}}, event)
+    return _answer({"permissionDecision": "deny", "permissionDecisionReason": said})
+
+
+def why_not(found: RequestShown, *, taken_back: bool) -> str:
+    """Say why a request that is not approved was not done; `taken_back`: for nobody had decided."""
+    if taken_back and found.status is ShownStatus.CANCELLED:
+        return "Nobody approved it in time."
+    trouble = trouble_of(request_of(found.model_dump(mode="json")))
+    return str(trouble) if trouble else "It was done before, and is not done again."
+
+
+def _answer(decided: dict[str, Any], event: HookEvent = HookEvent.BEFORE) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event.value, **decided}}
+
+
+class EventHeard:
+    """At which hook Claude Code speaks, by what has come of its words so far, readable or not.
+
+    A tool's input may hold such words, too: it counts as asking for permission only where nothing
+    says otherwise, to the end.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has come yet."""
+        self._last, self._named = b"", set[bytes]()
+        self.is_whole = False
+
+    def take(self, part: bytes, *, is_last: bool) -> None:
+        """Hear what has come."""
+        text = self._last + part
+        self._named.update(found[1] for found in _NAMED.finditer(text))
+        self._last, self.is_whole = text[-_LONGEST_NAMED:], is_last
+
+    @property
+    def event(self) -> HookEvent:
+        """Which one."""
+        is_it = self.is_whole and self._named == {HookEvent.PERMISSION.encode()}
+        return HookEvent.PERMISSION if is_it else HookEvent.BEFORE

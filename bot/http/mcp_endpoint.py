@@ -1,0 +1,311 @@
+"""MCP hosts over HTTP: each shows a key of the API, and is offered what that may ask for.
+
+Hosts are answered by a session manager of the SDK's, which begins with the first of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import mcp.types as types
+from anyio import CapacityLimiter, create_task_group, sleep, to_thread
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.datastructures import Headers
+from starlette.requests import Request as HttpRequest
+from starlette.types import Receive, Scope, Send
+
+from bot import __version__
+from bot.http.api_bodies import ProblemError, later
+from bot.http.api_gate import HOSTS, Callers, FullError, Room, look_at_body, read_again, read_body
+from bot.tools import Effect, Registry, Tool
+from bot.tools.people.question import ASK_PERSON
+from countersign.client import Countersign
+from countersign.errors import CountersignError, NotAllowed, trouble_of
+from countersign.mcp_proxy.held_calls import HeldCalls
+from countersign.mcp_proxy.people import TOOLS, PeopleTools
+from countersign.mcp_proxy.waiting import Patience, StillWaitsError, Told
+from countersign.request import Request
+
+if TYPE_CHECKING:
+    from bot.core import Core
+
+
+# What hosts are offered over HTTP: Countersign's own tools, and the two that ask people.
+
+HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
+WHY = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
+NOT_YET = "It has not come to an end yet{link}."
+STOPPING = (
+    "Countersign is being stopped or started anew. Make the same call again in a moment, with the "
+    "same arguments: what waits is not asked twice."
+)
+GLANCE = 0.25  # seconds between two looks at whether this process stops
+PLACE = "/mcp"
+MOST_KEYS = 200  # of which is known what they wait for, each place and name by itself
+WHERE = ("channel", "requester")  # that a host may say; by default those of the key
+HEADER, META = "countersign-{}", "countersign/{}"  # by which it says them
+Context = ServerRequestContext[Any]
+Listed = Callable[[str], Iterable[types.Tool]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """One key, where and in whose name it asks, and what it waits for."""
+
+    countersign: Countersign
+    around: Mapping[str, str]  # channel, requester
+    held_calls: HeldCalls
+    people: PeopleTools
+
+
+class Offered:
+    """Answers MCP hosts; for one event loop."""
+
+    def __init__(self, url: str, listed: Listed, is_stopping: Callable[[], bool]) -> None:
+        """`url`: where the API is; `listed` returns the tools that a key may ask for.
+
+        `is_stopping`: who waits is told to come back, as nobody will answer here.
+        """
+        self._url = url
+        self._is_stopping = is_stopping
+        self._listed = listed
+        self._callers: OrderedDict[tuple[str, ...], _Caller] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def server(self) -> Server[Any]:
+        """Return what hosts talk to."""
+        return Server(
+            "countersign",
+            version=__version__,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    async def _list(
+        self, context: Context, _: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        found = await to_thread.run_sync(partial(self._listed, _key(context)))
+        return types.ListToolsResult(tools=[*found, *TOOLS])
+
+    async def _call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Answer a call, or have the host make it again where this process ends before that."""
+        found = _said(STOPPING)
+        async with create_task_group() as both:
+
+            async def look() -> None:
+                while not self._is_stopping():
+                    await sleep(GLANCE)
+                both.cancel_scope.cancel()
+
+            both.start_soon(look)
+            found = await self._answer(context, params)
+            both.cancel_scope.cancel()
+        return found
+
+    async def _answer(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        given, told = dict(params.arguments or {}), 0
+
+        async def tell(words: str) -> None:
+            nonlocal told
+            told += 1
+            await context.session.report_progress(float(told), None, f"{params.name} {words}")
+
+        try:
+            caller = self._caller(_key(context), _around(context, params))
+            if params.name in {each.name for each in TOOLS}:
+                return await caller.people.call(params.name, given, tell)
+            return await _asked(caller, params.name, given, tell)
+        except (StillWaitsError, CountersignError) as refusal:
+            return _said(str(refusal))
+
+    def _caller(self, key: str, around: dict[str, str]) -> _Caller:
+        name = (key, *(around.get(each, "") for each in WHERE))
+        with self._lock:
+            found = self._callers.pop(name, None)
+            if found is None:
+                countersign = Countersign(self._url, key)
+                held = HeldCalls(countersign, around, HOLD, PLACE)
+                people = PeopleTools(countersign, held, around, HOLD)
+                found = _Caller(countersign, around, held, people)
+            self._callers[name] = found
+            while len(self._callers) > MOST_KEYS:
+                self._callers.popitem(last=False)
+        return found
+
+
+async def _asked(
+    caller: _Caller, tool: str, given: Mapping[str, Any], told: Told
+) -> types.CallToolResult:
+    """Ask for a tool of Countersign's own, which it runs itself; returns its result."""
+    arguments = {name: value for name, value in given.items() if name != WHY}
+    wishes = caller.held_calls.wishes
+    wish = wishes.of(tool, arguments)
+    around = {**caller.around, "run": wish.run, "reason": str(given.get(WHY) or "")}
+    ask = partial(caller.countersign.open_request, tool, arguments, **around)
+    with wishes.answered(wish):
+        request = await wishes.request(wish, ask)
+        patience = Patience(caller.countersign, HOLD, told)
+        request = await patience.ended(request, "waits for people", NOT_YET)
+        if trouble := trouble_of(request):
+            raise trouble
+    return _result(request)
+
+
+def _said(sentence: str) -> types.CallToolResult:
+    content = types.TextContent(type="text", text=sentence)
+    return types.CallToolResult(content=[content], is_error=True)
+
+
+def _result(request: Request) -> types.CallToolResult:
+    is_text = isinstance(request.result, str)
+    text = request.result if is_text else json.dumps(request.result, ensure_ascii=False)
+    structured = request.result if isinstance(request.result, dict) else None
+    content = types.TextContent(type="text", text=text)
+    return types.CallToolResult(content=[content], structured_content=structured)
+
+
+def _key(context: Context) -> str:
+    """Return the key that the host has sent; whoever calls this has looked at it before."""
+    return _headers(context).get("authorization", "").partition(" ")[2].strip()
+
+
+def _around(context: Context, params: types.CallToolRequestParams) -> dict[str, str]:
+    """Return where and in whose name a call is asked: as its metadata says, else as the host's
+    headers do; the API looks whether the key may. Raises NotAllowed for what is no text.
+    """
+    found: dict[str, str] = {}
+    meta: Mapping[str, Any] = {**(params.meta or {})}
+    for each in WHERE:
+        said = meta.get(META.format(each))
+        if said is None:
+            said = _headers(context).get(HEADER.format(each), "")
+        if not isinstance(said, str):
+            raise NotAllowed(f"The metadata {META.format(each)} has to be a text.")
+        if said.strip():
+            found[each] = said.strip()
+    return found
+
+
+def _headers(context: Context) -> Mapping[str, str]:
+    request = context.request
+    assert isinstance(request, HttpRequest)
+    return request.headers
+
+
+MOST = 1_000_000  # bytes of what a host sends at once
+LOOKING = 2  # that have their keys looked at, at once
+
+
+class HostsDoor:
+    """An ASGI app at one path; for one event loop."""
+
+    def __init__(self, core: Core, url: str, is_stopping: Callable[[], bool]) -> None:
+        """`url`: where this process has its API; a host's calls are asked there with its key."""
+        self._tools = core.tools
+        self._callers = Callers(core.store, core.clock, core.identity.team)
+        self._is_stopping = is_stopping
+        self._turns = CapacityLimiter(LOOKING)
+        self._room = Room(HOSTS)
+        server = Offered(url, self._listed, is_stopping).server()
+        self._manager = StreamableHTTPSessionManager(
+            server, stateless=True, max_request_body_size=MOST
+        )
+        self._begun = asyncio.Lock()
+        self._running: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of a host whose key is good."""
+        try:
+            _insist_on_own_page(Headers(scope=scope))
+            if self._is_stopping():
+                raise later(HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1)
+            given = Headers(scope=scope).getlist("authorization")
+            await to_thread.run_sync(self._callers.of, given, limiter=self._turns)
+            with self._room.one():
+                body = await read_body(receive)
+                if body:
+                    look_at_body(body, Headers(scope=scope))
+                await self._begin()
+                await self._manager.handle_request(scope, read_again(body, receive), send)
+        except FullError:
+            error = later(HTTPStatus.SERVICE_UNAVAILABLE, "Too much is asked at once.", 1, "limits")
+            await error.answer()(scope, receive, send)
+        except ProblemError as error:
+            await error.answer()(scope, receive, send)
+
+    async def _begin(self) -> None:
+        """Have the manager run, in a task of its own, until the process ends."""
+        async with self._begun:
+            if self._running is not None:
+                return
+            runs = asyncio.Event()
+            self._running = asyncio.create_task(self._run(runs))
+            await runs.wait()
+
+    async def _run(self, runs: asyncio.Event) -> None:
+        async with self._manager.run():
+            runs.set()
+            await asyncio.Event().wait()
+
+    def _listed(self, key: str) -> list[types.Tool]:
+        """Return the tools that a key may ask for; waits for the record."""
+        caller = self._callers.of([f"Bearer {key}"])
+        return [_offer(each) for each in _own(self._tools) if caller.may_ask_for(each.name)]
+
+
+def _insist_on_own_page(headers: Headers) -> None:
+    """Raise ProblemError for what a page in a browser sends; but for one of this very address, of a
+    kind that no name server can lead elsewhere.
+    """
+    origins = headers.getlist("origin")
+    if not origins:
+        return  # no browser
+    origin = origins[0] if len(origins) == 1 else ""
+    scheme, _, authority = origin.partition("://")
+    host = authority.rpartition(":")[0] if re.search(r":\d+$", authority) else authority
+    is_ours = scheme in ("http", "https") and [authority] == headers.getlist("host")
+    if not (is_ours and (host == "localhost" or _is_number(host))):
+        raise ProblemError(HTTPStatus.FORBIDDEN, "This takes nothing from a page of elsewhere.")
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _own(tools: Registry) -> list[Tool[Any]]:
+    """Return what the bot runs itself, but what only its own agent can make use of."""
+    return [each for each in tools if each.agent is None and each.name != ASK_PERSON.name]
+
+
+def _offer(tool: Tool[Any]) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.schema(),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.does is Effect.READ,
+            destructive_hint=tool.does is Effect.DESTRUCTIVE,
+            idempotent_hint=tool.idempotent,
+        ),
+    )

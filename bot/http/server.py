@@ -1,0 +1,191 @@
+"""The server: uvicorn on a thread of its own, from before the first request to after the last."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from typing import Any
+from urllib.parse import unquote
+
+import h11
+from starlette.types import ASGIApp
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from bot.config.connection_settings import Endpoint, reason
+from bot.http.api import UNREADABLE, is_hook, refusal
+from bot.http.api_gate import QUIET
+
+# uvicorn's HTTP protocol, which also gives up on headers that do not come.
+
+LINE = 16_384  # bytes of a request in which its first line is looked for
+HEADERS = 5.0  # seconds for the headers of a request to come, from its first byte or the connection
+
+
+class Impatient(H11Protocol):
+    """One connection."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """As uvicorn makes it."""
+        super().__init__(*args, **options)
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._quiet_since = time.monotonic()
+        self._head = b""  # what has come of the next request: h11 keeps nothing of what is wrong
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is asked on it: no whole header has come, and no answer is under way."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        """Begin to wait for the first headers; there is always room for one more."""
+        super().connection_made(transport)
+        self._look()
+        others = [each for each in self.connections if isinstance(each, Impatient)]
+        quiet = [each for each in others if each is not self and each.is_quiet]
+        if len(quiet) >= QUIET:
+            min(quiet, key=lambda each: each._quiet_since)._give_up()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come, and go on waiting where that was no whole header."""
+        if self.is_quiet and len(self._head) < LINE:
+            self._head += data[:LINE]
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """From now on it is quiet."""
+        self._quiet_since = time.monotonic()
+        self._head = self.conn.trailing_data[0][:LINE]
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that this is no HTTP; to a coding agent's hook, no."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()  # amid an answer
+        elif self._is_hook():
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
+    def _look(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._wait_no_more()
+        elif self._giving_up is None:
+            self._giving_up = self.loop.call_later(HEADERS, self._give_up)
+
+    def _wait_no_more(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _give_up(self) -> None:
+        """Close a connection in whose next header nothing but waiting happened."""
+        self._wait_no_more()
+        if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
+            return
+        if self._is_hook() and self.conn.our_state is h11.IDLE:
+            self._refuse()
+        else:
+            self.transport.close()
+
+    def _is_hook(self) -> bool:
+        """Whether what is being asked, as far as it has come, is a hook's."""
+        if not self.is_quiet:
+            return is_hook(self.scope["method"], self.scope["path"])
+        line = self._head.lstrip().partition(b"\n")[0].decode("latin-1").split()
+        return len(line) > 1 and is_hook(line[0], unquote(line[1].partition("?")[0]))
+
+    def _refuse(self) -> None:
+        """Answer a hook that cannot be read, and close the connection."""
+        body = refusal(UNREADABLE)
+        headers = [
+            ("content-type", "application/json"),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
+        for event in (
+            h11.Response(status_code=200, headers=headers, reason=b"OK"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+log = logging.getLogger("countersign.http")
+UNDER_WAY = 3  # seconds that answers have to be sent when the server ends
+BACKLOG = 1024  # connections that the system keeps for us
+
+
+class NotListeningError(Exception):
+    """An address that cannot be listened to; says which and why."""
+
+
+class WebServer:
+    """One per process; listens from the moment it is made: who connects before `start` waits."""
+
+    def __init__(self, address: Endpoint) -> None:
+        """Raises NotListeningError where the address cannot be listened to."""
+        self._socket = _listening(address)
+        self.address = Endpoint(address.host, self._socket.getsockname()[1])
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        host, port = self.address
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def start(self, app: ASGIApp) -> None:
+        """Begin to answer."""
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        config = Config(
+            app,
+            http=Impatient,
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            # nothing asks for the other side's address, so no header that names one is believed
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=UNDER_WAY,
+        )
+        config.load()
+        self._server = Server(config)
+        self._thread = threading.Thread(target=self._run, args=(self._server,), name="http")
+        self._thread.daemon = True
+        self._thread.start()
+        log.info("listening at %s", self.url)
+
+    def _run(self, server: Server) -> None:
+        server.run(sockets=[self._socket])
+
+    def close(self) -> None:
+        """Answer what is under way, then listen no more; returns when that is done."""
+        if self._server is None or self._thread is None:
+            self._socket.close()
+            return
+        self._server.should_exit = True
+        self._thread.join(UNDER_WAY + 2)
+
+
+def _listening(address: Endpoint) -> socket.socket:
+    """A socket that listens at the address."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        where = f"{address.host}:{address.port}"
+        raise NotListeningError(f"{where} cannot be listened to ({reason(error)})") from None

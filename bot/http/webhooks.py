@@ -1,0 +1,237 @@
+"""Tells programs' addresses how their requests stand, from the rows: what has happened is written
+down as due, what is due is tried until somebody there takes it, for a day.
+
+It decides nothing and holds no request up. Any number of processes may do it on one database.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio
+from anyio.from_thread import BlockingPortal
+from httpx2 import AsyncClient, HTTPError
+from standardwebhooks import Webhook as Signature
+
+from bot.clock import worlds_time
+from bot.http.api_views import shown
+from bot.programs.key_text import webhook_secret
+from bot.signals import Signal
+from bot.tools.preview import Portal
+from storage import client_keys, webhooks
+from storage.chain import every
+from storage.webhooks import Webhook
+
+if TYPE_CHECKING:
+    from bot.clock import Clock
+    from bot.runs.program_requests import ProgramRequests
+    from storage.store import Store
+
+
+# One attempt to tell an address something: signed, without following it anywhere else.
+
+PATIENCE = 10.0  # seconds for the address to take it, however slowly it answers
+TAKEN = range(200, 300)
+GONE = 410  # the address wants to be told nothing any more
+
+
+class Envelope(NamedTuple):
+    """What is told, and how it is signed."""
+
+    id: str
+    kind: str
+    secrets: tuple[str, ...]  # of the key in use, and of older ones: each of them signs
+    at: datetime  # of this attempt
+    happened_at: datetime
+    data: dict[str, Any]  # the request, as it stands now
+
+
+class Attempted(NamedTuple):
+    """What came of an attempt."""
+
+    is_taken: bool
+    is_last: bool = False  # it is in vain to try again
+    why: str = ""
+
+
+class Poster:
+    """One per process; any thread."""
+
+    def __init__(self) -> None:
+        """No address has been told anything."""
+        self._client = AsyncClient(timeout=None, follow_redirects=False)
+        self._portal = Portal()
+        self._lock = threading.Lock()
+        self._running: BlockingPortal | None = None
+        self._closed = False
+
+    def post(self, url: str, envelope: Envelope) -> Attempted:
+        """Tell it; returns what came of that."""
+        body = json.dumps(
+            {
+                "type": envelope.kind,
+                "timestamp": envelope.happened_at.isoformat(),
+                "data": envelope.data,
+            }
+        )
+        at = envelope.at
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "Countersign",
+            "webhook-id": envelope.id,
+            "webhook-timestamp": str(int(at.timestamp())),
+            "webhook-signature": " ".join(
+                Signature(each).sign(envelope.id, at, body) for each in envelope.secrets
+            ),
+        }
+        try:
+            return self._started().call(self._attempt, url, body, headers)
+        except (CancelledError, RuntimeError):  # the portal is closed, or was just then
+            return Attempted(False, why="this process stops")
+
+    async def _attempt(self, url: str, body: str, headers: dict[str, str]) -> Attempted:
+        try:
+            with anyio.fail_after(PATIENCE):
+                async with self._client.stream(
+                    "POST", url, content=body, headers=headers
+                ) as answer:
+                    status = answer.status_code  # what else it says is not read
+        except (HTTPError, TimeoutError) as error:
+            return Attempted(False, why=type(error).__name__)
+        return Attempted(status in TAKEN, status == GONE, f"it answers {status}")
+
+    def close(self) -> None:
+        """Tell nobody anything any more; what is under way is cut short."""
+        with self._lock:
+            portal, self._running, self._closed = self._running, None, True
+        if portal is None:  # nobody was told anything: there is nothing to end
+            return
+        portal.call(portal.stop, True)
+        self._portal.close()
+
+    def _started(self) -> BlockingPortal:
+        """The portal; CancelledError once this is closed."""
+        with self._lock:
+            if self._closed:
+                raise CancelledError
+            self._running = self._portal()
+            return self._running
+
+
+log = logging.getLogger("countersign.webhooks")
+GLANCE = 1.0  # seconds between two looks while something is expected
+IDLE = 30.0  # and while nothing is
+SIDE_BY_SIDE = 4  # addresses that are told at once
+NO_MORE = "its key is revoked"
+
+
+class Teller:
+    """One per process, with a thread of its own; `start` once, `stop` once."""
+
+    def __init__(
+        self, store: Store, clock: Clock, programs: ProgramRequests, asked: Signal
+    ) -> None:
+        """`programs` knows how requests stand; `asked` is given when one is to be told of."""
+        self._store = store
+        self._clock = clock
+        self._programs = programs
+        self._asked = asked
+        self._poster = Poster()
+        self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="webhook")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to tell, with what an earlier life has left."""
+        getattr(self._clock, "on_shift", []).append(self._asked.give)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell nothing more; what is under way is tried again in the next life."""
+        self._stopping.set()
+        self._asked.give()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._poster.close()
+
+    def _run(self) -> None:
+        try:
+            with self._store.write() as tx:
+                webhooks.recall(tx, at=self._clock.now())
+        except Exception:
+            log.exception("what was asked in an earlier life could not be looked for")
+        while not self._stopping.is_set():
+            self._asked.clear()
+            try:
+                pause = self._look()
+            except Exception:
+                log.exception("webhooks could not be looked after")
+                pause = IDLE
+            self._asked.wait(pause)
+
+    def _look(self) -> float:
+        """Write down what has happened and tell what is due; returns the seconds until a look."""
+        now = self._clock.now()
+        with self._store.read() as tx:
+            found = webhooks.happened(tx)
+        if found:
+            with self._store.write(durable=False) as tx:
+                for each in found:
+                    webhooks.put(tx, each, at=now)
+        with self._store.read() as tx:
+            due = webhooks.due(tx, now, SIDE_BY_SIDE)
+        # of one request what was decided is told before the end, as long as both are taken
+        first = {each.run_id: each for each in reversed(due)}
+        under_way = [self._pool.submit(self._tell, each) for each in first.values()]
+        went_well = [_is_well(each) for each in under_way]
+        if not all(went_well):
+            return GLANCE
+        with self._store.read() as tx:
+            next_at, expected = webhooks.next_due(tx), webhooks.expected(tx)
+        longest = timedelta(seconds=GLANCE if expected else IDLE)
+        pause = min(longest, next_at - self._clock.now()) if next_at else longest
+        return max(pause.total_seconds(), 0.0)
+
+    def _tell(self, row: Webhook) -> None:
+        """One attempt."""
+        now = self._clock.now()
+        with self._store.write(durable=False) as tx:
+            key = client_keys.get(tx, row.key_id)
+            if key is None or key.revoked_at or not key.webhook:
+                webhooks.give_up(tx, row, NO_MORE)
+                return
+            if not webhooks.begin(tx, row, at=now):
+                return
+        asked = self._programs.asked(row.run_id, key)
+        if asked is None:
+            return
+        data = shown(asked.stands()).model_dump(mode="json")
+        secrets = tuple(webhook_secret(each, key.id) for each in every(self._store.key))
+        at = worlds_time(self._clock)  # whoever takes it compares it with theirs
+        envelope = Envelope(row.id, row.kind.value, secrets, at, row.made_at, data)
+        came = self._poster.post(key.webhook, envelope)
+        with self._store.write(durable=False) as tx:
+            if came.is_taken:
+                webhooks.told(tx, row, at=self._clock.now())
+            elif came.is_last:
+                webhooks.give_up(tx, row, came.why)
+            else:
+                webhooks.failed(tx, row, came.why)
+        if not came.is_taken:
+            log.warning("the address of %s was not told: %s", key.name, came.why)
+
+
+def _is_well(attempt: Future[None]) -> bool:
+    """Whether an attempt came to its end, taken or not; what went wrong here is told to the log."""
+    try:
+        attempt.result()
+    except Exception:
+        log.exception("an address could not be told")  # it is tried again
+        return False
+    return True

@@ -1,0 +1,179 @@
+"""The accepted tools of one server: held to what was accepted before each call, and with what the
+server asks people amid a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from mcp_types import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    Tool,
+)
+
+from bot.mcp.definitions import PATIENCE, Definitions, address_of
+from bot.mcp.server_file import Server
+from bot.mcp.server_questions import AmidCall
+from bot.mcp.server_tools_check import definitions
+from bot.tools import ToolError
+from bot.tools.elicitation import ElicitationPort
+from countersign.mcp_client.connection import NotReachedError, ServerConnection
+from countersign.mcp_client.outcomes import Failed, GaveResult, NotStarted, Unknown
+
+_NOT_DONE = (INVALID_PARAMS, METHOD_NOT_FOUND)  # the server answers so before it does anything
+
+_AMID: ContextVar[AmidCall | None] = ContextVar("amid", default=None)
+
+log = logging.getLogger("countersign.servers")
+
+
+class ServerFailedError(Exception):
+    """The server says that a call went wrong; what it did by then is its own."""
+
+
+class AcceptedTools:
+    """Those of one server, for all calls of them; used on one loop."""
+
+    def __init__(self, server: Server, accepted: Definitions) -> None:
+        """Nothing is begun yet. `accepted`: what may be called, as it was when it was accepted."""
+        self._server, self._accepted = server, accepted
+        self._connection = ServerConnection(
+            address_of(server),
+            open_within=max(server.timeout, PATIENCE),
+            changed=self._look,
+            put_off=self._log,
+            elicit=self._elicit if server.answer_within else None,
+        )
+        self._off: dict[str, str] = {}  # tools that are not what was accepted, and why
+        self._looking: asyncio.Task[None] | None = None
+        self._under_way: list[AmidCall] = []
+
+    def is_on(self, name: str) -> bool:
+        """Whether a tool is, as far as is known, what was accepted; any thread may ask."""
+        return name not in self._off
+
+    async def check(self, name: str) -> None:
+        """Make sure that a tool can be reached, and is what was accepted.
+
+        Raises ToolError with a sentence where it is not.
+        """
+        try:
+            found = await self._connection.tools()
+        except NotReachedError as error:
+            raise self._down(str(error)) from error
+        self._check(name, found)
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], line: ElicitationPort
+    ) -> CallToolResult:
+        """Call a tool that is what was accepted, and return its result.
+
+        `line`: by which people hear how far it is, and are asked what the server wants to know.
+        Raises ToolError where it was certainly not done, ServerFailedError where the server failed
+        at it, ConnectionError or TimeoutError where nobody knows. A call that is given up is
+        cancelled at the server.
+        """
+        server = self._server
+        with self._amid(line) as amid:
+            outcome = await self._connection.call(
+                name, arguments, lambda found: self._check(name, found), amid.timed, amid.progress
+            )
+        match outcome:
+            case GaveResult():
+                if outcome.remark:
+                    log.warning("%s, %s: %s", server.name, name, outcome.remark)
+                return outcome.result
+            case Failed() if outcome.result is not None:
+                return outcome.result
+            case Failed() if outcome.code in _NOT_DONE:
+                raise ToolError(f"{server.name} refuses it: {outcome.message}")
+            case Failed():
+                raise ServerFailedError(f"{server.name} says: {outcome.message}")
+            case NotStarted():
+                raise self._down(outcome.why)
+            case Unknown() if outcome.timed_out:
+                waited = f"{server.timeout:g} seconds"
+                raise TimeoutError(f"{server.name} did not answer within {waited}.")
+            case Unknown():
+                said = f" It said: {outcome.heard}" if outcome.heard else ""
+                raise ConnectionError(f"{server.name}: {outcome.why}.{said}")
+
+    @contextmanager
+    def _amid(self, line: ElicitationPort) -> Iterator[AmidCall]:
+        """Have what the server asks from now on be asked amid this call."""
+        amid = AmidCall(self._server, line)
+        self._under_way.append(amid)
+        before = _AMID.set(amid)
+        try:
+            yield amid
+        finally:
+            _AMID.reset(before)
+            self._under_way.remove(amid)
+
+    async def _elicit(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
+        """Ask people what the server wants to know, amid the call that it is about.
+
+        Servers of the older protocol do not say over stdio which that is: then it has to be the
+        only one.
+        """
+        amid = _AMID.get()
+        if amid is None and len(self._under_way) == 1:
+            [amid] = self._under_way
+        if amid is None or amid not in self._under_way:
+            name = self._server.name
+            log.warning(
+                "a question of the server %s is about none of its calls, or one of several", name
+            )
+            return ElicitResult(action="cancel")
+        return await amid.elicit(params)
+
+    def _check(self, name: str, found: list[Tool]) -> None:
+        """Raise ToolError where a tool is not what was accepted."""
+        self._compare(definitions(found))
+        if why := self._off.get(name, ""):
+            raise ToolError(why)
+
+    def _down(self, why: str) -> ToolError:
+        because = f" ({why})" if why else ""
+        return ToolError(
+            f"The server {self._server.name} cannot be reached now{because}. Nothing was done."
+        )
+
+    def _log(self, why: str) -> None:
+        log.warning("the server %s cannot be reached: %s", self._server.name, why)
+
+    def _look(self) -> None:
+        """Look what has changed, soon and once."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look_now())
+
+    async def _look_now(self) -> None:
+        try:
+            self._compare(definitions(await self._connection.tools()))
+        except NotReachedError as error:
+            log.warning("the server %s: %s", self._server.name, error)
+
+    def _compare(self, found: Definitions) -> None:
+        """Switch off what is not what was accepted, and on again what is; told in the log once."""
+        server, off = self._server.name, dict[str, str]()
+        for name, accepted in self._accepted.items():
+            now = found.get(name)
+            if now == accepted:
+                continue
+            what = "has changed" if now else "no longer has"
+            off[name] = (
+                f"The server {server} {what} its tool {name} since that was accepted; it is"
+                " switched off until its operator accepts it again."
+            )
+            if name not in self._off:
+                log.warning("%s See `countersign mcp accept %s`.", off[name], server)
+        self._off = off

@@ -1,0 +1,373 @@
+"""A call that a server works on: how long it may take, how far it is, and what it asks people.
+
+While a person thinks, the server's time stands still; how long they may is a time of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+from mcp_types import ElicitRequestFormParams, ElicitResult
+from pydantic import ValidationError
+
+from bot.tools.elicitation import AnswerEnd, ElicitationAnswer, ElicitationPort, ElicitationRequest
+from bot.tools.invisible_characters import is_hidden
+from bot.tools.people.question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
+
+if TYPE_CHECKING:
+    from mcp_types import ElicitRequestParams
+
+    from bot.mcp.server_file import Server
+
+
+# What a server asks amid a call, as questions that a person can be asked; and the answers, as
+# the server wants them.
+
+MOST_QUESTIONS = 3  # that one wish of a server may take
+MOST_NAME = 200  # characters of what a server calls a value
+Content = dict[str, str | int | float | bool | list[str] | None]
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SECRET = re.compile(
+    r"pass ?(?:word|wort|phrase|code)|kennwort|secret|geheim|credential|zugangsdaten"
+    r"|(?:api|access|private|signing|ssh) ?key|\btoken\b|\b(?:pin|tan|otp|cvv|cvc|ssn)\b"
+    r"|card number|credit card|kreditkarte|social security|one ?time code"
+)
+# "do not tell us your phone number, PIN": whoever says that wants none; what follows another verb
+# is no part of it, and each word is bounded
+_CAUTION = re.compile(
+    r"\b(?:(?:do not|don't|never) (?:enter|give|include|put|send|share|state|tell|type|use|write) "
+    r"(?:(?!(?:and|but|enter|give|just|put|send|tell|then|type|write)\b)\w{1,20},? ){0,8}"
+    r"|nicht (?:\w{1,20} ){1,4}|kein(?:e[nmrs]?)? )"
+    r"(?:pass ?(?:words?|wort|wörter|phrases?|codes?)|secrets?|tokens?|pins?|tans?)\b",
+    re.I,
+)
+_BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+_FORMATS = {
+    "email": (re.compile(r"[^@\s]+@[^@\s]+"), "an e-mail address"),
+    "uri": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+"), "an address such as https://…"),
+    "date-time": (
+        re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?"),
+        "a date and time such as 2026-05-04T10:00Z",
+    ),
+}
+
+
+class UnaskableError(Exception):
+    """This may not be asked of a person, or cannot; says why."""
+
+
+class NotTakenError(Exception):
+    """An answer is not what the server takes; says what it takes, for whoever answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One value that a server wants."""
+
+    name: str
+    schema: Mapping[str, Any]
+    asked: AnswerField
+    values: Mapping[str, str]  # what stands for each option
+
+    def taken(self, given: Any) -> Any:
+        """Return an answer as the server takes it; raises NotTakenError."""
+        match self.asked.kind:
+            case AnswerKind.NUMBER:
+                return self._number(Decimal(str(given)))
+            case AnswerKind.CHOICE:
+                return self.values[given]
+            case AnswerKind.TEXT if self.schema.get("type") == "array":
+                return self._several(str(given))
+            case AnswerKind.TEXT:
+                return self._text(str(given))
+        return given
+
+    def _number(self, given: Decimal) -> int | float:
+        least, most = self.schema.get("minimum"), self.schema.get("maximum")
+        if self.schema.get("type") == "integer" and given != int(given):
+            raise self._no("a whole number")
+        if least is not None and given < Decimal(str(least)):
+            raise self._no(f"{least} at least")
+        if most is not None and given > Decimal(str(most)):
+            raise self._no(f"{most} at most")
+        return int(given) if given == int(given) else float(given)
+
+    def _text(self, given: str) -> str:
+        least, most = self.schema.get("minLength", 0), self.schema.get("maxLength")
+        if len(given) < least:
+            raise self._no(f"{least} characters at least")
+        if most is not None and len(given) > most:
+            raise self._no(f"{most} characters at most")
+        form, called = _FORMATS.get(str(self.schema.get("format")), (None, ""))
+        if form is not None and not form.fullmatch(given):
+            raise self._no(called)
+        return given
+
+    def _several(self, given: str) -> list[str]:
+        known = {label.casefold(): value for label, value in self.values.items()}
+        chosen = [each.strip().casefold() for each in given.split(",") if each.strip()]
+        least, most = self.schema.get("minItems", 0), self.schema.get("maxItems", len(known))
+        if not set(chosen) <= set(known):
+            raise self._no(f"some of {', '.join(self.values)}, with commas between")
+        if not least <= len(set(chosen)) <= most:
+            raise self._no(f"{least} to {most} of {', '.join(self.values)}")
+        return [known[each] for each in dict.fromkeys(chosen)]
+
+    def _no(self, takes: str) -> NotTakenError:
+        return NotTakenError(f"“{self.asked.label}” has to be {takes}.")
+
+
+class Elicited:
+    """One wish of a server for information."""
+
+    def __init__(self, message: str, schema: Mapping[str, Any]) -> None:
+        """`schema`: an object of plain values, as MCP has it. Raises UnaskableError."""
+        properties, required = schema.get("properties"), schema.get("required") or ()
+        if not isinstance(properties, Mapping) or not properties:
+            raise UnaskableError("it wants no value")
+        if len(properties) > MOST_QUESTIONS * MOST_FIELDS:
+            raise UnaskableError(f"it wants more than {MOST_QUESTIONS * MOST_FIELDS} values")
+        try:
+            self._fields = [
+                _field(name, _plain_schema(each), optional=name not in required)
+                for name, each in properties.items()
+            ]
+        except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
+            raise UnaskableError("it wants a value that nobody can be asked for") from error
+        self._message = message.strip()
+        list(self.questions())  # what cannot be put, or is too long, is said before anything else
+        labels = [each.asked.label for each in self._fields]
+        told = [_CAUTION.sub("", _about(each)) for each in self._fields]
+        if secret := _SECRET.search(_plain(" ".join([message, *properties, *labels, *told]))):
+            raise UnaskableError(f"it wants what may be a secret ({secret[0]})")
+
+    def questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_Field]]]:
+        """Yield what is asked, in turn, with the fields of each; `wrong`: with the last answer.
+
+        Raises UnaskableError.
+        """
+        parts = [
+            self._fields[first : first + MOST_FIELDS]
+            for first in range(0, len(self._fields), MOST_FIELDS)
+        ]
+        for number, part in enumerate(parts, start=1):
+            which = f"({number} of {len(parts)})" if len(parts) > 1 else ""
+            text = " ".join(filter(None, [wrong, self._message, which, *map(_about, part)]))
+            try:
+                yield _question(text, part), part
+            except ValidationError as error:
+                raise UnaskableError("it says too much, or too little, for a question") from error
+
+
+def taken(part: list[_Field], given: Mapping[str, Any]) -> Content:
+    """Return the answers to one question by the server's names; raises NotTakenError."""
+    found: Content = {}
+    for number, each in enumerate(part):
+        if (value := given.get(f"a{number}")) is not None:
+            found[each.name] = each.taken(value)
+    return found
+
+
+def _question(text: str, part: list[_Field]) -> AskPerson:
+    if len(part) == 1 and not part[0].asked.optional:
+        one = part[0].asked
+        return AskPerson(
+            question=text, kind=one.kind, options=one.options, suggestion=one.suggestion
+        )
+    return AskPerson(question=text, kind=AnswerKind.FORM, fields=[each.asked for each in part])
+
+
+def _plain_schema(said: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema without what it says nothing in; ValueError for bounds that are none."""
+    found = {key: each for key, each in said.items() if each is not None}
+    for key in _BOUNDS:
+        bound = found.get(key, 0)
+        if isinstance(bound, bool) or not isinstance(bound, int | float):
+            raise ValueError(f"{key} is no number")
+    return found
+
+
+def _field(name: str, schema: Mapping[str, Any], *, optional: bool) -> _Field:
+    """Return how one value is asked for; raises ValueError, and what a broken schema raises."""
+    if len(name) > MOST_NAME:
+        raise ValueError("its name is too long")
+    label = " ".join(str(schema.get("title") or _plain(name).capitalize()).split())
+    values = _options(schema)
+    kind = _kind(schema, values)
+    if kind is AnswerKind.TEXT and values:
+        label = f"{label} (some of {', '.join(values)})"
+    options = list(values) if kind is AnswerKind.CHOICE else []
+    said = schema.get("default")
+    if kind is AnswerKind.CHOICE:
+        said = next((shown for shown, value in values.items() if value == said), None)
+    if isinstance(said, list):
+        said = ", ".join(shown for shown, value in values.items() if value in said)
+    suggestion = "" if said is None else str(said)
+    asked = AnswerField(
+        label=label, kind=kind, options=options, suggestion=suggestion, optional=optional
+    )
+    return _Field(name, schema, asked, values)
+
+
+def _kind(schema: Mapping[str, Any], values: Mapping[str, str]) -> AnswerKind:
+    match schema.get("type"):
+        case "boolean":
+            return AnswerKind.YES_NO
+        case "number" | "integer":
+            return AnswerKind.NUMBER
+        case "array" if values:
+            return AnswerKind.TEXT
+        case "string" if values:
+            return AnswerKind.CHOICE
+        case "string":
+            return AnswerKind.DATE if schema.get("format") == "date" else AnswerKind.TEXT
+    raise ValueError("no plain value")
+
+
+def _options(schema: Mapping[str, Any]) -> dict[str, str]:
+    """What may be chosen, as it is shown, with the value of each."""
+    of = schema.get("items", {}) if schema.get("type") == "array" else schema
+    if titled := of.get("oneOf") or of.get("anyOf"):
+        shown = [str(each.get("title") or each["const"]) for each in titled]
+        values = [str(each["const"]) for each in titled]
+    else:
+        values = [str(each) for each in of.get("enum", ())]
+        shown = [str(each) for each in of.get("enumNames") or values]
+    shown = [" ".join(each.split()) for each in shown]
+    if len({each.casefold() for each in shown}) < len(values):
+        raise ValueError("two of its options read the same")
+    return dict(zip(shown, values, strict=True))
+
+
+def _about(field: _Field) -> str:
+    said = field.schema.get("description")
+    return f"{field.asked.label}: {' '.join(str(said).split())}." if said else ""
+
+
+def _plain(text: str) -> str:
+    """Words in small letters, however they are written: with nothing hidden in between."""
+    seen = "".join(each for each in unicodedata.normalize("NFKC", text) if not is_hidden(each))
+    return re.sub(r"[_\-\s]+", " ", _CAMEL.sub(" ", seen)).lower()
+
+
+MOST_TRIES = 3  # at an answer that the server takes
+SHORTEST = 1.0  # seconds in which anybody could answer
+
+log = logging.getLogger("countersign.servers")
+
+
+class _EndedError(Exception):
+    """There is no answer: what the server is told of it."""
+
+    def __init__(self, result: ElicitResult) -> None:
+        super().__init__(result.action)
+        self.result = result
+
+
+class AmidCall:
+    """One call under way; used on one loop."""
+
+    def __init__(self, server: Server, line: ElicitationPort) -> None:
+        """`line` leads to whoever asked for the call."""
+        self._server, self._line = server, line
+        self._scope = anyio.CancelScope()
+        self._to_answer = server.answer_within
+        self._left, self._asking = 0.0, 0
+        self._turn, self._threads = anyio.Lock(), anyio.CapacityLimiter(1)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Raise TimeoutError where the server takes longer than it may."""
+        with anyio.fail_after(self._server.timeout) as self._scope:
+            yield
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell people how far it is, as the server says."""
+        far = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+        self._line.tell(" · ".join(filter(None, [far, message])))
+
+    async def elicit(self, wanted: ElicitRequestParams) -> ElicitResult:
+        """Ask whoever asked for the call what the server wants to know.
+
+        Declined: it may not be asked, or they cannot say. Cancelled: nobody has answered in time.
+        """
+        with self._standing_still():
+            async with self._turn:  # of several at once, each is put by itself
+                try:
+                    return ElicitResult(action="accept", content=await self._asked(wanted))
+                except UnaskableError as error:
+                    name = self._server.name
+                    log.warning("a question of the server %s is declined: %s", name, error)
+                    return ElicitResult(action="decline")
+                except _EndedError as ended:
+                    return ended.result
+
+    async def _asked(self, wanted: ElicitRequestParams) -> Content:
+        if not isinstance(wanted, ElicitRequestFormParams):
+            raise UnaskableError("it wants somebody to open an address")
+        found: Content = {}
+        elicited = Elicited(wanted.message, wanted.requested_schema)
+        for number, (asked, part) in enumerate(elicited.questions()):
+            again = asked
+            for _ in range(MOST_TRIES):
+                heard = await self._heard(again)
+                try:
+                    found |= taken(part, heard.values)
+                    break
+                except NotTakenError as error:
+                    again = list(elicited.questions(wrong=str(error)))[number][0]
+            else:
+                raise _EndedError(ElicitResult(action="cancel"))
+        return found
+
+    async def _heard(self, asked: AskPerson) -> ElicitationAnswer:
+        """Ask one question; raises _EndedError where there is no answer."""
+        began = anyio.current_time()
+        if self._to_answer < SHORTEST:
+            raise _EndedError(ElicitResult(action="cancel"))
+        over = threading.Event()
+        question = ElicitationRequest(asked, self._server.name, self._to_answer)
+        try:
+            heard = await to_thread.run_sync(
+                partial(self._line.ask, question, over.is_set),
+                abandon_on_cancel=True,
+                limiter=self._threads,
+            )
+        finally:
+            over.set()
+            self._to_answer -= anyio.current_time() - began
+        match heard.end:
+            case AnswerEnd.ANSWERED:
+                return heard
+            case AnswerEnd.REFUSED:
+                raise UnaskableError(heard.why)
+            case AnswerEnd.DECLINED:
+                raise _EndedError(ElicitResult(action="decline"))
+            case AnswerEnd.NOBODY:
+                raise _EndedError(ElicitResult(action="cancel"))
+
+    @contextmanager
+    def _standing_still(self) -> Iterator[None]:
+        """Have the server's time stand still."""
+        if not self._asking:
+            self._left = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = math.inf
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self._scope.deadline = anyio.current_time() + self._left

@@ -1,0 +1,177 @@
+"""The accepted tools of servers as tools of the agent: gated, shown and edited as any other."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, get_origin
+
+from pydantic import BaseModel
+
+from bot.mcp.definitions import Definition, Definitions, LockError, read_lock
+from bot.mcp.server_file import Server, ServerFile
+from bot.tools import RISK_OF, Effect, Preview, Tool, ToolContext
+from bot.tools.described import SchemaError, arguments_of
+from bot.tools.effect_source import EffectSource
+from bot.tools.registration import check_fields
+
+if TYPE_CHECKING:
+    from bot.mcp.server_connection import AcceptedTools
+
+_LONGEST_NAME, _LONGEST_TITLE = 64, 80
+_MOST_NAMED = 3  # arguments in the sentence of what a call does
+_GRACE = 45.0  # seconds beyond the server's timeout: to reach it, and to look at its tools
+
+log = logging.getLogger("countersign.servers")
+
+
+def server_tools(file: ServerFile) -> list[Tool[Any]]:
+    """Return the accepted tools of all servers; reaches none of them.
+
+    What cannot be a tool is left out and told in the log. Raises ValueError where the package that
+    speaks to servers is missing, or what was accepted cannot be read.
+    """
+    if importlib.util.find_spec("mcp") is None:
+        needs = "MCP servers need mcp: pip install 'countersign-bot[mcp]'"
+        raise ValueError(needs)
+    try:
+        accepted = read_lock(file.lock)
+    except LockError as error:
+        raise ValueError(str(error)) from error
+    return [
+        tool
+        for server in file.servers
+        for tool in _tools(server, used(server, accepted.get(server.name, {})))
+    ]
+
+
+def used(server: Server, found: Definitions) -> dict[str, Definition]:
+    """Return those tools of a server that are used."""
+    return {name: each for name, each in found.items() if server.uses(name)}
+
+
+def _tools(server: Server, accepted: dict[str, Definition]) -> Iterator[Tool[Any]]:
+    if not accepted:
+        log.warning("no tool of the server %s is accepted: `countersign mcp accept`", server.name)
+        return
+    line = _Line(server, accepted)
+    for definition in accepted.values():
+        try:
+            yield made(server, definition, line)
+        except (SchemaError, ValueError) as error:
+            log.warning("the tool %s of %s is left out: %s", definition.name, server.name, error)
+
+
+class _Line:
+    """The connection to a server, which is made by the first call, as is what speaks to it."""
+
+    def __init__(self, server: Server, accepted: Definitions) -> None:
+        self._of = server, accepted
+        self._made: AcceptedTools | None = None
+
+    def connection(self) -> AcceptedTools:
+        """Return the one connection; called on the loop of the tools."""
+        if self._made is None:
+            from bot.mcp.server_connection import AcceptedTools
+
+            self._made = AcceptedTools(*self._of)
+        return self._made
+
+    def is_on(self, name: str) -> bool:
+        return self._made is None or self._made.is_on(name)
+
+
+def made(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
+    """Return one tool of a server as a tool of the agent.
+
+    Raises SchemaError, and ValueError for names that cannot be used.
+    """
+    name = tool_name(server, definition.name)
+    model = arguments_of(definition.schema, name)
+    title = _title(definition)
+    effect = _effect(f"{title} at {server.name}", model)
+    check_fields(name, model, effect)
+    does = _does(server, definition)
+
+    async def function(args: BaseModel, context: ToolContext) -> Any:
+        from bot.mcp.results import result_of
+
+        given = args.model_dump(mode="json")
+        result = await line.connection().call(definition.name, given, context.line)
+        return result_of(result)
+
+    async def preview(_args: BaseModel, _context: ToolContext) -> Preview:
+        await line.connection().check(definition.name)
+        return Preview("")
+
+    return Tool(
+        name=name,
+        title=title,
+        effect=effect,
+        does=does,
+        arguments=model,
+        function=function,
+        description=definition.description or title,
+        idempotent=does is Effect.READ or (server.trusted and definition.idempotent is True),
+        preview=preview,
+        timeout=server.timeout + server.answer_within + _GRACE,
+        risk=RISK_OF[does],
+        stated=_stated(server, definition),
+        offered=lambda: line.is_on(definition.name),
+    )
+
+
+def tool_name(server: Server, name: str) -> str:
+    """Return what a server's tool is called here: prefix_tool, of letters that all models take."""
+    plain = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    whole = f"{server.called}_{plain}"
+    if plain == name and len(whole) <= _LONGEST_NAME:
+        return whole
+    mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two names may look alike by now
+    return f"{whole[: _LONGEST_NAME - 7]}_{mark}"
+
+
+def _does(server: Server, definition: Definition) -> Effect:
+    """What a call does to the world; what a server says of that counts only where it is trusted."""
+    if not server.trusted:
+        return Effect.DESTRUCTIVE
+    if definition.read_only:
+        return Effect.READ
+    return Effect.WRITE if definition.destructive is False else Effect.DESTRUCTIVE
+
+
+def _stated(server: Server, definition: Definition) -> EffectSource:
+    """Who says what a call does; nobody has to be trusted to say that it cannot be undone."""
+    said = definition.read_only or definition.destructive is not None
+    if not said:
+        return EffectSource.BY_NOBODY
+    is_known = server.trusted or (definition.destructive and not definition.read_only)
+    return EffectSource.BY_AUTHOR if is_known else EffectSource.BY_STRANGER
+
+
+def _title(definition: Definition) -> str:
+    words = " ".join((definition.title or definition.name.replace("_", " ")).split())
+    return (words[:1].upper() + words[1:])[:_LONGEST_TITLE] or definition.name[:_LONGEST_TITLE]
+
+
+def _effect(what: str, model: type[BaseModel]) -> str:
+    """What is called where, and with what in short: the plain values that are always there."""
+    named = [
+        f"{label.lower()} {{{name}{short}}}"
+        for name, field in model.model_fields.items()
+        for label in [" ".join((field.title or name.replace("_", " ")).split())]
+        for short in [_short(field.annotation)]
+        if field.is_required() and short is not None and not set("{}") & set(label)
+    ]
+    plain = what.replace("{", "{{").replace("}", "}}")
+    return f"{plain}: {', '.join(named[:_MOST_NAMED])}" if named else plain
+
+
+def _short(annotation: Any) -> str | None:
+    """How much of a value of this type stands in a sentence; None for one that does not."""
+    if annotation is str:
+        return ":.60"
+    return "" if annotation is int or get_origin(annotation) is Literal else None

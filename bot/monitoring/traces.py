@@ -1,0 +1,201 @@
+"""Traces for OpenTelemetry: from what arrived to what was posted; imported only where they are on.
+
+A request is one trace, whatever processes work on it: its trace id and the id of its first span are
+made from the run's id, so that nothing has to be kept for it. Spans hold ids, names and codes, and
+no arguments or words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from bot import __version__
+from bot.live import StepEnd
+from bot.monitoring.spans import Incident, Span, Work, current_ids
+from storage.audit_log import AuditLine
+from storage.states import CallStatus, RunStatus
+from storage.store import Store
+
+GRACE = 3.0  # seconds that what has yet to be sent may take when the bot stops
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_NAMES = {
+    Work.DECIDE: "decide",
+    Work.ADVANCE: "advance",
+    Work.TURN: "turn",
+    Work.MODEL: "model",
+    Work.TOOL: "tool",
+    Work.POST: "post",
+    Work.SLACK: "slack",
+    Work.LOOK_UP: "look up",
+}
+_ASKS = (Work.MODEL, Work.SLACK, Work.LOOK_UP)  # another server
+_WENT_WELL = ("", StepEnd.DONE, StepEnd.ENTRUSTED)
+_DECIDED = (CallStatus.APPROVED, CallStatus.REJECTED, CallStatus.EXPIRED)
+_WAITS = {f"call.{status}" for status in _DECIDED} | {"question.answered"}
+_OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
+_ENDS = {f"run.{status}" for status in _OVER}
+
+
+class Traces:
+    """An exporter that sends spans to a collector, from a thread of its own."""
+
+    def __init__(self, endpoint: str) -> None:
+        """`endpoint`: where the collector takes OTLP over HTTP, up to /v1/traces."""
+        own = {"service.name": "countersign", "service.version": __version__}
+        self._resource = Resource(own).merge(OTELResourceDetector().detect())
+        self._scope = InstrumentationScope("countersign", __version__)
+        self._queue = BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))
+
+    def close(self) -> None:
+        """Send what is left, but keep nobody waiting for a collector that is gone."""
+        closing = threading.Thread(target=self._queue.shutdown, name="traces", daemon=True)
+        closing.start()
+        closing.join(GRACE)
+
+    def ended(self, span: Span) -> None:
+        """Send a piece of work for a request, and before it how long it had waited for that."""
+        if not span.run_id or span.work not in _NAMES:
+            return
+        name = f"{_NAMES[span.work]} {span.about}".strip()
+        told: dict[str, str | int] = {"countersign.call_id": span.call_id}
+        told["countersign.end"] = span.end
+        told |= {f"countersign.tokens.{way}": n for way, n in span.amounts.items()}
+        parent = _parent(span)
+        self._send(
+            span.run_id,
+            name,
+            (span.begun_at, span.ended_at),
+            told,
+            number=_number(span),
+            parent=parent,
+            kind=SpanKind.CLIENT if span.work in _ASKS else SpanKind.INTERNAL,
+            is_bad=span.end not in _WENT_WELL,
+        )
+        if span.since is not None:
+            waited = (span.since, span.begun_at)
+            self._send(span.run_id, f"inbox {span.about}".strip(), waited, {}, parent=parent)
+
+    def heard(self, facts: Sequence[AuditLine]) -> None:
+        """Send how long people were waited for, and the request itself once it is over."""
+        for fact in facts:
+            if fact.event == "run.born" and fact.data.get("call"):
+                self._entrusted(fact)
+            if fact.since is None:
+                continue
+            told: dict[str, str | int] = {"countersign.call_id": fact.call_id}
+            told["countersign.end"] = fact.event
+            if fact.event in _WAITS:
+                told["countersign.tool"] = str(fact.data.get("tool", ""))
+                self._send(fact.run_id, "wait for people", (fact.since, fact.at), told)
+            elif fact.event in _ENDS:
+                self._send(
+                    fact.run_id,
+                    "request",
+                    (fact.since, fact.at),
+                    told,
+                    number=_first(fact.run_id),
+                    parent=0,
+                    is_bad=fact.event == "run.failed",
+                )
+
+    def inspected(self, counts: Mapping[str, int]) -> None:
+        """That is no work on a request."""
+
+    def happened(self, what: Incident, about: str) -> None:
+        """Nothing that belongs to one request."""
+
+    def opened(self, store: Store) -> None:
+        """It reads nothing."""
+
+    def page(self) -> str | None:
+        """Return None: they are sent."""
+        return None
+
+    def _entrusted(self, fact: AuditLine) -> None:
+        """A sub-agent's run is a trace of its own, to which its parent's trace has a link."""
+        told: dict[str, str | int] = {"countersign.call_id": str(fact.data["call"])}
+        told["countersign.child_run_id"] = fact.run_id
+        parent, _ = current_ids()
+        if parent:
+            link = Link(_context(fact.run_id, _first(fact.run_id), is_remote=True))
+            self._send(parent, "entrusted", (fact.at, fact.at), told, links=[link])
+
+    def _send(
+        self,
+        run_id: str,
+        name: str,
+        when: tuple[datetime, datetime],
+        told: dict[str, str | int],
+        *,
+        number: int = 0,
+        parent: int | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        is_bad: bool = False,
+        links: Sequence[Link] = (),
+    ) -> None:
+        """Put a span into the queue; `parent`: by itself the request's first, 0 for none."""
+        parent = _first(run_id) if parent is None else parent
+        span = ReadableSpan(
+            name,
+            _context(run_id, number or _random()),
+            _context(run_id, parent, is_remote=True) if parent else None,
+            self._resource,
+            {"countersign.run_id": run_id, **{key: each for key, each in told.items() if each}},
+            links=links,
+            kind=kind,
+            status=Status(StatusCode.ERROR if is_bad else StatusCode.UNSET),
+            start_time=_nanoseconds(when[0]),
+            end_time=_nanoseconds(max(when)),
+            instrumentation_scope=self._scope,
+        )
+        self._queue.on_end(span)
+
+
+def trace_id(run_id: str) -> int:
+    """Return the id of the trace that a request is."""
+    return int.from_bytes(hashlib.sha256(f"trace {run_id}".encode()).digest()[:16])
+
+
+def _context(run_id: str, number: int, *, is_remote: bool = False) -> SpanContext:
+    return SpanContext(trace_id(run_id), number, is_remote=is_remote, trace_flags=_SAMPLED)
+
+
+def _first(run_id: str) -> int:
+    """The id of the span that is the request itself, in which all others stand."""
+    return int.from_bytes(hashlib.sha256(f"span {run_id}".encode()).digest()[:8])
+
+
+def _parent(span: Span) -> int:
+    """The id of the span around a span: the nearest of the same request, or the request."""
+    around = span.within
+    while around is not None:
+        if around.run_id == span.run_id and around.work in _NAMES:
+            return _number(around)
+        around = around.within
+    return _first(span.run_id)
+
+
+def _number(span: Span) -> int:
+    """The id of a span's own span, which what stands in it may need before it ends."""
+    span.number = span.number or _random()
+    return span.number
+
+
+def _random() -> int:
+    return secrets.randbits(64) or 1
+
+
+def _nanoseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1) * 1000
