@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 import re
 from datetime import UTC, datetime
 
 import pytest
 
-from bot.cards import notices, quoting, refusals, sentences
+from bot.cards import notices, quoting, refusals, request_sentences
 from bot.cards.answers import answer_blocks, notice_blocks, retry_blocks
 from bot.cards.help import greeting, help_text
 from bot.cards.text import unescape
@@ -142,13 +140,7 @@ SAID = {
 }
 
 
-MODULES = [
-    quoting,
-    *(
-        importlib.import_module(f"{sentences.__name__}.{each.name}")
-        for each in pkgutil.iter_modules(sentences.__path__)
-    ),
-]
+MODULES = [quoting, notices, refusals, request_sentences]
 SENTENCES = {
     name: each
     for module in MODULES

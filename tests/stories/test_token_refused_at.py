@@ -157,7 +157,10 @@ def opening_a_dialog(scene: Scene) -> str:
     """As the dialog of Edit is to open: who clicked is told once that can be."""
     thread, ts = scene.asked()
     scene.refuse()
+    slack = scene.harness.slack
+    before = len(slack.requests)
     press(scene.harness, "ana", SUPPORT, now_at(scene.harness, SUPPORT, ts), "edit")
+    slack.wait(lambda: any(each.method == "views.open" for each in slack.requests[before:]))
     arrived(scene.harness)
     assert scene.harness.person("ana").view() is None
     scene.good_again()

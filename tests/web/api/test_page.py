@@ -80,7 +80,7 @@ def test_the_page_names_every_status_and_problem() -> None:
     cells = re.findall(r"^\| (`[^|]+) \|", section(PAGE, "Statuses"), re.M)
     named = [each for cell in cells for each in re.findall(r"`(\w+)`", cell) if each != "status"]
     assert sorted(named) == sorted(ShownStatus)
-    said = "".join(each.read_text("utf-8") for each in (ROOT / "bot" / "web" / "api").glob("*.py"))
+    said = "".join(each.read_text("utf-8") for each in (ROOT / "bot" / "http").glob("*.py"))
     headings = re.findall(r"^###? (.+)$", PAGE.read_text("utf-8"), re.M)
     places = {each.lower().replace(" ", "-") for each in headings}
     about = set(re.findall(r'about="([\w-]+)"', said)) | {"limits"}
