@@ -28,7 +28,7 @@ demo: .venv/ready  ## a local Slack, a local planner and the real bot, in one pr
 
 agent: .venv-agent/ready  ## an agent of another framework at this terminal, which asks in the demo that runs
 	@test -f var/demo/program.sh || { echo "Start the demo first, at another terminal: make demo"; exit 1; }
-	@. var/demo/program.sh; cd var/demo; PYTHONPATH=../.. ../../.venv-agent/bin/python ../../docs/terminal_agent.py
+	@. var/demo/program.sh; cd var/demo; PYTHONPATH=../../client ../../.venv-agent/bin/python ../../docs/terminal_agent.py
 
 .venv-agent/ready:
 	@command -v "$(PYTHON)" >/dev/null || { echo "The agent needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }

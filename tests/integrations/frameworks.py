@@ -56,7 +56,7 @@ def offline(folder: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(ROOT / "client"),
         "OPENAI_API_KEY": "sk-offline-offline-offline",
         "OPENAI_AGENTS_DISABLE_TRACING": "1",
         "HAYSTACK_TELEMETRY_ENABLED": "False",

@@ -121,7 +121,9 @@ def at_work(
                 pytest.fail(run.communicate()[1])
             finally:
                 run.kill()
+    began = harness.began
     harness.reset()
+    harness.began = began  # it is one story, of an agent that is started twice
 
 
 def ended_well(agent: subprocess.Popen[str]) -> None:
