@@ -25,7 +25,7 @@ if "--without" in sys.argv:
     for name in sys.argv[sys.argv.index("--without") + 1 :]:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # ModuleNotFoundError
 
-from countersign.cli.loading import share_memory, uncollected
+from countersign.cli.process import share_memory, uncollected
 
 with uncollected():
     from pydantic import BaseModel, Field

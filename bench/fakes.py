@@ -10,7 +10,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.agent.turn import Proposal, Proposed, Reply, Sink
-from bot.cards.answers import NOTHING_BELOW, Below
+from bot.cards.answers import NOTHING_BELOW, AnswerFooter
 from bot.policy.directory import Group, Person
 from bot.slack.client import SlackClient
 from storage import outbox
@@ -165,7 +165,7 @@ class Quiet:
         """Nothing to withdraw."""
 
     def finish(
-        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """The answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:

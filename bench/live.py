@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.installed import others
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner, Turn
+from bot.demo.model_server import StandInPlanner, Turn
 from slack_sandbox.workspace.people import BOT_USER, Channel, Group, Person
 from slack_sandbox.workspace.seed import Seed
 
@@ -69,7 +69,7 @@ class Live:
         self.folder, self.people = folder, people
         self._database = database or f"sqlite:///{folder / 'countersign.db'}"
         self.slack = local_slack(seed=seed(people))
-        self.planner = Planner(mind=mind)
+        self.planner = StandInPlanner(mind=mind)
         self._process: subprocess.Popen[str] | None = None
         self._asked = 0
         (folder / "policy.toml").write_text(policy)

@@ -29,12 +29,12 @@ from bot.config.settings import Settings
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
-from bot.policy.evaluate import parse
+from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import parse
 from bot.runs.worker import Worker
 from bot.slack.listeners import read
 from bot.slack.pace import Access, EveryChannel, Pace
-from bot.slack.posting import Memory, Posting, PostSearch
+from bot.slack.posting import OutboxMemory, Posting, PostSearch
 from bot.slack.render import Renderer
 from bot.slack.sender import Sender
 from bot.slack.thread import SlackThread
@@ -127,7 +127,7 @@ class Bench:
             store,
             self.clock,
             self.core.signals,
-            Memory(self.clock),
+            OutboxMemory(self.clock),
             Access(self.clock, client.auth_test),
             Pace(self.clock, client.base_url),
             renderer=Renderer(store, self.clock, self.core.tools, people),

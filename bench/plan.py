@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.figures import Figure, Setup, of_rounds
 from bench.live import Live
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 
 CALLS = 20
 UPDATES, PROCESSOR = 26, 250  # aims: calls to chat.update, milliseconds

@@ -31,37 +31,35 @@ from bot.config.connection_settings import USUAL, Transport
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, fit_policy
 from bot.core import Core
-from bot.explain.gate_words import Grounds
+from bot.explain.explanation import Grounds
 from bot.identity import Identity
 from bot.monitoring.exporters import MissingExtraError, make_exporters
 from bot.monitoring.logs import mask_logs
 from bot.monitoring.spans import Incident, Tracer
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.policy.directory import Directory
-from bot.policy.evaluate import Policy, PolicyError
+from bot.policy.evaluation import Policy, PolicyError
 from bot.replicas.membership import SingleProcess, advance_clock, join_replicas, settings_and_clock
 from bot.runs.loop import Loop
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.transcript_files import PlannerWithFiles
 from bot.signals import Signals
 from bot.signing_key import open_store
-from bot.slack.answer_dialogs import AnswerDialogs
-from bot.slack.answer_streams import SlackAnswers
-from bot.slack.bolt import make_bolt
+from bot.slack.answer_streams import StreamedAnswers
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient, app_of, make_clients
 from bot.slack.command_answers import Answerer
-from bot.slack.dialog_openers import RequestDoors
+from bot.slack.dialog_openers import RequestOpeners
 from bot.slack.dialogs import Dialogs
 from bot.slack.directory import SlackDirectory, look_ahead, with_names
 from bot.slack.home import PATIENCE, SlackHome
-from bot.slack.listeners import LOOK_UP, Listeners
+from bot.slack.listeners import LOOK_UP, Listeners, make_bolt
 from bot.slack.pace import Channels
 from bot.slack.posting import Posting, PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
-from bot.slack.request_dialogs import DelegationDialogs, RequestDialogs
+from bot.slack.request_dialogs import AnswerDialogs, DelegationDialogs, RequestDialogs
 from bot.slack.slash_commands import Commands
 from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.socket_client import ACKNOWLEDGED
@@ -72,7 +70,7 @@ from bot.upkeep import Upkeep
 from storage import trail
 
 if TYPE_CHECKING:
-    from bot.http.web import Web
+    from bot.http.http_side import Web
     from bot.replicas.replicas import Replicas
 
 
@@ -250,7 +248,7 @@ def _assemble(
         PlannerWithFiles(planner, store, clock),
         core.executor(tool_pool, portal),
         _thread_of(core, directory, reading),
-        SlackAnswers(store, naming, signals, posting, clock).of,
+        StreamedAnswers(store, naming, signals, posting, clock).of,
         presence,
     )
     commands = make_commands(core, posting, hurried)
@@ -321,7 +319,7 @@ def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Comma
     """Make what answers questions about approvals."""
     grounds = Grounds(core.sources(), core.authority, core.limits())
     forms = RequestDialogs(core.store, core.over(hurried).forms())
-    doors = RequestDoors(forms, posting, core.identity.team)
+    doors = RequestOpeners(forms, posting, core.identity.team)
     modes = Modes(core.store, core.clock, core.policy, core.authority, core.signals.post)
     answerer = Answerer(grounds, core.grants(), core.tools, doors, modes, core.desk())
     return Commands(answerer, posting, core.identity.team)
@@ -393,8 +391,8 @@ class Endpoints:
     def _listening(self) -> Web:
         """Return the HTTP side, which listens already."""
         try:
+            from bot.http.http_side import Web
             from bot.http.server import NotListeningError
-            from bot.http.web import Web
         except ModuleNotFoundError as error:
             raise StartupError([NOT_INSTALLED.format(error.name)], ()) from None
         try:

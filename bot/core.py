@@ -36,7 +36,7 @@ from bot.config.policy_reload import PolicyReload
 from bot.config.settings import Settings
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.policy.directory import Directory
 from bot.runs import ports
 from bot.runs.compaction import LongThreads

@@ -20,9 +20,9 @@ import yaml
 from pydantic import SecretStr
 
 from bot.config.settings import Settings
-from bot.policy import file
+from bot.policy import policy_file
 from bot.policy.condition_values import Facts
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.policy.gates import Ask, Deny
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database.child_tools import database_tools
@@ -61,7 +61,7 @@ def test_every_policy_key_is_explained() -> None:
 
     Every default of a gate is the one it names.
     """
-    entries = (file.Options, file.RuleEntry, file.TemplateEntry)
+    entries = (policy_file.Options, policy_file.RuleEntry, policy_file.TemplateEntry)
     keys = {key for each in entries for key in each.model_fields}
     keys |= {"readers", "shared_channels"}  # the keys outside all tables
     rows = table(section(POLICY, "Keys"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from countersign.cli.commands import all_commands, build_parser
 from countersign.cli.main import main
 from tests.pages import PAGES, ROOT, blocks, section

@@ -143,7 +143,7 @@ def test_the_image_asks_where_the_bot_answers() -> None:
     asked = re.findall(r"http://127\.0\.0\.1:(\d+)(/\w+)", health)
     [(at, path)] = asked
     assert at == port
-    assert f'"{path}"' in (ROOT / "bot" / "http" / "health.py").read_text("utf-8")
+    assert f'"{path}"' in (ROOT / "bot" / "http" / "http_side.py").read_text("utf-8")
     assert in_image()["COUNTERSIGN_HTTP"] == f"0.0.0.0:{port}"
 
 

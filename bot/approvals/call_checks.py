@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
-from bot.cards.edit_form import unshown
+from bot.cards.edit_form import first_unshown_leaf
 from bot.cards.field_values import values
-from bot.cards.review import shows_all
-from bot.cards.text import in_utc, plain, visible
+from bot.cards.review_dialog import shows_all
+from bot.cards.slack_text import in_utc, plain, visible
 from bot.cards.views import CallView
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -90,7 +90,7 @@ def lacking(
     old = readable_arguments(tool, before, names) if before is not None else None
     rows = values(tool, as_read)
     runs: dict[str, Any] = json.loads(arguments)
-    missing = unshown(runs, as_read, rows, tool.secret_paths(runs))
+    missing = first_unshown_leaf(runs, as_read, rows, tool.secret_paths(runs))
     if missing is not None:
         where = plain(visible(" › ".join(map(str, missing))), 200) or "its arguments"
         return f"People could not be shown all of what would run: {where}. So nobody is asked."

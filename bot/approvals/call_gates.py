@@ -12,8 +12,7 @@ from bot.approvals.call_state import good_for, said_of
 from bot.approvals.channel_mode import narrowed, strictest
 from bot.approvals.facts import Sources, facts_of, with_sums
 from bot.policy.condition_values import Facts
-from bot.policy.gates import Allow, Ask, Deny, load_gate
-from bot.policy.strictness import hastened
+from bot.policy.gates import Allow, Ask, Deny, load_gate, shorten_deadline
 from bot.tools import Effect, Preview, Tool
 from countersign.durations import in_words
 from storage import call_history, channel_modes
@@ -111,7 +110,7 @@ def stricter(call: Call, gate: Ask) -> Renewal:
     """
     shown = load_gate(call.gate)
     if isinstance(shown, Ask):
-        gate = hastened(gate, shown)
+        gate = shorten_deadline(gate, shown)
     why = "policy changed after this was approved, so it is asked again"
     if gate.would_allow and isinstance(shown, Allow):
         why = AFTER_REJECTION

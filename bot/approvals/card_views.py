@@ -23,16 +23,16 @@ from bot.approvals.call_state import (
 from bot.approvals.card_routing import still_away
 from bot.approvals.channel_mode import strictest
 from bot.approvals.person_questions import read, server_of
-from bot.cards import quoting
+from bot.cards import sentence_words
 from bot.cards.card import approved_on
 from bot.cards.field_values import values
 from bot.cards.notices import away_note, program_line, who_asks
-from bot.cards.question_message import QuestionView, in_words
+from bot.cards.question_message import QuestionView, answer_in_words
 from bot.cards.request_sentences import WAITS_FOR_ANSWER, mode_note
-from bot.cards.review import covered, for_onlookers
-from bot.cards.text import unescape
-from bot.cards.views import CallView, CardView, Errand, Missing, Progress, Value
-from bot.cards.waiting_call import errand_lines
+from bot.cards.review_dialog import for_onlookers, name_covered
+from bot.cards.slack_text import unescape
+from bot.cards.views import CallView, CardView, DelegatedTask, MissingVotes, Progress, Value
+from bot.cards.waiting_call import delegated_task_lines
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments
@@ -74,7 +74,7 @@ def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None
         return None
     whole = _view(tools, tx, shown)
     seen = for_onlookers(whole, shown.call.preview_in_thread)
-    return replace(seen, covered=covered(whole, seen))
+    return replace(seen, covered=name_covered(whole, seen))
 
 
 def call_in_full(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
@@ -84,7 +84,7 @@ def call_in_full(tools: Registry, tx: Transaction, shown: ShownRevision) -> Call
     """
     whole = _view(tools, tx, shown)
     seen = for_onlookers(whole, shown.call.preview_in_thread)
-    return replace(whole, covered=covered(whole, seen))
+    return replace(whole, covered=name_covered(whole, seen))
 
 
 def _view(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
@@ -130,7 +130,7 @@ def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
     errands = errands_of(tools, tx, run) if run else ()
     agent: dict[str, Any] = {}
     if errands:
-        agent = {"agent": errands[-1].agent, "chain": tuple(errand_lines(errands))}
+        agent = {"agent": errands[-1].agent, "chain": tuple(delegated_task_lines(errands))}
     if run and run.source not in MODELLED:
         asker = who_asks(run.source, run.client) if run.source is RunSource.PROGRAM else ""
         agent = {"by_agent": False, "agent": unescape(asker[:1].upper() + asker[1:])}
@@ -202,7 +202,7 @@ def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     return {
         "needs_words": gate.reasons in ("approve", "always"),
         "no_needs_words": gate.reasons in ("reject", "always"),
-        "offers": tuple(quoting.offer_label(offer, titles) for offer in gate.remember),
+        "offers": tuple(sentence_words.offer_label(offer, titles) for offer in gate.remember),
     }
 
 
@@ -233,7 +233,7 @@ def _with_missing(tx: Transaction, run: Run, view: CallView, ids: Mapping[str, s
         return view
     approved = standing(gate, calls.votes(tx, call.id, call.revision)).approved
     missing = tuple(
-        Missing(
+        MissingVotes(
             stage.quorum - len(people),
             tuple(ids[handle] for handle in stage.approvers.groups if handle in ids),
             (*stage.approvers.users, *([run.requester] if stage.approvers.requester else ())),
@@ -338,13 +338,15 @@ def origin_of(tools: Registry, tx: Transaction, run: Run, plan: Plan) -> dict[st
     }
 
 
-def errands_of(tools: Registry, tx: Transaction, run: Run) -> tuple[Errand, ...]:
+def errands_of(tools: Registry, tx: Transaction, run: Run) -> tuple[DelegatedTask, ...]:
     """Return who asked whom for what between the requester's agent and this run, in order."""
-    found: list[Errand] = []
+    found: list[DelegatedTask] = []
     for call in sub_agents.chain(tx, run):
         tool = tools.of(call)
         by = found[-1].agent if found else ""
-        found.append(Errand(tool.title if tool else call.tool, by, effect_of(tools, tx, call)))
+        found.append(
+            DelegatedTask(tool.title if tool else call.tool, by, effect_of(tools, tx, call))
+        )
     return tuple(found)
 
 
@@ -371,7 +373,7 @@ def question_view(
         return None
     call, answer = found.call, person_answers.given(tx, found.call.id)
     given = json.loads(answer.given) if answer and not answer.declined else {}
-    lines = in_words(found.asked, given) if given else ()
+    lines = answer_in_words(found.asked, given) if given else ()
     hidden = masked(found.asked.question)
     errands, server, amid = errands_of(tools, tx, found.run), "", ""
     if found.run.source is RunSource.SERVER and errands:  # what it asks amid is no errand

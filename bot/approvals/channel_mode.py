@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.cards import request_sentences as sentences
-from bot.cards.text import group_mention, mention
+from bot.cards.slack_text import group_mention, mention
 from bot.clock import Clock
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 from bot.signals import Signal
 from storage import calls, channel_modes, outbox, runs, trail

@@ -19,15 +19,15 @@ from bot.cards.button_codec import (
     CallTarget,
     CardTarget,
     Click,
-    Malformed,
+    DialogSubject,
+    MalformedValue,
     Rating,
     RunTarget,
-    Subject,
     decode_action,
     decode_dialog,
 )
 from bot.cards.edit_form import FieldErrors
-from bot.cards.review import read_approval, read_feedback, read_rejection
+from bot.cards.review_dialog import read_approval, read_feedback, read_rejection
 from bot.policy.authority import Authority
 from storage import inbox
 from storage.models import Delivery
@@ -35,7 +35,7 @@ from storage.states import DeliveryKind, Resolution, Verb
 
 log = logging.getLogger("countersign.clicks")
 # deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
-Act = Callable[[Delivery, Click | Subject, dict[str, Any]], None]
+Act = Callable[[Delivery, Click | DialogSubject, dict[str, Any]], None]
 NOTHING_LEFT = "That was revoked already, or has come to its end."
 RESOLVE = {
     Action.RESOLVE_DONE: Resolution.DONE,
@@ -86,21 +86,21 @@ class Clicks:
             else decode_dialog(payload["view"])
         )
         match wanted:
-            case Malformed():
+            case MalformedValue():
                 self._odd(delivery, wanted)
                 return
-            case Click(name, target) | Subject(name, target) if not self._is_heard(delivery):
+            case Click(name, target) | DialogSubject(name, target) if not self._is_heard(delivery):
                 self._replies.turn_away(delivery, name, target)
                 return
         delivery.team = self._authority.team  # whichever of their workspaces they clicked in
         match wanted:
             case Click(Action() as name) if name in self._acts:
                 self._acts[name](delivery, wanted, payload)
-            case Subject(Dialog() as name) if name in self._acts:
+            case DialogSubject(Dialog() as name) if name in self._acts:
                 self._acts[name](delivery, wanted, payload)
             case Click():
                 self._click(delivery, wanted)
-            case Subject():
+            case DialogSubject():
                 self._submitted(delivery, wanted, payload["view"]["state"]["values"])
 
     def _is_heard(self, delivery: Delivery) -> bool:
@@ -129,7 +129,7 @@ class Clicks:
             case Click(action, CallTarget() as target) if action in RESOLVE:
                 self._requests.resolve(delivery, target, RESOLVE[action])
             case Click(action):
-                self._odd(delivery, Malformed(f"{action} is not for the loop"))
+                self._odd(delivery, MalformedValue(f"{action} is not for the loop"))
 
     def _revoke(self, delivery: Delivery, target: CallTarget) -> None:
         """End what was remembered when this call was approved; Home shows that it is gone."""
@@ -139,14 +139,14 @@ class Clicks:
             tell(tx, delivery, "" if ended else NOTHING_LEFT)
             inbox.settle(tx, delivery, "revoked" if ended else "nothing to revoke")
 
-    def _submitted(self, delivery: Delivery, dialog: Subject, state: dict[str, Any]) -> None:
+    def _submitted(self, delivery: Delivery, dialog: DialogSubject, state: dict[str, Any]) -> None:
         match dialog:
-            case Subject(Dialog.REVIEW, CallTarget() as target):
+            case DialogSubject(Dialog.REVIEW, CallTarget() as target):
                 note, chosen = read_approval(state)
                 self._votes.vote(delivery, [target], Verb.APPROVE, note, remember=chosen)
-            case Subject(Dialog.SEND_BACK, CallTarget() as target):
+            case DialogSubject(Dialog.SEND_BACK, CallTarget() as target):
                 self._plans.send_back(delivery, target, read_feedback(state))
-            case Subject(Dialog.REJECT, CallTarget() | CardTarget() as target):
+            case DialogSubject(Dialog.REJECT, CallTarget() | CardTarget() as target):
                 reason = read_rejection(state)
                 if not isinstance(reason, str):
                     self._replies.settle(delivery, "invalid reason")
@@ -154,12 +154,12 @@ class Clicks:
                     self._votes.vote_all(delivery, target, Verb.REJECT, reason)
                 else:
                     self._votes.vote(delivery, [target], Verb.REJECT, reason)
-            case Subject(Dialog.EDIT, CallTarget() as target):
+            case DialogSubject(Dialog.EDIT, CallTarget() as target):
                 self._edited(delivery, target, state)
-            case Subject(name):
-                self._odd(delivery, Malformed(f"{name} is about something else", name))
+            case DialogSubject(name):
+                self._odd(delivery, MalformedValue(f"{name} is about something else", name))
 
-    def _odd(self, delivery: Delivery, malformed: Malformed) -> None:
+    def _odd(self, delivery: Delivery, malformed: MalformedValue) -> None:
         """Refuse what the bot never gave out; who used an odd button of ours is told so."""
         log.warning("delivery %s: %s, refused", delivery.seq, malformed.why)
         if malformed.name is None:

@@ -27,8 +27,8 @@ from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
 from bot.cards import request_sentences as words
 from bot.cards.action_names import Action, Dialog, Field
-from bot.cards.button_codec import Click, DelegationTarget, Subject
-from bot.cards.delegation_dialog import Delegated, Wished, read_wish
+from bot.cards.button_codec import Click, DelegationTarget, DialogSubject
+from bot.cards.delegation_dialog import DelegationRow, DelegationWish, read_wish
 from bot.clock import Clock
 from bot.policy.authority import Authority, Yes
 from bot.policy.directory import LookupFailedError, NotYetKnownError
@@ -71,12 +71,12 @@ class Delegations:
         """Return what deals with its dialog and its button."""
         return {Dialog.DELEGATE: self.give, Action.END_DELEGATION: self.end}
 
-    def about(self, person: str) -> list[Delegated]:
+    def about(self, person: str) -> list[DelegationRow]:
         """Return what this person has given or been given that holds now."""
         with self.store.read() as tx:
             found = delegations.about(tx, self.authority.team, person, self.clock.now())
         return [
-            Delegated(
+            DelegationRow(
                 id=each.id,
                 giver=each.giver,
                 delegate=each.delegate,
@@ -87,21 +87,23 @@ class Delegations:
             for each in found
         ]
 
-    def wished(self, state: dict[str, Any], giver: str) -> Wished | dict[str, str]:
+    def wished(self, state: dict[str, Any], giver: str) -> DelegationWish | dict[str, str]:
         """Return what a submitted dialog asks for, or its errors by block id.
 
         Looks people up; raises LookupFailedError.
         """
         found = read_wish(state, giver, self.clock.now())
-        if isinstance(found, Wished) and not self.authority.colleague(found.delegate):
+        if isinstance(found, DelegationWish) and not self.authority.colleague(found.delegate):
             return {Field.DELEGATE: NO_COLLEAGUE}
         return found
 
-    def give(self, delivery: Delivery, _asked: Click | Subject, payload: dict[str, Any]) -> None:
+    def give(
+        self, delivery: Delivery, _asked: Click | DialogSubject, payload: dict[str, Any]
+    ) -> None:
         """Store what a dialog asks for, tell both, and settle the delivery."""
         giver, at, team = delivery.user, delivery.received_at, self.authority.team
         found = self.wished(payload["view"]["state"]["values"], giver)
-        if isinstance(found, Wished) and not self.authority.colleague(giver):
+        if isinstance(found, DelegationWish) and not self.authority.colleague(giver):
             found = {Field.DELEGATE: NO_COLLEAGUE}
         with self.store.write() as tx:
             if isinstance(found, dict):  # something has changed since the dialog was checked
@@ -128,7 +130,9 @@ class Delegations:
             )
             inbox.settle(tx, delivery, "delegated")
 
-    def end(self, delivery: Delivery, asked: Click | Subject, _payload: dict[str, Any]) -> None:
+    def end(
+        self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
+    ) -> None:
         """End one, for who gave it, and settle the delivery."""
         assert isinstance(asked.target, DelegationTarget)
         person, at = delivery.user, delivery.received_at

@@ -14,7 +14,7 @@ from bot.approvals.replies import tell
 from bot.cards import refusals
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, CardTarget
-from bot.cards.pieces import ROWS_SENT
+from bot.cards.call_pieces import ROWS_SENT
 from bot.clock import Clock
 from bot.policy.authority import No, Yes
 from bot.tools import Table

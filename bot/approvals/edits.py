@@ -21,12 +21,11 @@ from bot.approvals.card_routing import Asked, Place, find_place, put_cards, rout
 from bot.approvals.facts import Sources
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
-from bot.cards import notices, quoting, refusals
-from bot.cards.edit_form import FieldErrors, failing, read_submission
+from bot.cards import notices, refusals, sentence_words
+from bot.cards.edit_form import FieldErrors, failure_at_input, read_submission
 from bot.policy.authority import Authority, No
 from bot.policy.directory import LookupFailedError
-from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate
-from bot.policy.strictness import stricter
+from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter_gate
 from bot.tools import Preview, Registry, Tool, ToolError
 from bot.tools.arguments import as_editable, dump_arguments, load_arguments, readable_arguments
 from bot.tools.names import Naming
@@ -157,10 +156,10 @@ class Edits:
         try:
             seen = self._preview(run, shown, tool, args, patience)
         except ToolError as error:
-            return failing(editable, before, parsed.arguments, str(error))
+            return failure_at_input(editable, before, parsed.arguments, str(error))
         known, arguments = loads(shown.call.names) | names.found, dump_arguments(args)
         if why := _hidden(tool, shown, arguments, known, seen):
-            return failing(editable, before, parsed.arguments, why)
+            return failure_at_input(editable, before, parsed.arguments, why)
         return Edit(run, shown, arguments, now, seen, parsed.approve, dumps(known))
 
     def _lacking(self, run: Run, call: Call, gate: Ask, person: str) -> Forbidden | None:
@@ -208,11 +207,11 @@ class Edits:
         before, now = load_gate(call.gate), gate_of(self._sources, run, tool, args, call=call)
         match now:
             case Deny(reason=reason):
-                return Forbidden(f"Policy forbids this: {quoting.said(reason)}")
+                return Forbidden(f"Policy forbids this: {sentence_words.cite(reason)}")
             case Allow() if isinstance(before, Ask):
                 now = before  # what people were asked about is not taken from them by an edit
             case Ask() if isinstance(before, Ask):
-                now = stricter(before, now)
+                now = stricter_gate(before, now)
             case _:
                 pass
         assert isinstance(now, Ask)

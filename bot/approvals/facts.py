@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bot.clock import Clock
-from bot.policy.condition_values import Facts, Id, Needs, Spent
-from bot.policy.current import CurrentPolicy
+from bot.policy.condition_values import Facts, Id, Needs, SpendingSum
+from bot.policy.current_policy import CurrentPolicy
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments, opened
@@ -114,15 +114,15 @@ def with_sums(
     return replace(facts, now=now, spent=sums)
 
 
-def _together(wanted: Iterable[Spent]) -> dict[tuple[str, bool], list[Spent]]:
+def _together(wanted: Iterable[SpendingSum]) -> dict[tuple[str, bool], list[SpendingSum]]:
     """The sums over the same tool of the same people."""
-    found: dict[tuple[str, bool], list[Spent]] = {}
+    found: dict[tuple[str, bool], list[SpendingSum]] = {}
     for each in sorted(wanted):
         found.setdefault((each.tool, each.anyone), []).append(each)
     return found
 
 
-def total(wanted: Spent, calls: list[Counted], arguments: str = "") -> Decimal | None:
+def total(wanted: SpendingSum, calls: list[Counted], arguments: str = "") -> Decimal | None:
     """The exact sum of a field over these calls, or their number; None where one of them has no
     number there.
 

@@ -9,12 +9,20 @@ from typing import Any
 
 from bot.approvals.facts import Sources, facts_about
 from bot.cards.button_codec import FormKind, FormTarget
-from bot.cards.request_form import Choice, Form, askable, blank, invitation, misfits, offered
+from bot.cards.request_form import (
+    FormChoice,
+    RequestForm,
+    blank_values,
+    can_ask_with_form,
+    invitation,
+    prefill_message,
+    template_misfits,
+)
 from bot.config.startup import StartupError
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.policy.directory import Directory
-from bot.policy.evaluate import Policy
+from bot.policy.evaluation import Policy
 from bot.policy.gates import Deny
 from bot.policy.rules import Template
 from bot.tools import Registry, Tool
@@ -34,19 +42,19 @@ class Offers:
     authority: Authority
     tools: Registry
 
-    def choices(self, person: str, channel: str) -> list[Choice]:
+    def choices(self, person: str, channel: str) -> list[FormChoice]:
         """Return what this person may ask for there, by title; raises LookupFailedError."""
         found = [
-            Choice(FormKind.TOOL, tool.name, tool.title, tool.said_to_do)
+            FormChoice(FormKind.TOOL, tool.name, tool.title, tool.said_to_do)
             for tool in self.tools
             if self._may_ask(tool, person, channel)
         ]
         for each in self.sources.policy.policy.templates:
             if tool := self._prepared(each, person, channel):
-                found.append(Choice(FormKind.TEMPLATE, each.title, each.title, tool.said_to_do))
+                found.append(FormChoice(FormKind.TEMPLATE, each.title, each.title, tool.said_to_do))
         return sorted(found, key=lambda each: each.title.casefold())
 
-    def called(self, words: str, person: str, channel: str) -> Choice | None:
+    def called(self, words: str, person: str, channel: str) -> FormChoice | None:
         """Return what this person means by these words, its name or its title; None for nothing."""
         meant = " ".join(words.split()).casefold()
         found = self.choices(person, channel)
@@ -58,7 +66,7 @@ class Offers:
         tool = self.tools.get(target.name) if target.kind is FormKind.TOOL else None
         return tool.title if tool else target.name
 
-    def form(self, target: FormTarget, person: str) -> Form | None:
+    def form(self, target: FormTarget, person: str) -> RequestForm | None:
         """Return the form, as this person gets it; None where they may not ask for that.
 
         The same each time, so that what is submitted is read as it was shown.
@@ -73,17 +81,19 @@ class Offers:
             tool = tool if tool and self._may_ask(tool, person, channel) else None
         if tool is None:
             return None
-        initial = blank(tool)
+        initial = blank_values(tool)
         if target.again:
             initial |= self._earlier(tool, target.again, person)
         fixed = template.fixed if template else {}
-        values = offered(tool, {**initial, **fixed}, target.setting.quoted)
-        return Form(tool, template.title if template else tool.title, values, frozenset(fixed))
+        values = prefill_message(tool, {**initial, **fixed}, target.setting.quoted)
+        return RequestForm(
+            tool, template.title if template else tool.title, values, frozenset(fixed)
+        )
 
     def _prepared(self, template: Template, person: str, channel: str) -> Tool[Any] | None:
         """Return the tool of a template that this person may use."""
         tool, who = self.tools.get(template.tool), template.who
-        if tool is None or misfits(tool, template.fixed):  # since the policy was read anew
+        if tool is None or template_misfits(tool, template.fixed):  # since the policy was read anew
             return None
         if who is not None and person not in self.authority.named(
             who, requester=person, channel=channel
@@ -93,7 +103,7 @@ class Offers:
 
     def _may_ask(self, tool: Tool[Any], person: str, channel: str) -> bool:
         """Return whether a form can hold it, and policy might let this person have it."""
-        return askable(tool) and not self._is_barred(tool, person, channel)
+        return can_ask_with_form(tool) and not self._is_barred(tool, person, channel)
 
     def _is_barred(self, tool: Tool[Any], person: str, channel: str) -> bool:
         """Return whether policy denies it to this person there, whatever the arguments."""
@@ -176,7 +186,9 @@ def misfitting(policy: Policy, tools: Registry) -> list[str]:
             hint = f"; is {close[0]} meant?" if close else ""
             found.append(f"{each.place}: there is no tool {each.tool!r}{hint}")
         else:
-            found += [f"{each.place}: {why}; correct it" for why in misfits(tool, each.fixed)]
+            found += [
+                f"{each.place}: {why}; correct it" for why in template_misfits(tool, each.fixed)
+            ]
     return found
 
 

@@ -16,10 +16,16 @@ from bot.approvals.facts import Sources
 from bot.approvals.form_offers import Offers, StartingPlaces
 from bot.approvals.replies import Replies
 from bot.cards import refusals, request_sentences
-from bot.cards.button_codec import Click, FormTarget, Subject
+from bot.cards.button_codec import Click, DialogSubject, FormTarget
 from bot.cards.field_layout import FieldErrors
-from bot.cards.request_form import FilledIn, Form, at_first, read_form, root_message
-from bot.cards.text import plainly
+from bot.cards.request_form import (
+    CompletedForm,
+    RequestForm,
+    error_at_first_input,
+    read_form,
+    root_message,
+)
+from bot.cards.slack_text import strip_mrkdwn
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError, NotYetKnownError
@@ -46,8 +52,8 @@ class FilledForm:
     """A filled-in form that may be asked."""
 
     target: FormTarget
-    form: Form
-    filled: FilledIn
+    form: RequestForm
+    filled: CompletedForm
     names: Mapping[str, str]  # of the ids in it
 
     @property
@@ -127,7 +133,7 @@ class Entries:
             why = self._obstacle(entry, target, person, patience)
         except LookupFailedError:
             return Declined(refusals.lookup_failed())
-        return at_first(entry.form, why) if why else None
+        return error_at_first_input(entry.form, why) if why else None
 
     def _obstacle(self, entry: FilledForm, target: FormTarget, person: str, patience: float) -> str:
         """Return why policy or the tool itself would refuse it; "" where neither does."""
@@ -143,7 +149,7 @@ class Entries:
         )
         gate = gate_of(self._sources, run, entry.tool, args)
         if isinstance(gate, Deny):
-            return plainly(request_sentences.policy_forbids(gate.reason))
+            return strip_mrkdwn(request_sentences.policy_forbids(gate.reason))
         call = Call(
             run_id=run.id,
             plan_id="",
@@ -204,7 +210,9 @@ class Beginnings:
         self._places = parts.places()
         self._replies = Replies(self._store)
 
-    def begin(self, delivery: Delivery, about: Click | Subject, payload: dict[str, Any]) -> None:
+    def begin(
+        self, delivery: Delivery, about: Click | DialogSubject, payload: dict[str, Any]
+    ) -> None:
         """Begin the request of a submitted form, or tell its requester why not. Looks people up."""
         target = about.target
         assert isinstance(target, FormTarget)

@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.approvals.facts import Sources
-from bot.cards import quoting
-from bot.cards.text import channel_mention, mention, when
+from bot.cards import sentence_words
+from bot.cards.slack_text import channel_mention, mention, when
 from bot.clock import Clock
 from bot.policy.authority import Authority, Yes
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry, Tool
 from storage import calls, grants
@@ -152,7 +152,7 @@ def covers(tools: Registry, grant: Grant) -> str:
     fields = tool.arguments.model_fields if tool else {}
     names = {name: field.title or name for name, field in fields.items()}
     found = (
-        f"{quoting.said(names.get(name, name), 60)} {quoting.said(str(value), 60)}"
+        f"{sentence_words.cite(names.get(name, name), 60)} {sentence_words.cite(str(value), 60)}"
         for name, value in shown.items()
     )
     return ", ".join(found) or "whatever the values"
@@ -217,7 +217,7 @@ class GrantList:
         where = f"in {channel_mention(grant.channel)}" if grant.channel else "everywhere"
         where = "in one thread" if grant.thread_ts else where
         return (
-            f"{quoting.said(tool.title if tool else grant.tool, 80)} ({same}) "
+            f"{sentence_words.cite(tool.title if tool else grant.tool, 80)} ({same}) "
             f"for {mention(grant.requester)}, {where}, until {when(grant.until)}, "
             f"{often}; given by {mention(grant.given_by)}"
         )

@@ -13,8 +13,8 @@ from typing import Any
 from bot.approvals.call_state import standing, waited
 from bot.approvals.grants import may_decide
 from bot.cards import refusals
-from bot.cards.review import REASONS
-from bot.cards.text import channel_mention, mention
+from bot.cards.review_dialog import REASONS
+from bot.cards.slack_text import channel_mention, mention
 from bot.clock import Clock
 from bot.policy.authority import Authority, No, Verdict, Yes
 from bot.policy.directory import LookupFailedError

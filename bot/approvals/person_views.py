@@ -15,11 +15,11 @@ from bot.approvals.person_questions import server_of, waiting_for
 from bot.approvals.request_overview import Decidable, Lister, Lives, Overview
 from bot.cards import home_tab
 from bot.cards.button_codec import CallTarget, HomePart, HomeTarget
-from bot.cards.home_tab import HomeView, Remembered, WaitingCall, WaitingQuestion
+from bot.cards.home_tab import HomeView, RememberedApproval, WaitingCall, WaitingQuestion
 from bot.cards.notices import who_asks
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.tools import Effect
 from bot.tools.effect_source import EffectSource
 from storage import calls, outbox, request_lists, runs
@@ -149,7 +149,8 @@ class HomeViews:
             view,
             delegations=tuple(self.delegations.about(person)),
             remembered=tuple(
-                Remembered(grant.call_id, text) for grant, text in remembered[: home_tab.REMEMBERED]
+                RememberedApproval(grant.call_id, text)
+                for grant, text in remembered[: home_tab.REMEMBERED]
             ),
             more_remembered=max(0, len(remembered) - home_tab.REMEMBERED),
         )

@@ -25,10 +25,10 @@ from bot.approvals.replies import record_refusal, tell
 from bot.cards import refusals
 from bot.cards import request_sentences as sentences
 from bot.cards.action_names import Action, Dialog
-from bot.cards.button_codec import CallTarget, Click, Subject
+from bot.cards.button_codec import CallTarget, Click, DialogSubject
 from bot.cards.edit_form import FieldErrors
-from bot.cards.question_message import CHOOSING, choices, in_words, read_answer
-from bot.cards.text import in_utc
+from bot.cards.question_message import CHOOSING, answer_in_words, button_choices, read_answer
+from bot.cards.slack_text import in_utc
 from bot.cards.views import WRITTEN, message_text, takes_back
 from bot.policy.authority import Authority, No
 from bot.policy.directory import LookupFailedError, NotYetKnownError
@@ -76,7 +76,9 @@ class QuestionAnswers:
         """Return whether this person is a colleague who was asked; raises LookupFailedError."""
         return may_answer(self.authority, asked, person)
 
-    def act(self, delivery: Delivery, wanted: Click | Subject, payload: dict[str, Any]) -> None:
+    def act(
+        self, delivery: Delivery, wanted: Click | DialogSubject, payload: dict[str, Any]
+    ) -> None:
         """Take the answer of a button or a submitted form, and settle the delivery."""
         assert isinstance(wanted.target, CallTarget)
         found = self.admit(wanted.target, delivery.user, delivery.received_at)
@@ -98,7 +100,7 @@ class QuestionAnswers:
         """Store the answer, tell the model and the thread, and settle the delivery."""
         call, person, at = found.call, delivery.user, delivery.received_at
         when = in_utc(at)
-        lines = () if declined else in_words(found.asked, given)
+        lines = () if declined else answer_in_words(found.asked, given)
         output = told.declined(person, when) if declined else told.answered(person, when, lines)
         with self.store.write() as tx:
             outcome = person_answers.answer(
@@ -120,7 +122,9 @@ class QuestionAnswers:
                 outbox.notice(tx, found.run, f"answered:{call.id}", {"text": text})
             inbox.settle(tx, delivery, "answered")
 
-    def _turn_away(self, delivery: Delivery, wanted: Click | Subject, away: TurnedAway) -> None:
+    def _turn_away(
+        self, delivery: Delivery, wanted: Click | DialogSubject, away: TurnedAway
+    ) -> None:
         name = wanted.action if isinstance(wanted, Click) else wanted.dialog
         with self.store.write() as tx:
             if away.call is not None:
@@ -134,16 +138,16 @@ class QuestionAnswers:
 
 
 def _given(
-    found: AskedQuestion, wanted: Click | Subject, payload: Mapping[str, Any]
+    found: AskedQuestion, wanted: Click | DialogSubject, payload: Mapping[str, Any]
 ) -> Given | None:
     """Return the values that a click or a form gives; None where they do not fit the question."""
     match wanted:
         case Click(Action.DECLINE):
             return {}
         case Click(action):
-            _, value = choices(found.asked).get(action, ("", None))
+            _, value = button_choices(found.asked).get(action, ("", None))
             return None if value is None else one_value(value)
-        case Subject():
+        case DialogSubject():
             read_ = read_answer(found.asked, payload["view"]["state"]["values"])
             return None if isinstance(read_, FieldErrors) else read_
 

@@ -35,7 +35,7 @@ from bot.approvals.card_routing import (
 )
 from bot.approvals.person_questions import Called, called, is_question, read, remind
 from bot.cards import notices
-from bot.cards.text import channel_mention, group_mention, mention
+from bot.cards.slack_text import channel_mention, group_mention, mention
 from bot.clock import Clock
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError, NotYetKnownError
@@ -263,5 +263,5 @@ def _news(
     steps = (step for step in gate.escalation if step.after in passed)
     return [
         *news,
-        *(News(What.ESCALATED, notices.escalated, step.approvers) for step in steps),
+        *(News(What.ESCALATED, notices.escalation_line, step.approvers) for step in steps),
     ]

@@ -18,20 +18,20 @@ from bot.approvals.person_questions import server_of, waiting_for
 from bot.cards import request_list
 from bot.cards.notices import asked_without_words
 from bot.cards.request_list import (
-    Answered,
-    Life,
+    CommandAnswer,
     ListedCall,
     ListedRun,
     PastCall,
     PastRevision,
     PastVote,
+    RequestHistory,
     permalink,
     place_of,
 )
-from bot.cards.text import decided_as, plain, unescape, visible
+from bot.cards.slack_text import decider_mention, plain, unescape, visible
 from bot.clock import Clock
 from bot.policy.authority import Authority, No, Yes
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
@@ -201,7 +201,7 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     else:
         return ()
     proxies = stand_ins(votes)
-    return tuple(dict.fromkeys(decided_as(vote.counts_for, proxies) for vote in counted))
+    return tuple(dict.fromkeys(decider_mention(vote.counts_for, proxies) for vote in counted))
 
 
 VALUE = 200  # characters of one argument
@@ -219,7 +219,7 @@ class Lives:
     policy: CurrentPolicy
     lister: Lister
 
-    def of(self, person: str, reference: str) -> Life | None:
+    def of(self, person: str, reference: str) -> RequestHistory | None:
         """Return the life of the request at this link or with this id, of itself or of a call.
 
         None where there is none that this person may read. That they read it is written down.
@@ -267,8 +267,8 @@ class Lives:
 
     def _told(
         self, tx: Transaction, run: Run, found: Sequence[Call], now: datetime, person: str
-    ) -> Life:
-        return Life(
+    ) -> RequestHistory:
+        return RequestHistory(
             run=run.id,
             words=first_words(tx, run, now),
             requester=run.requester,
@@ -364,7 +364,7 @@ class Overview:
     lister: Lister
     lives: Lives
 
-    def waiting(self, person: str) -> Answered:
+    def waiting(self, person: str) -> CommandAnswer:
         """Return what this person may decide now, the first deadline first."""
         now = self.clock.now()
         say = self.decidable.of(person, now)
@@ -372,19 +372,19 @@ class Overview:
         with self.store.read() as tx:
             found = [self.lister.call(tx, *each, person) for each in say.calls[: request_list.MOST]]
         more = len(say.calls) - len(found)
-        return request_list.waiting(
+        return request_list.draw_waiting(
             found, more=more, unsure=say.unsure, unread=say.unread, questions=questions
         )
 
-    def requests(self, person: str) -> Answered:
+    def requests(self, person: str) -> CommandAnswer:
         """Return this person's own requests, the newest first."""
         with self.store.read() as tx:
             late = request_lists.recent_requests(tx, self.team, person, request_list.MOST + 1)
             now = self.clock.now()
             found = [self.lister.run(tx, run, now) for run in late[: request_list.MOST]]
-        return request_list.requests(found, more=len(late) > request_list.MOST)
+        return request_list.draw_requests(found, more=len(late) > request_list.MOST)
 
-    def history(self, person: str, days: int) -> Answered:
+    def history(self, person: str, days: int) -> CommandAnswer:
         """Return what this person decided in so many days, and what was on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
@@ -393,12 +393,12 @@ class Overview:
             found = [
                 self.lister.call(tx, call, run, person) for call, run in pairs if run is not None
             ]
-        return request_list.history(found, days, more=len(late) > request_list.MOST)
+        return request_list.draw_decisions(found, days, more=len(late) > request_list.MOST)
 
-    def show(self, person: str, reference: str) -> Answered | None:
+    def show(self, person: str, reference: str) -> CommandAnswer | None:
         """Return a request's whole life, by its link or an id of it or of one of its calls.
 
         None where there is none that this person may read. Raises LookupFailedError.
         """
         life = self.lives.of(person, reference)
-        return request_list.life(life) if life else None
+        return request_list.draw_request_history(life) if life else None

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.cards.action_names import Action, Block
-from bot.cards.button_codec import Rating, RunTarget, block_id, encode
-from bot.cards.parts import (
+from bot.cards.block_kit import (
     Json,
     actions,
     button,
     context,
-    framed,
+    frame_markdown,
     line,
     mrkdwn,
     plain_text,
@@ -22,9 +21,19 @@ from bot.cards.parts import (
     section,
     words,
 )
-from bot.cards.quoting import said
-from bot.cards.text import in_order, mention, plain, slack_length, spelt, unescape, visible
-from bot.cards.views import seen
+from bot.cards.button_codec import Rating, RunTarget, block_id, encode
+from bot.cards.sentence_words import cite
+from bot.cards.slack_text import (
+    escape,
+    isolate_leftward_runs,
+    mention,
+    plain,
+    slack_length,
+    spell_number,
+    unescape,
+    visible,
+)
+from bot.cards.views import strip_invisible
 from storage.masking import masked
 from storage.states import CallStatus
 
@@ -37,7 +46,7 @@ OTHERWISE = "⚠️ The words above say something else than the record."
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class AnswerFooter:
     """What stands below a model's words, outside of their frame: words of ours, in plain text."""
 
     record: str = ""  # what became of the calls, by the rows
@@ -58,18 +67,18 @@ class Below:
         return [*found, feedback(run_id)] if last else found
 
 
-NOTHING_BELOW = Below()
+NOTHING_BELOW = AnswerFooter()
 
 
 def answer_blocks(
-    text: str, run_id: str, last: bool, record: str = "", below: Below = NOTHING_BELOW
+    text: str, run_id: str, last: bool, record: str = "", below: AnswerFooter = NOTHING_BELOW
 ) -> list[Json]:
     """Build one part of a model's answer (see `framing.parts_of`): its frame, and what is below.
 
     `record`: short for a `below` of that alone.
     """
-    under = Below(record) if record else below
-    frame = [{"type": "markdown", "text": framed(text)}]
+    under = AnswerFooter(record) if record else below
+    frame = [{"type": "markdown", "text": frame_markdown(text)}]
     above = (notice_blocks(text) if under.ours else frame) if text.strip() else []
     return [*above, *under.blocks(run_id, last=last)]
 
@@ -124,7 +133,7 @@ NOT_DONE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CallOutcome:
     """What became of one call."""
 
     status: CallStatus
@@ -148,7 +157,7 @@ class Ended:
         return _MIDWAY if self.midway else _ENDED[self.status]
 
 
-def record_line(ended: Sequence[Ended]) -> str:
+def record_line(ended: Sequence[CallOutcome]) -> str:
     """Tell in one line of plain text what became of calls; of those told of before, how many.
 
     "On record: one done; not run: Cancel order 1043." It comes from the rows, whatever the model
@@ -156,7 +165,7 @@ def record_line(ended: Sequence[Ended]) -> str:
     """
     if not ended:
         return "On record: nothing was changed."
-    by_word: dict[str, list[Ended]] = {word: [] for word in _ORDER}
+    by_word: dict[str, list[CallOutcome]] = {word: [] for word in _ORDER}
     for each in ended:
         by_word[each.word].append(each)
     nothing = ["nothing was done"] if all(each.not_done for each in ended) else []
@@ -166,14 +175,14 @@ def record_line(ended: Sequence[Ended]) -> str:
     for word, found in by_word.items():
         effects = [_brief(each.effect) for each in found if not each.told]
         if count := len(found) - len(effects):
-            told.append(f"{spelt(count)} {_SHORT.get(word, word)}")
+            told.append(f"{spell_number(count)} {_SHORT.get(word, word)}")
         if effects:
             anew.append(f"{word}: {_counted(effects)}")
     return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(told)]), *anew])}."
 
 
 def _brief(effect: str) -> str:
-    return plain(in_order(visible(" ".join(masked(effect).split()))), MOST_OF_EFFECT)
+    return plain(isolate_leftward_runs(visible(" ".join(masked(effect).split()))), MOST_OF_EFFECT)
 
 
 def _counted(effects: Sequence[str]) -> str:
@@ -189,7 +198,7 @@ _CUT = {
 
 def says_something(text: str) -> bool:
     """Return whether there is anything in a model's words that a person can see."""
-    return bool(seen(text).strip())
+    return bool(strip_invisible(text).strip())
 
 
 def shortcoming(text: str, cut: str = "") -> str:
@@ -305,8 +314,8 @@ def fits_cell(text: str) -> bool:
 
 
 def _cell(text: str) -> str:
-    seen = visible(text) or "(empty)"
-    return seen if fits_cell(text) else seen[: CELL - 1] + "…"
+    whole = visible(text) or "(empty)"
+    return whole if fits_cell(text) else whole[: CELL - 1] + "…"
 
 
 def _raw(text: str) -> Json:
@@ -337,10 +346,81 @@ def request_edited(person: str, text: str) -> str:
     """Tell people in one line, in mrkdwn, that a request no longer reads as it was asked."""
     return (
         f"✏️ {mention(person)} edited the request after this was asked, which changes nothing "
-        f"here. It now reads: “{said(text)}”"
+        f"here. It now reads: “{cite(text)}”"
     )
 
 
 def request_deleted() -> str:
     """Tell the thread that a request is over because its message is gone."""
     return "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
+
+
+# What somebody new is told: the greeting, and what the bot can do. Pure.
+
+_EFFECTS = {
+    "read": "🔎 *These look something up*",
+    "write": "✋ *These change something*",
+    "destructive": "⚠️ *These cannot be undone*",
+    "": "⚠️ *These change something, and it is not known whether they can be undone*",
+}
+
+
+FORM = "`/approvals request`"
+DECIDED = (
+    "I look things up right away. Whatever changes something I first show to the people who may "
+    "decide, and it happens only once they have approved it."
+)
+
+
+def greeting(
+    bot_user: str, tools: Sequence[tuple[str, str]] = (), *, has_model: bool = True
+) -> str:
+    """Greet a person, in mrkdwn: what this is, that it is an AI, and how to begin.
+
+    Without a model there is nobody to write to, and people ask with forms.
+    """
+    if not has_model:
+        return (
+            f"👋 Hello, I am <@{bot_user}>. Ask for what you need with a form: {FORM}, in any "
+            f"channel. {DECIDED}"
+        )
+    lines = [
+        f"👋 Hello, I am <@{bot_user}>, an AI assistant. Tell me what you need, here or by "
+        "mentioning me in a channel.",
+        DECIDED,
+    ]
+    if tools:
+        lines.append(f"I can, for example: {_some(tools)}. Say `help` for all of it.")
+    lines.append("I can be wrong, so please check what matters.")
+    return "\n".join(lines)
+
+
+def _some(tools: Sequence[tuple[str, str]]) -> str:
+    names = [_name(title) for title, _ in tools[:4]]
+    return ", ".join(name[:1].lower() + name[1:] for name in names)
+
+
+def _name(title: str) -> str:
+    return escape(visible(" ".join(title.split())))
+
+
+def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> str:
+    """List all that can be asked for, by effect class, in mrkdwn.
+
+    `tools`: (title, read | write | destructive, or "" where nobody has said).
+    """
+    lines = [
+        "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me "
+        f"directly. Or fill in a form: {FORM}."
+        if has_model
+        else f"Ask with a form: {FORM}."
+    ]
+    for effect, heading in _EFFECTS.items():
+        if titles := [_name(title) for title, does in tools if does == effect]:
+            lines += ["", heading, *(f"• {title}" for title in titles)]
+    end = (
+        "Say `cancel` in our thread to stop a request. People decide by the buttons only: a “yes” "
+        "in a message approves nothing. `/approvals` shows what waits and what was decided, and "
+        "has somebody decide for you."
+    )
+    return "\n".join([*lines, "", end])

@@ -105,7 +105,7 @@ HOME = HomeTarget()  # what is shown to who opens it
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoTarget:
     """Nothing that is stored: a button that shows or begins something for whoever clicks it."""
 
 
@@ -118,7 +118,7 @@ Target = (
     | FormTarget
     | DelegationTarget
     | HomeTarget
-    | Nothing
+    | NoTarget
 )
 
 
@@ -131,7 +131,7 @@ class Click:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class DialogSubject:
     """A dialog and what it is about."""
 
     dialog: Dialog
@@ -139,7 +139,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedValue:
     """An id or a value that the bot never gave out."""
 
     why: str  # for the log
@@ -191,10 +191,10 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.FEEDBACK: Rating,
     Action.REQUEST: Setting,
     Action.PICK: FormTarget,
-    **dict.fromkeys(LOOKS - {Action.LOOK_SHOW}, Nothing),
+    **dict.fromkeys(LOOKS - {Action.LOOK_SHOW}, NoTarget),
     Action.LOOK_SHOW: RunTarget,
     **dict.fromkeys(TURNS_HOME, HomeTarget),
-    Action.DELEGATE: Nothing,
+    Action.DELEGATE: NoTarget,
     Action.END_DELEGATION: DelegationTarget,
 }
 _EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.CANCEL_RUN})
@@ -223,7 +223,7 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
         f"({'|'.join(HomePart)}):(0|[1-9][0-9]{{0,2}})(?::([A-Z0-9]{{1,40}}))?",
         lambda part, page, channel: HomeTarget(HomePart(part), int(page), channel or ""),
     ),
-    Nothing: (_NOTHING, Nothing),
+    NoTarget: (_NOTHING, NoTarget),
     Rating: (f"({_GOOD}|{_BAD}):{_ID}", lambda word, run: Rating(run, good=word == _GOOD)),
 }
 
@@ -249,26 +249,26 @@ def encode(about: Target | Click) -> str:
             return delegation
         case HomeTarget(part, page, channel):
             return f"{part}:{page}:{channel}" if channel else f"{part}:{page}"
-        case Nothing():
+        case NoTarget():
             return _NOTHING
 
 
-def decode(action_id: str, value: str) -> Click | Malformed:
+def decode(action_id: str, value: str) -> Click | MalformedValue:
     """Return what a clicked button or chosen option means."""
     name, rest, allowed = action_id, value, _BUTTONS
     if action_id == MENU:
         name, _, rest = value.partition(":")
         allowed = _CHOICES
     if name not in allowed:
-        return Malformed(f"unknown action {name[:80]!r}")
+        return MalformedValue(f"unknown action {name[:80]!r}")
     action = Action(name)
     target = _target(_ABOUT[action], rest)
     if target is None:
-        return Malformed(f"{action} with the odd value {rest[:80]!r}", action)
+        return MalformedValue(f"{action} with the odd value {rest[:80]!r}", action)
     return Click(action, target)
 
 
-def decode_action(action: Mapping[str, Any]) -> Click | Malformed:
+def decode_action(action: Mapping[str, Any]) -> Click | MalformedValue:
     """Return what one element of a payload's `actions` means."""
     return decode(str(action.get("action_id") or ""), value_of(action))
 
@@ -292,32 +292,32 @@ def _target(kind: type[Target], value: str) -> Target | None:
     return make(*found.groups()) if found else None
 
 
-def encode_dialog(about: Subject) -> str:
+def encode_dialog(about: DialogSubject) -> str:
     """Return the private metadata of a dialog."""
     match about:
-        case Subject(Dialog.REVIEW | Dialog.EDIT | Dialog.ANSWER, CallTarget(call, revision)):
+        case DialogSubject(Dialog.REVIEW | Dialog.EDIT | Dialog.ANSWER, CallTarget(call, revision)):
             return json.dumps({"call": call, "revision": revision})
-        case Subject(Dialog.REJECT, CallTarget() as target):
+        case DialogSubject(Dialog.REJECT, CallTarget() as target):
             return json.dumps({"target": f"{_CALL}:{encode(target)}"})
-        case Subject(Dialog.REJECT, CardTarget() as target):
+        case DialogSubject(Dialog.REJECT, CardTarget() as target):
             return json.dumps({"target": f"{_PLAN}:{encode(target)}"})
-        case Subject(Dialog.SEND_BACK, CallTarget() as target):
+        case DialogSubject(Dialog.SEND_BACK, CallTarget() as target):
             return json.dumps({"target": encode(target)})
-        case Subject(Dialog.PICK, Setting() as setting):
+        case DialogSubject(Dialog.PICK, Setting() as setting):
             return json.dumps(asdict(setting), ensure_ascii=False)
-        case Subject(Dialog.REQUEST, FormTarget() as target):
+        case DialogSubject(Dialog.REQUEST, FormTarget() as target):
             made = {"form": encode(target), "again": target.again, **asdict(target.setting)}
             return json.dumps(made, ensure_ascii=False)
-        case Subject(Dialog.DELEGATE, Nothing() as target):
+        case DialogSubject(Dialog.DELEGATE, NoTarget() as target):
             return json.dumps({"target": encode(target)})
     raise ValueError(f"no {about.dialog} dialog is about a {type(about.target).__name__}")
 
 
-def decode_dialog(view: Mapping[str, Any]) -> Subject | Malformed:
+def decode_dialog(view: Mapping[str, Any]) -> DialogSubject | MalformedValue:
     """Return which dialog a submitted view is, and what it is about."""
     name = str(view.get("callback_id") or "")
     if name not in frozenset(Dialog):
-        return Malformed(f"unknown dialog {name[:80]!r}")
+        return MalformedValue(f"unknown dialog {name[:80]!r}")
     dialog, about = Dialog(name), _metadata(view)
     value = about.get("target")
     target: Target | None = None
@@ -329,7 +329,7 @@ def decode_dialog(view: Mapping[str, Any]) -> Subject | Malformed:
         case Dialog.SEND_BACK if isinstance(value, str):
             target = _target(CallTarget, value)
         case Dialog.DELEGATE if isinstance(value, str):
-            target = _target(Nothing, value)
+            target = _target(NoTarget, value)
         case Dialog.REJECT if isinstance(value, str):
             kind, _, rest = value.partition(":")
             kinds: dict[str, type[Target]] = {_CALL: CallTarget, _PLAN: CardTarget}
@@ -339,8 +339,8 @@ def decode_dialog(view: Mapping[str, Any]) -> Subject | Malformed:
         case Dialog.REQUEST:
             target = _form(about)
     if target is not None:
-        return Subject(dialog, target)
-    return Malformed(f"dialog {dialog} with odd metadata", dialog)
+        return DialogSubject(dialog, target)
+    return MalformedValue(f"dialog {dialog} with odd metadata", dialog)
 
 
 def _setting(about: Mapping[str, Any]) -> Setting | None:
@@ -357,14 +357,14 @@ def _form(about: Mapping[str, Any]) -> FormTarget | None:
     return replace(target, again=again, setting=setting) if isinstance(target, FormTarget) else None
 
 
-def in_thread(view: Mapping[str, Any], channel: str, thread_ts: str) -> dict[str, Any]:
+def note_thread(view: Mapping[str, Any], channel: str, thread_ts: str) -> dict[str, Any]:
     """Return the dialog with the thread of its request noted in its metadata."""
     noted = {**_metadata(view), "thread": f"{channel}:{thread_ts}"}
     return {**view, "private_metadata": json.dumps(noted, ensure_ascii=False)}
 
 
 def thread_of(view: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the channel and thread that `in_thread` noted; empty strings where it did not."""
+    """Return the channel and thread that `note_thread` noted; empty strings where it did not."""
     channel, _, thread_ts = str(_metadata(view).get("thread") or "").partition(":")
     return channel, thread_ts
 

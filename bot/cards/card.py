@@ -2,7 +2,7 @@
 
 Pure: rows in, blocks out. Nothing is read back from a message. Nobody can approve here what is not
 shown here in full: such a call has a Review button in the place of Approve, and the message has no
-"Approve all".
+"Approve all". Where others decide, who asked sees a copy of it with nothing to press.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.cards.action_names import Action, Block
-from bot.cards.button_codec import CardTarget, Click, RunTarget, block_id
-from bot.cards.decided_call import decided_blocks, foot, outcome_sentence
-from bot.cards.notices import through
-from bot.cards.parts import (
+from bot.cards.block_kit import (
     Json,
     actions,
     button,
@@ -28,15 +25,33 @@ from bot.cards.parts import (
     plain_text,
     weight,
 )
-from bot.cards.pieces import Filled, effect_of, fill, pieces_of, sure_of_all, wanted
-from bot.cards.text import channel_mention, due, escape, group_mention, mention, plain, slack_length
+from bot.cards.button_codec import CardTarget, Click, RunTarget, block_id
+from bot.cards.call_pieces import (
+    FilledPieces,
+    confirmation_of_all,
+    effect_of,
+    fill,
+    pieces_of,
+    wanted,
+)
+from bot.cards.decided_call import decided_blocks, foot, outcome_sentence
+from bot.cards.notices import card_elsewhere, through
+from bot.cards.slack_text import (
+    channel_mention,
+    escape,
+    format_deadline,
+    group_mention,
+    mention,
+    plain,
+    slack_length,
+)
 from bot.cards.views import CallView, CardView
 from bot.cards.waiting_call import (
     CANCEL,
     RICH_LIMIT,
     ROW_LIMIT,
+    approve_style,
     approved_here,
-    inviting,
     origin_blocks,
     send_back,
     waiting_blocks,
@@ -56,14 +71,14 @@ MENTIONS = 80  # people and groups named as approvers
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnMessage:
     """A message as it goes to Slack."""
 
     text: str  # the notification: one plain sentence, escaped
     blocks: list[Json]
 
 
-def card(view: CardView, now: datetime) -> Drawn:
+def draw_card(view: CardView, now: datetime) -> DrawnMessage:
     """Draw the message for at most five calls, as of `now` (aware).
 
     ValueError for no calls or more than five.
@@ -72,7 +87,7 @@ def card(view: CardView, now: datetime) -> Drawn:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
     waiting = [call for call in view.calls if is_waiting(call, now)]
     blocks = _blocks(view, now, _fills(view, now, waiting))
-    return Drawn(text=_notification(view, waiting, now), blocks=blocks)
+    return DrawnMessage(text=_notification(view, waiting, now), blocks=blocks)
 
 
 def approved_on(view: CardView, now: datetime) -> frozenset[str]:
@@ -82,7 +97,7 @@ def approved_on(view: CardView, now: datetime) -> frozenset[str]:
     return frozenset(call.id for call in waiting if approved_here(call, fills[call.id]))
 
 
-def _fills(view: CardView, now: datetime, waiting: Sequence[CallView]) -> dict[str, Filled]:
+def _fills(view: CardView, now: datetime, waiting: Sequence[CallView]) -> dict[str, FilledPieces]:
     """Return what finds room of each call that waits."""
     if not waiting:
         return {}
@@ -97,7 +112,7 @@ def is_waiting(call: CallView, now: datetime) -> bool:
     return call.status is CallStatus.PENDING and (call.deadline is None or now < call.deadline)
 
 
-def _share(calls: dict[str, CallView], room: int, cells: int) -> dict[str, Filled]:
+def _share(calls: dict[str, CallView], room: int, cells: int) -> dict[str, FilledPieces]:
     """Give each call its room: what the small ones leave over goes to the larger ones."""
     pieces = {key: pieces_of(call) for key, call in calls.items()}
     sizes = {key: sum(map(wanted, each)) for key, each in pieces.items()}
@@ -105,7 +120,7 @@ def _share(calls: dict[str, CallView], room: int, cells: int) -> dict[str, Fille
     # and what is said if some is missing.
     own = 3 + -(-cells // ROW_LIMIT)
     room -= (own * PER_BLOCK + MISSING) * len(calls) + PER_BLOCK * max(room, 0) // RICH_LIMIT
-    fills: dict[str, Filled] = {}
+    fills: dict[str, FilledPieces] = {}
     for left, key in zip(
         range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
     ):
@@ -114,7 +129,7 @@ def _share(calls: dict[str, CallView], room: int, cells: int) -> dict[str, Fille
     return fills
 
 
-def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Json]:
+def _blocks(view: CardView, now: datetime, fills: dict[str, FilledPieces]) -> list[Json]:
     waiting = [call for call in view.calls if is_waiting(call, now)]
     alone, shared = len(view.calls) == 1, _deadline(waiting)
     blocks: list[Json] = []
@@ -154,7 +169,7 @@ def _deadline(waiting: Sequence[CallView]) -> datetime | None:
 
 
 def _until(deadline: datetime | None) -> list[str]:
-    return [f"⏳ Decide by {due(deadline)}"] if deadline else []
+    return [f"⏳ Decide by {format_deadline(deadline)}"] if deadline else []
 
 
 def _who(view: CardView) -> list[str]:
@@ -188,7 +203,7 @@ def _asked(view: CardView) -> str:
 def _head(
     view: CardView,
     waiting: Sequence[CallView],
-    fills: dict[str, Filled],
+    fills: dict[str, FilledPieces],
     deadline: datetime | None,
 ) -> list[Json]:
     """Build what stands above several calls: how many, whose decisions, until when, and all of it.
@@ -222,13 +237,13 @@ def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> 
     if final:
         known = [effect_of(call) for call in final if call.stated is EffectSource.BY_AUTHOR]
         unsure = [effect_of(call) for call in final if call.stated is not EffectSource.BY_AUTHOR]
-        sure = sure_of_all(known, len(waiting), which, unsure=unsure)
+        sure = confirmation_of_all(known, len(waiting), which, unsure=unsure)
         ask = confirm(sure.title, sure.text, sure.yes)
     return button(
         Action.APPROVE_ALL,
         f"Approve {which} ({len(waiting)})",
         about,
-        style=inviting(*waiting),
+        style=approve_style(*waiting),
         confirm=ask,
     )
 
@@ -265,3 +280,17 @@ def _joined(sentences: Sequence[str]) -> str:
         if len(text) <= NOTIFICATION or len(kept) == 1:
             return text
         kept.pop()
+
+
+def draw_card_copy(view: CardView, place: str, now: datetime) -> DrawnMessage:
+    """Draw the card without its buttons, as of `now` (aware), below a line of where people decide.
+
+    `place`: the channel's id, or "" for direct messages; it is said while the card waits.
+    """
+    drawn = draw_card(view, now)
+    blocks = [block for block in drawn.blocks if block["type"] != "actions"]
+    if not any(is_waiting(call, now) for call in view.calls):
+        return DrawnMessage(drawn.text, blocks)
+    said = card_elsewhere(place)
+    where = context(block_id(Block.ELSEWHERE, view.target), [mrkdwn(said)])
+    return DrawnMessage(said, [where, *blocks])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple, Protocol
 
-from bot.cards.views import seen
+from bot.cards.views import strip_invisible
 
 MOST, LONGEST = 20_000, 500  # characters looked at, of a text and of a sentence
 _LIGHT = (  # what somebody does who changes nothing
@@ -102,7 +102,7 @@ class Claims(NamedTuple):
 
 def claims_of(text: str) -> Claims:
     """Return what a model's words claim, sentence by sentence."""
-    plain = re.sub(r"[*_`~>#]+", "", seen(text[:MOST])).casefold().replace("’", "'")
+    plain = re.sub(r"[*_`~>#]+", "", strip_invisible(text[:MOST])).casefold().replace("’", "'")
     first, passive, approval, denies = _patterns()
     done = told = approved = False
     for sentence in (each.strip()[:LONGEST] for each in _SENTENCE.split(plain) if each.strip()):

@@ -1,6 +1,6 @@
 """A call that no longer waits for its decision: what became of it, who decided, and why.
 
-Pure; part of `cards`.
+Pure; part of `card`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import re
 from collections.abc import Sequence
 
 from bot.cards.action_names import Action, Block
-from bot.cards.button_codec import CardTarget, Click, block_id
-from bot.cards.parts import (
+from bot.cards.block_kit import (
     Json,
     actions,
     button,
@@ -26,8 +25,9 @@ from bot.cards.parts import (
     section,
     words,
 )
-from bot.cards.pieces import compact, effect_of, shown
-from bot.cards.text import decided_as, escape, mention, plain, when
+from bot.cards.button_codec import CardTarget, Click, block_id
+from bot.cards.call_pieces import compact, effect_of, shown
+from bot.cards.slack_text import decider_mention, escape, mention, plain, when
 from bot.cards.views import CallView, Value
 from storage.states import CallStatus
 
@@ -191,7 +191,7 @@ def _by(call: CallView) -> list[Json]:
 
 
 def _mentions(call: CallView) -> str:
-    return " and ".join(decided_as(user, call.stand_ins) for user in call.decided_by)
+    return " and ".join(decider_mention(user, call.stand_ins) for user in call.decided_by)
 
 
 def _person(call: CallView, user: str) -> list[Json]:

@@ -8,18 +8,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.cards.action_names import Action, Block, Dialog, Entry, Field
-from bot.cards.button_codec import DelegationTarget, Nothing, Subject, block_id, encode_dialog
-from bot.cards.parts import Json, button, confirm, mrkdwn, plain_text, section
-from bot.cards.request_list import Answered
+from bot.cards.block_kit import Json, button, confirm, mrkdwn, plain_text, section
+from bot.cards.button_codec import (
+    DelegationTarget,
+    DialogSubject,
+    NoTarget,
+    block_id,
+    encode_dialog,
+)
+from bot.cards.request_list import CommandAnswer
 from bot.cards.request_sentences import decides_for
-from bot.cards.review import entered_text, input_block, text_element
-from bot.cards.text import PERSON, mention, when
+from bot.cards.review_dialog import entered_text, input_block, text_element
+from bot.cards.slack_text import PERSON, mention, when
 
 # Lists who decides for whom, with what begins and ends it. Pure.
 
 
 @dataclass(frozen=True, slots=True)
-class Delegated:
+class DelegationRow:
     """That somebody decides for another."""
 
     id: str
@@ -30,14 +36,14 @@ class Delegated:
     own: bool  # whether who looks at it has given it, and may end it
 
 
-def listed(found: Sequence[Delegated]) -> Answered:
+def draw_delegations(found: Sequence[DelegationRow]) -> CommandAnswer:
     """Draw the answer to `/approvals delegate`: what holds; the menu below it has the button."""
     title = "Who decides for whom" if found else "Nobody decides for you, nor you for anybody."
     top = section(block_id(Block.DELEGATION, "title"), mrkdwn(title))
-    return Answered(title, [top, *(entry(each) for each in found)])
+    return CommandAnswer(title, [top, *(entry(each) for each in found)])
 
 
-def entry(each: Delegated) -> Json:
+def entry(each: DelegationRow) -> Json:
     """Draw one, with the button that ends it for who gave it."""
     text = decides_for(each.giver, each.delegate, each.until, each.words)
     block = section(block_id(Block.DELEGATION, DelegationTarget(each.id)), mrkdwn(text))
@@ -50,7 +56,7 @@ def entry(each: Delegated) -> Json:
 
 def begin_button() -> Json:
     """Build the button that opens the dialog."""
-    return button(Action.DELEGATE, "Delegate…", Nothing())
+    return button(Action.DELEGATE, "Delegate…", NoTarget())
 
 
 LONGEST = timedelta(days=90)
@@ -64,7 +70,7 @@ SAYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wished:
+class DelegationWish:
     """What was entered."""
 
     delegate: str  # Slack user id
@@ -91,7 +97,7 @@ def delegate_modal(now: datetime, *, until: datetime | None = None, delegate: st
         "title": plain_text("Decide for me"),
         "submit": plain_text("Delegate"),
         "close": plain_text("Back"),
-        "private_metadata": encode_dialog(Subject(Dialog.DELEGATE, Nothing())),
+        "private_metadata": encode_dialog(DialogSubject(Dialog.DELEGATE, NoTarget())),
         "blocks": [
             *says,
             input_block(Field.DELEGATE, "Who decides for you?", person),
@@ -103,7 +109,7 @@ def delegate_modal(now: datetime, *, until: datetime | None = None, delegate: st
 
 def read_wish(
     state_values: Mapping[str, Any], giver: str, now: datetime
-) -> Wished | dict[str, str]:
+) -> DelegationWish | dict[str, str]:
     """Return what was entered, or the errors by block id."""
     person = _entered(state_values, Field.DELEGATE, Entry.PERSON, "selected_user")
     seconds = _entered(state_values, Field.UNTIL, Entry.MOMENT, "selected_date_time")
@@ -115,7 +121,7 @@ def read_wish(
     if not now < until <= now + LONGEST:
         errors[Field.UNTIL] = "Please choose a moment in the next 90 days."
     words = entered_text(state_values, Field.WORDS)[:WORDS]
-    return errors or Wished(delegate, until, words)
+    return errors or DelegationWish(delegate, until, words)
 
 
 def _entered(state_values: Mapping[str, Any], field: Field, entry: Entry, name: str) -> object:

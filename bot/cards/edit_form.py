@@ -4,7 +4,7 @@ Pure: views and values in, views and values out; it stores nothing and asks nobo
 Every value of the arguments has its place in the modal: an input, or text where it cannot be edited
 (secret, not editable by the tool, too long for an input). Whatever has no input, or an input that
 nobody touched, is kept exactly. How unset, empty and the various kinds are written is described in
-`field_inputs`; which kind a value has, in `field_kinds`. `diff` and `values` show arguments on
+`field_inputs`; which kind a value has, in `field_slots`. `diff` and `values` show arguments on
 cards.
 """
 
@@ -18,14 +18,21 @@ from decimal import Decimal, DecimalException
 from typing import Any
 
 from bot.cards.action_names import Action, Dialog, Entry, Field
-from bot.cards.button_codec import CallTarget, Subject, encode_dialog
-from bot.cards.field_blocks import section, text_object, then_block
-from bot.cards.field_errors import shortened
-from bot.cards.field_layout import FieldErrors, entered, laid_out, validated
-from bot.cards.field_slots import Kind, lookup
-from bot.cards.field_values import diff, readable, same, values
-from bot.cards.review import revealed
-from bot.cards.text import plain, slack_length, visible
+from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog
+from bot.cards.field_errors import join_shortened
+from bot.cards.field_layout import (
+    FieldErrors,
+    entered,
+    lay_out_fields,
+    section,
+    text_object,
+    then_block,
+    validate_fields,
+)
+from bot.cards.field_slots import SlotKind, value_at
+from bot.cards.field_values import diff, json_value_text, same_json, values
+from bot.cards.review_dialog import revealed_note
+from bot.cards.slack_text import plain, slack_length, visible
 from bot.cards.views import UNSET, Value
 from bot.tools import Tool
 from bot.tools.declared_secrets import as_json
@@ -33,11 +40,16 @@ from storage.masking import MASK, Path
 
 # Whether people are shown all of what would run: each leaf of its JSON, in full. Pure.
 
-_IN_WORDS = (Kind.TEXT, Kind.CHOICE, Kind.DATETIME, Kind.TIME)  # how a text may be written
+_IN_WORDS = (
+    SlotKind.TEXT,
+    SlotKind.CHOICE,
+    SlotKind.DATETIME,
+    SlotKind.TIME,
+)  # how a text may be written
 _NULLS = (UNSET, "null")
 
 
-def unshown(
+def first_unshown_leaf(
     runs: Mapping[str, Any],
     as_read: Mapping[str, Any],
     rows: Sequence[Value],
@@ -153,15 +165,23 @@ def _written(value: Any) -> tuple[str, ...]:
     as_json = visible(json.dumps(value, ensure_ascii=False))
     if value is None:
         return (*_NULLS, as_json)
-    kinds = _IN_WORDS if isinstance(value, str) else (Kind.TEXT,)
-    return (as_json, *(readable(value, kind) for kind in kinds))
+    kinds = _IN_WORDS if isinstance(value, str) else (SlotKind.TEXT,)
+    return (as_json, *(json_value_text(value, kind) for kind in kinds))
 
 
-__all__ = ["FieldErrors", "Parsed", "diff", "edit_modal", "failing", "read_submission", "values"]
+__all__ = [
+    "FieldErrors",
+    "ParsedEdit",
+    "diff",
+    "edit_modal",
+    "failure_at_input",
+    "read_submission",
+    "values",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedEdit:
     """An edit that can be stored."""
 
     arguments: dict[str, Any]  # JSON values after validation, coercion and defaults
@@ -183,11 +203,11 @@ def edit_modal(
     `save_and_approve` adds a box to tick, as Slack has only one submit button; `covered` names what
     others see less of. The metadata holds the call and its revision, never a value.
     """
-    places, left_out = laid_out(tool, arguments)
+    places, left_out = lay_out_fields(tool, arguments)
     whole = "" if _title(tool.title) == tool.title else f"{tool.title}\n"
     blocks = [section(f"{whole}Saving resets approvals.")]
     if covered:
-        blocks.append(section(revealed(covered)))
+        blocks.append(section(revealed_note(covered)))
     for place in places:
         blocks += place.blocks
     if left_out:
@@ -200,7 +220,7 @@ def edit_modal(
     return {
         "type": "modal",
         "callback_id": Dialog.EDIT,
-        "private_metadata": encode_dialog(Subject(Dialog.EDIT, target)),
+        "private_metadata": encode_dialog(DialogSubject(Dialog.EDIT, target)),
         "title": text_object(_title(tool.title), 24),
         "submit": text_object("Save", 24),
         "close": text_object("Cancel", 24),
@@ -213,34 +233,38 @@ def read_submission(
     arguments: Mapping[str, Any],
     state_values: Mapping[str, Mapping[str, Any]],
     names: object = None,
-) -> Parsed | FieldErrors:
+) -> ParsedEdit | FieldErrors:
     """Read a submitted Edit dialog, given the arguments it was made from and `view.state.values`.
 
     `names` makes ids of the names in it (`bot.tools.names.Names`), and may look them up.
     Only inputs that `edit_modal` makes for these arguments are read; anything else in the state is
     ignored.
     """
-    places, approve = laid_out(tool, arguments)[0], _ticked(state_values)
+    places, approve = lay_out_fields(tool, arguments)[0], _ticked(state_values)
     data = entered(places, arguments, state_values)
     if isinstance(data, FieldErrors):
         return data
-    if same(data, dict(arguments)):
-        return Parsed(copy.deepcopy(dict(arguments)), changed=False, approve=approve)
-    args = validated(tool, places, arguments, data, names)
+    if same_json(data, dict(arguments)):
+        return ParsedEdit(copy.deepcopy(dict(arguments)), changed=False, approve=approve)
+    args = validate_fields(tool, places, arguments, data, names)
     if isinstance(args, FieldErrors):
         return args
     computed = not arguments.keys().isdisjoint(tool.arguments.model_computed_fields)
     result = as_json(args, computed=computed)
-    return Parsed(result, changed=not same(result, dict(arguments)), approve=approve)
+    return ParsedEdit(result, changed=not same_json(result, dict(arguments)), approve=approve)
 
 
-def failing(
+def failure_at_input(
     tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any], why: str
 ) -> FieldErrors:
     """Return why the tool says that an edit would fail, at the first input that was changed."""
-    places = [place for place in laid_out(tool, before)[0] if place.input]
-    changed = [each for each in places if not same(each.value, lookup(after, each.slot.keys))]
-    return FieldErrors({each.slot.block_id: shortened([why]) for each in (changed or places)[:1]})
+    places = [place for place in lay_out_fields(tool, before)[0] if place.input]
+    changed = [
+        each for each in places if not same_json(each.value, value_at(after, each.slot.keys))
+    ]
+    return FieldErrors(
+        {each.slot.block_id: join_shortened([why]) for each in (changed or places)[:1]}
+    )
 
 
 def _ticked(state_values: Mapping[str, Mapping[str, Any]]) -> bool:

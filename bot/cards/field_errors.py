@@ -11,8 +11,7 @@ from collections.abc import Collection, Sequence
 from pydantic import ValidationError
 
 from bot.cards.field_slots import Slot
-from bot.cards.labels import humanised
-from bot.cards.text import visible
+from bot.cards.slack_text import humanise_name, visible
 
 LONGEST = 150  # characters of an error; more would not be read under an input
 Loc = tuple[int | str, ...]
@@ -44,7 +43,7 @@ _SUBJECT = re.compile(
 )
 
 
-def located(
+def locate_errors(
     error: ValidationError, slots: Sequence[Slot], inputs: Collection[str]
 ) -> dict[str, str]:
     """Return the errors by block id.
@@ -63,7 +62,7 @@ def located(
     ):
         index, rest = _slot_of(each["loc"], slots)
         if index is None:
-            place, label = places[0], humanised(str(each["loc"][0])) if each["loc"] else ""
+            place, label = places[0], humanise_name(str(each["loc"][0])) if each["loc"] else ""
         else:
             place = min(places, key=lambda at: (abs(at - index), at))
             label = "" if place == index and rest is not None else _label(slots[index], rest)
@@ -72,7 +71,7 @@ def located(
             "This is not valid." if hidden else _within(rest) + sentence(each["type"], each["msg"])
         )
         found.setdefault(slots[place].block_id, []).append(f"{label}: {text}" if label else text)
-    return {block_id: shortened(texts) for block_id, texts in found.items()}
+    return {block_id: join_shortened(texts) for block_id, texts in found.items()}
 
 
 def sentence(kind: str, message: str) -> str:
@@ -84,7 +83,7 @@ def sentence(kind: str, message: str) -> str:
     return (text[0].upper() + text[1:]).rstrip(".") + "."
 
 
-def shortened(texts: Sequence[str]) -> str:
+def join_shortened(texts: Sequence[str]) -> str:
     """Join as many of the sentences as fit; the first is cut where it alone is too long."""
     kept = texts[0] if len(texts[0]) <= LONGEST else texts[0][: LONGEST - 1].rstrip() + "…"
     for text in texts[1:]:

@@ -1,22 +1,28 @@
-"""Which input of a modal holds one value of the arguments, and what stands in it at first. Pure.
+"""The input of a modal that holds one value of the arguments, and what a person put into it. Pure.
 
 Unset differs from empty. Where None is allowed, an empty input means None, and the empty text or
 list is written as in JSON: two double quotes, or two square brackets. Where None is not allowed, an
 empty input of a text or a list is the empty text or list, and anything else must be filled in.
+
+Reading validates no more than it must. What comes back unchanged is not converted at all:
+`read_input` answers SlotMark.KEEP, so that precision, seconds, time zones and line ends that an
+input cannot carry survive an edit of something else.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.field_slots import Kind, Mark, Slot
-from bot.cards.field_values import readable, same
-from bot.cards.text import plain, slack_length
+from bot.cards.field_slots import Slot, SlotKind, SlotMark
+from bot.cards.field_values import json_value_text, same_json
+from bot.cards.slack_text import plain, slack_length
 
 LONGEST = 3000  # characters Slack takes in an input
 TEXT_INPUT = "plain_text_input"
@@ -25,8 +31,8 @@ EMPTY_LIST = "[]"
 _UNSET = "(unset)"
 # What Slack's own inputs are sure to accept; anything else stands in a plain one.
 _FORMS = {
-    Kind.EMAIL: re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII),
-    Kind.URL: re.compile(r"https?://[!-~]+"),
+    SlotKind.EMAIL: re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII),
+    SlotKind.URL: re.compile(r"https?://[!-~]+"),
 }
 _DIGITS = 15  # beyond these, a client that thinks in doubles would round
 
@@ -36,9 +42,9 @@ class Input:
     """An input of the modal."""
 
     slot: Slot
-    kind: Kind  # how it is read: the slot's kind, or JSON or text where the value does not fit that
+    kind: SlotKind  # how it is read: the slot's kind, or JSON or text where the value does not fit
     widget: str  # Slack's element type
-    old: Any  # the JSON value there is; Mark.ABSENT for none
+    old: Any  # the JSON value there is; SlotMark.ABSENT for none
     initial: str | int | None  # what Slack sends when nobody touches it
     options: tuple[tuple[str, str, Any], ...] = ()  # option value, text, JSON value
 
@@ -47,18 +53,18 @@ class Input:
         """Whether Slack may accept it empty; a text that has to be given, only if it is now."""
         if self.options and self.initial is not None:
             return False  # one option is always chosen; "Not set" is one of them
-        if self.slot.nullable or self.slot.within_optional or self.old is Mark.ABSENT:
+        if self.slot.nullable or self.slot.within_optional or self.old is SlotMark.ABSENT:
             return True
         schema = self.slot.schema
-        if self.kind is Kind.TEXT:
+        if self.kind is SlotKind.TEXT:
             return not schema.get("minLength") and (not self.old or "default" in schema)
-        return self.kind is Kind.LINES and not schema.get("minItems")
+        return self.kind is SlotKind.LINES and not schema.get("minItems")
 
 
-def make(slot: Slot, old: Any) -> Input | None:
+def make_input(slot: Slot, old: Any) -> Input | None:
     """Make the input for a slot and its JSON value; None when the value is too long for one."""
     made = _made(slot, _fitting(slot, old), old)
-    if made.kind is Kind.JSON and not _fits(made):
+    if made.kind is SlotKind.JSON and not _fits(made):
         made = replace(made, initial=_written(old, indent=None))
     return made if _fits(made) else None
 
@@ -68,33 +74,34 @@ def _fits(made: Input) -> bool:
 
 
 def _there(old: Any) -> bool:
-    return old is not None and old is not Mark.ABSENT
+    return old is not None and old is not SlotMark.ABSENT
 
 
-def _fitting(slot: Slot, old: Any) -> Kind:
+def _fitting(slot: Slot, old: Any) -> SlotKind:
     """Return the slot's kind if the value fits it, else a kind that can hold the value."""
     kind = slot.kind
-    if old is Mark.ABSENT or kind is Kind.PRESENCE or (old is None and slot.nullable):
+    if old is SlotMark.ABSENT or kind is SlotKind.PRESENCE or (old is None and slot.nullable):
         return kind
     fits = {
-        Kind.BOOLEAN: isinstance(old, bool),
-        Kind.INTEGER: isinstance(old, int) and not isinstance(old, bool),
-        Kind.FLOAT: isinstance(old, int | float) and not isinstance(old, bool),
-        Kind.CHOICE: kind is Kind.CHOICE and any(same(old, value) for value in _choices(slot)),
-        Kind.LINES: isinstance(old, list) and _one_a_line(old, slot.nullable),
-        Kind.JSON: True,
+        SlotKind.BOOLEAN: isinstance(old, bool),
+        SlotKind.INTEGER: isinstance(old, int) and not isinstance(old, bool),
+        SlotKind.FLOAT: isinstance(old, int | float) and not isinstance(old, bool),
+        SlotKind.CHOICE: kind is SlotKind.CHOICE
+        and any(same_json(old, value) for value in _choices(slot)),
+        SlotKind.LINES: isinstance(old, list) and _one_a_line(old, slot.nullable),
+        SlotKind.JSON: True,
     }.get(kind, isinstance(old, str))
     if not fits:
-        return Kind.JSON
+        return SlotKind.JSON
     reader = {
-        Kind.DATE: date.fromisoformat,
-        Kind.TIME: time.fromisoformat,
-        Kind.DATETIME: datetime.fromisoformat,
+        SlotKind.DATE: date.fromisoformat,
+        SlotKind.TIME: time.fromisoformat,
+        SlotKind.DATETIME: datetime.fromisoformat,
     }
     try:
         reader.get(kind, str)(old)
     except ValueError:
-        return Kind.TEXT
+        return SlotKind.TEXT
     return kind
 
 
@@ -108,39 +115,39 @@ def _one_a_line(items: list[Any], nullable: bool) -> bool:
     )
 
 
-def _made(slot: Slot, kind: Kind, old: Any) -> Input:
+def _made(slot: Slot, kind: SlotKind, old: Any) -> Input:
     match kind:
-        case Kind.PRESENCE:
+        case SlotKind.PRESENCE:
             set_or_not = (("yes", "Set", True), ("no", "Not set", False))
             return Input(
                 slot, kind, "radio_buttons", old, "yes" if _there(old) else "no", set_or_not
             )
-        case Kind.BOOLEAN:
+        case SlotKind.BOOLEAN:
             answers = (("yes", "Yes", True), ("no", "No", False), *_unset(slot))
             return _of_options(Input(slot, kind, "radio_buttons", old, None, answers))
-        case Kind.CHOICE:
+        case SlotKind.CHOICE:
             return _choice(slot, old)
-        case Kind.INTEGER | Kind.FLOAT | Kind.DECIMAL:
+        case SlotKind.INTEGER | SlotKind.FLOAT | SlotKind.DECIMAL:
             digits = exact_digits(old) if _there(old) else ""
             if digits is None:
                 return Input(slot, kind, TEXT_INPUT, old, str(old))
             return Input(slot, kind, "number_input", old, digits or None)
-        case Kind.DATE | Kind.TIME | Kind.DATETIME:
+        case SlotKind.DATE | SlotKind.TIME | SlotKind.DATETIME:
             return _picker(slot, kind, old)
-        case Kind.JSON:
-            unset = old is Mark.ABSENT or (old is None and slot.nullable)
+        case SlotKind.JSON:
+            unset = old is SlotMark.ABSENT or (old is None and slot.nullable)
             return Input(slot, kind, TEXT_INPUT, old, None if unset else _written(old))
         case _:
             return _typed(slot, kind, old)
 
 
-def _typed(slot: Slot, kind: Kind, old: Any) -> Input:
+def _typed(slot: Slot, kind: SlotKind, old: Any) -> Input:
     if not _there(old):
         initial = None
-    elif kind is Kind.LINES:
+    elif kind is SlotKind.LINES:
         initial = "\n".join(old) or (EMPTY_LIST if slot.nullable else None)
     else:
-        initial = old or (EMPTY_TEXT if slot.nullable and kind is Kind.TEXT else None)
+        initial = old or (EMPTY_TEXT if slot.nullable and kind is SlotKind.TEXT else None)
     form = _FORMS.get(kind)
     widget = (
         f"{kind}_text_input"
@@ -150,8 +157,8 @@ def _typed(slot: Slot, kind: Kind, old: Any) -> Input:
     return Input(slot, kind, widget, old, initial)
 
 
-def _picker(slot: Slot, kind: Kind, old: Any) -> Input:
-    if kind is Kind.DATE:
+def _picker(slot: Slot, kind: SlotKind, old: Any) -> Input:
+    if kind is SlotKind.DATE:
         return Input(
             slot,
             kind,
@@ -159,7 +166,7 @@ def _picker(slot: Slot, kind: Kind, old: Any) -> Input:
             old,
             date.fromisoformat(old).isoformat() if _there(old) else None,
         )
-    if kind is Kind.TIME:
+    if kind is SlotKind.TIME:
         return Input(
             slot,
             kind,
@@ -206,7 +213,7 @@ def _unset(slot: Slot) -> tuple[tuple[str, str, Any], ...]:
 
 def _of_options(made: Input) -> Input:
     """Return the input with the option chosen that stands for the value it has."""
-    chosen = (code for code, _, value in made.options if same(value, made.old))
+    chosen = (code for code, _, value in made.options if same_json(value, made.old))
     return replace(made, initial=next(chosen, None))
 
 
@@ -219,9 +226,9 @@ def _choice(slot: Slot, old: Any) -> Input:
     apart; else JSON.
     """
     choices = _choices(slot)
-    written = [" ".join(readable(value, Kind.CHOICE).split()) for value in choices]
+    written = [" ".join(json_value_text(value, SlotKind.CHOICE).split()) for value in choices]
     if len(set(written)) < len(written):  # two of them read alike in words
-        written = [" ".join(readable(value).split()) for value in choices]
+        written = [" ".join(json_value_text(value).split()) for value in choices]
     shown = [plain(text, 75) for text in written]
     codes = [
         value if isinstance(value, str) else text
@@ -233,16 +240,218 @@ def _choice(slot: Slot, old: Any) -> Input:
         codes = [str(index) for index in range(len(choices))]
     menu = (*zip(codes, shown, choices, strict=True), *_unset(slot))
     if len(menu) <= 100 and len(set(shown)) == len(shown):
-        return _of_options(Input(slot, Kind.CHOICE, "static_select", old, None, menu))
+        return _of_options(Input(slot, SlotKind.CHOICE, "static_select", old, None, menu))
     if len(set(written)) == len(written):
         return _of_options(
             Input(
                 slot,
-                Kind.CHOICE,
+                SlotKind.CHOICE,
                 TEXT_INPUT,
                 old,
                 None,
                 tuple(zip(written, shown, choices, strict=True)),
             )
         )
-    return _made(slot, Kind.JSON, old)
+    return _made(slot, SlotKind.JSON, old)
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
+_FLOAT = re.compile(_DECIMAL.pattern + r"([eE][+-]?[0-9]{1,3})?")
+_DEEPEST = 32  # levels of JSON a person may write
+_PICKED = {
+    "datepicker": "selected_date",
+    "timepicker": "selected_time",
+    "datetimepicker": "selected_date_time",
+}
+
+
+class UnreadableError(Exception):
+    """What was entered means nothing here; the text is a sentence for the person who entered it."""
+
+
+def read_input(made: Input, state: Mapping[str, Any] | None) -> Any:
+    """Return the JSON value that was entered; SlotMark.KEEP when nothing was changed.
+
+    `state`: the input as Slack sends it; None when it was not sent.
+
+    UnreadableError with a sentence for the person where it cannot be read.
+    """
+    if state is None:
+        return SlotMark.KEEP
+    raw = _raw(made.widget, state)
+    if raw == made.initial:
+        return SlotMark.KEEP
+    if raw is None:
+        return _emptied(made)
+    if made.options:
+        return _chosen(made, raw)
+    if made.widget == "datetimepicker":
+        return _moment(made, raw)
+    if not isinstance(raw, str):
+        raise UnreadableError("This cannot be read.")
+    if any("\ud800" <= char <= "\udfff" for char in raw):
+        raise UnreadableError("It holds characters that cannot be stored.")
+    text = raw.replace("\r\n", "\n").replace("\r", "\n")
+    if isinstance(made.initial, str) and text == made.initial.replace("\r\n", "\n").replace(
+        "\r", "\n"
+    ):
+        return SlotMark.KEEP
+    return _converted(made, text)
+
+
+def _raw(widget: str, state: Mapping[str, Any]) -> Any:
+    if widget in ("radio_buttons", "static_select"):
+        return (state.get("selected_option") or {}).get("value")
+    value = state.get(_PICKED.get(widget, "value"))
+    return None if value == "" else value
+
+
+def _emptied(made: Input) -> Any:
+    if made.slot.nullable:
+        return None
+    match made.kind:
+        case SlotKind.TEXT:
+            return ""
+        case SlotKind.LINES:
+            return []
+        case _:
+            raise UnreadableError("A value is needed here.")
+
+
+def _chosen(made: Input, raw: Any) -> Any:
+    typed = " ".join(str(raw).split()) if made.widget == "plain_text_input" else raw
+    for code, _, value in made.options:
+        if code == typed:
+            return SlotMark.KEEP if same_json(value, made.old) else value
+    raise UnreadableError("This is not one of the allowed values.")
+
+
+def _moment(made: Input, raw: Any) -> str | SlotMark:
+    """Return the picked moment, in the time zone the value had before, else in UTC.
+
+    Pickers know no seconds.
+    """
+    if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw < 10**10:
+        raise UnreadableError("This is not a date and time.")
+    if isinstance(made.initial, int):
+        if raw // 60 == made.initial // 60:
+            return SlotMark.KEEP
+        zone = datetime.fromisoformat(made.old).tzinfo
+    else:
+        zone = UTC
+    return datetime.fromtimestamp(raw, zone).isoformat()
+
+
+def _converted(made: Input, text: str) -> Any:
+    nullable = made.slot.nullable
+    match made.kind:
+        case SlotKind.TEXT:
+            return "" if nullable and text == EMPTY_TEXT else text
+        case SlotKind.LINES:
+            if nullable and text.strip() == EMPTY_LIST:
+                return []
+            return [line.strip() for line in text.split("\n") if line.strip()]
+        case SlotKind.INTEGER | SlotKind.FLOAT | SlotKind.DECIMAL:
+            return _number(made, text.strip())
+        case SlotKind.TIME:
+            return _time(made, text)
+        case SlotKind.JSON:
+            value = parsed_json(text)
+            return SlotMark.KEEP if same_json(value, made.old) else value
+        case _:
+            return text.strip()
+
+
+def _number(made: Input, text: str) -> Any:
+    form, example = {
+        SlotKind.INTEGER: (_INTEGER, "This must be a whole number, like 42."),
+        SlotKind.DECIMAL: (_DECIMAL, "This must be a number, like 12.50."),
+        SlotKind.FLOAT: (_FLOAT, "This must be a number, like 12.5."),
+    }[made.kind]
+    if not form.fullmatch(text):
+        raise UnreadableError(example)
+    if made.initial is not None and Decimal(str(made.initial)) == Decimal(text):
+        return SlotMark.KEEP
+    if made.kind is SlotKind.DECIMAL:
+        return text
+    number: int | float = int(text) if made.kind is SlotKind.INTEGER else float(text)
+    if isinstance(number, float) and not math.isfinite(number):
+        raise UnreadableError("This number is too large.")
+    return number
+
+
+def _time(made: Input, text: str) -> str:
+    try:
+        picked = time.fromisoformat(text)
+    except ValueError:
+        raise UnreadableError("This is not a time of day.") from None
+    if made.initial is None:
+        return picked.isoformat()
+    return (
+        time.fromisoformat(made.old)
+        .replace(hour=picked.hour, minute=picked.minute, second=0, microsecond=0)
+        .isoformat()
+    )
+
+
+def parsed_json(text: str) -> Any:
+    """Return the value that the JSON text means.
+
+    UnreadableError for what is no JSON (with the place), and for keys that stand twice.
+    """
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_integer,
+        )
+        deep = _depth(value) > _DEEPEST
+    except json.JSONDecodeError as error:
+        raise UnreadableError(
+            f"Not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}."
+        ) from None
+    except RecursionError:
+        deep = True
+    if deep:
+        raise UnreadableError(f"The JSON is nested more than {_DEEPEST} levels deep.")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UnreadableError("It holds characters that cannot be stored.") from None
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise UnreadableError(
+                f"The key {json.dumps(key, ensure_ascii=False)[:60]} stands twice in one object."
+            )
+        found[key] = value
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise UnreadableError(f"{name} is not valid JSON.")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise UnreadableError("A number in it is too large.")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > 4000:
+        raise UnreadableError("A number in it is too large.")
+    return int(text)
+
+
+def _depth(value: Any) -> int:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max((_depth(item) for item in inside), default=0)

@@ -26,7 +26,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from bot.cards.action_names import ARGUMENT
-from bot.cards.labels import WITHIN, humanised, told_apart, unnamed
+from bot.cards.slack_text import WITHIN, distinguish_labels, humanise_name, label_for_key
 from bot.tools.declared_secrets import dumped_as, may_hold_secrets
 from storage.masking import Path
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # slots are made of any model; only their signature names the
     from bot.tools import Tool
 
 
-class Kind(StrEnum):
+class SlotKind(StrEnum):
     """How a value is written and read back."""
 
     TEXT = "text"  # as it is
@@ -54,7 +54,7 @@ class Kind(StrEnum):
     JSON = "json"  # whatever has no better form
 
 
-class Mark(Enum):
+class SlotMark(Enum):
     """Stand-ins for what no JSON value can say."""
 
     ABSENT = "absent"  # the arguments have no such key
@@ -70,7 +70,7 @@ class Slot:
     keys: tuple[str, ...]  # the same as keys of the dumped arguments
     label: str  # "Address › City"
     hint: str  # the field's description
-    kind: Kind
+    kind: SlotKind
     nullable: bool  # accepts None
     schema: Mapping[str, Any]  # JSON schema of what is not None, references resolved at the top
     called: tuple[frozenset[str], ...]  # for each step the names that Pydantic's errors may give it
@@ -89,15 +89,20 @@ class Slot:
 
 
 _FORMATS = {
-    "email": Kind.EMAIL,
-    "uri": Kind.URL,
-    "date": Kind.DATE,
-    "time": Kind.TIME,
-    "date-time": Kind.DATETIME,
+    "email": SlotKind.EMAIL,
+    "uri": SlotKind.URL,
+    "date": SlotKind.DATE,
+    "time": SlotKind.TIME,
+    "date-time": SlotKind.DATETIME,
 }
-_BY_TYPE = {str: Kind.TEXT, bool: Kind.BOOLEAN, int: Kind.INTEGER, float: Kind.FLOAT}
+_BY_TYPE = {
+    str: SlotKind.TEXT,
+    bool: SlotKind.BOOLEAN,
+    int: SlotKind.INTEGER,
+    float: SlotKind.FLOAT,
+}
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")  # that can name an input
-_TYPES = {"boolean": Kind.BOOLEAN, "integer": Kind.INTEGER, "number": Kind.FLOAT}
+_TYPES = {"boolean": SlotKind.BOOLEAN, "integer": SlotKind.INTEGER, "number": SlotKind.FLOAT}
 
 
 def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
@@ -115,7 +120,7 @@ def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
             found.append(replace(whole, secret=True))
         elif parts and (isinstance(value, Mapping) or (value is None and whole.nullable)):
             if value == {} and not whole.nullable:
-                found.append(replace(whole, kind=Kind.EMPTY))
+                found.append(replace(whole, kind=SlotKind.EMPTY))
             found += (_opened(part, editable) for part in parts)
             free = editable and _takes_more(_unwrapped(model.model_fields[name].annotation))
             found += _beside(value or {}, parts, whole, free)
@@ -157,13 +162,15 @@ def _beside(
         if key in known:
             continue
         editable = free and bool(_KEY.fullmatch(key))
-        kind = next((kind for type_, kind in _BY_TYPE.items() if type(value) is type_), Kind.JSON)
+        kind = next(
+            (kind for type_, kind in _BY_TYPE.items() if type(value) is type_), SlotKind.JSON
+        )
         yield Slot(
             (*names, key),
             (*keys, key),
-            f"{whole.label}{WITHIN}{unnamed(key)}" if whole else unnamed(key),
+            f"{whole.label}{WITHIN}{label_for_key(key)}" if whole else label_for_key(key),
             "",
-            kind if editable else Kind.JSON,
+            kind if editable else SlotKind.JSON,
             not editable,
             {},
             (*(whole.called if whole else ()), frozenset({key})),
@@ -185,25 +192,25 @@ def _marked(tool: Tool[Any], arguments: Mapping[str, Any], found: Iterable[Slot]
             hidden = {()}
         model: Any = tool.arguments
         shut = bool(hidden) or may_hold_secrets(model, slot.keys)
-        shut = shut and slot.kind is not Kind.PRESENCE
+        shut = shut and slot.kind is not SlotKind.PRESENCE
         made.append(replace(slot, secret=shut, hidden=frozenset(hidden)))
     return made
 
 
 def _told_apart(found: list[Slot]) -> tuple[Slot, ...]:
-    labels = told_apart([each.label for each in found], [each.keys for each in found])
+    labels = distinguish_labels([each.label for each in found], [each.keys for each in found])
     return tuple(
         slot if slot.label == label else replace(slot, label=label)
         for slot, label in zip(found, labels, strict=True)
     )
 
 
-def lookup(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """Return the value at these keys; Mark.ABSENT where the way there ends early."""
+def value_at(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    """Return the value at these keys; SlotMark.ABSENT where the way there ends early."""
     value: Any = arguments
     for key in keys:
         if not isinstance(value, Mapping) or key not in value:
-            return Mark.ABSENT
+            return SlotMark.ABSENT
         value = value[key]
     return value
 
@@ -222,7 +229,7 @@ def _field_slots(model: type[BaseModel]) -> dict[str, tuple[Slot, tuple[Slot, ..
         ):
             parts = tuple(_below(whole, part) for part in _own_slots(inner).values())
         if parts and whole.nullable:
-            parts = (replace(whole, kind=Kind.PRESENCE), *parts)
+            parts = (replace(whole, kind=SlotKind.PRESENCE), *parts)
         found[name] = (whole, parts)
     return found
 
@@ -254,14 +261,14 @@ def _own_slots(model: type[BaseModel]) -> dict[str, Slot]:
         found[name] = Slot(
             names=(name,),
             keys=(dumped_as(model, name),),
-            label=field.title or humanised(_called_by(model, name)),
+            label=field.title or humanise_name(_called_by(model, name)),
             hint=field.description or "",
             kind=kind,
             nullable=nullable,
             schema=inner,
             called=(_called(name, field),),
             naive=core is NaiveDatetime,
-            open=kind is Kind.JSON and inner.get("type") not in ("object", "array"),
+            open=kind is SlotKind.JSON and inner.get("type") not in ("object", "array"),
             null_is_unset=field.default is None,
         )
     return found
@@ -303,19 +310,23 @@ def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[dict[
     return found, nullable
 
 
-def _kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> Kind:
+def _kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> SlotKind:
     if schema.get("enum") or schema.get("const") is not None:
-        return Kind.CHOICE
+        return SlotKind.CHOICE
     if core is Decimal:
-        return Kind.DECIMAL
+        return SlotKind.DECIMAL
     match schema.get("type"):
         case "string":
-            return _FORMATS.get(schema.get("format", ""), Kind.TEXT)
+            return _FORMATS.get(schema.get("format", ""), SlotKind.TEXT)
         case "array" if "prefixItems" not in schema:
             items = _resolved(schema.get("items", {}), root)
-            return Kind.LINES if items[0].get("type") == "string" and not items[1] else Kind.JSON
+            return (
+                SlotKind.LINES
+                if items[0].get("type") == "string" and not items[1]
+                else SlotKind.JSON
+            )
         case type_:
-            return _TYPES.get(str(type_), Kind.JSON)
+            return _TYPES.get(str(type_), SlotKind.JSON)
 
 
 def _unwrapped(annotation: Any) -> Any:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, time
 from typing import Any
 
-from bot.cards.field_slots import Kind, Mark, Slot, lookup, slots
-from bot.cards.text import visible
+from bot.cards.field_slots import Slot, SlotKind, SlotMark, slots, value_at
+from bot.cards.slack_text import visible
 from bot.cards.views import UNSET, Value
 from bot.tools import Tool
 from storage.masking import MASK, Path
@@ -64,18 +64,18 @@ def _value(slot: Slot, text: str, before: str | None = None) -> Value:
     return Value(slot.label, text, before, secret, partly, slot.keys)
 
 
-def same(one: Any, other: Any) -> bool:
+def same_json(one: Any, other: Any) -> bool:
     """Return whether two JSON values are equal, in any order of keys; 1, 1.0 and true differ."""
     if one is other:
         return True
-    if isinstance(one, Mark) or isinstance(other, Mark):
+    if isinstance(one, SlotMark) or isinstance(other, SlotMark):
         return False
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def shown(slot: Slot, value: Any) -> str:
+def slot_text(slot: Slot, value: Any) -> str:
     """Return the value of a slot as plain text: uncut, what is secret masked."""
-    if value is Mark.ABSENT or (value is None and slot.null_is_unset):
+    if value is SlotMark.ABSENT or (value is None and slot.null_is_unset):
         return UNSET
     if value is None:
         return NULL
@@ -90,9 +90,11 @@ def shown(slot: Slot, value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
         long = len(text) > _SHORT_LIST and isinstance(value, list)
         return visible(json.dumps(value, ensure_ascii=False, indent=2) if long else text)
-    text = readable(value, slot.kind)
-    others = slot.schema.get("enum", ()) if slot.kind is Kind.CHOICE else ()
-    if any(not same(each, value) and readable(each, slot.kind) == text for each in others):
+    text = json_value_text(value, slot.kind)
+    others = slot.schema.get("enum", ()) if slot.kind is SlotKind.CHOICE else ()
+    if any(
+        not same_json(each, value) and json_value_text(each, slot.kind) == text for each in others
+    ):
         return visible(json.dumps(value, ensure_ascii=False))
     return text
 
@@ -127,17 +129,17 @@ def _masked_json(value: Any, hidden: frozenset[Path], indent: str) -> Iterator[s
         yield f"\n{indent}{']' if is_list else '}'}"
 
 
-def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
+def json_value_text(value: Any, kind: SlotKind = SlotKind.TEXT) -> str:
     """Return a JSON value as plain text: uncut, hidden characters visible.
 
     The name of a choice is in words: wrong_item is "wrong item".
     """
     match value:
-        case None | Mark.ABSENT:
+        case None | SlotMark.ABSENT:
             return UNSET
         case bool():
             return "yes" if value else "no"
-        case str() if kind is Kind.CHOICE and _NAME.fullmatch(value):
+        case str() if kind is SlotKind.CHOICE and _NAME.fullmatch(value):
             return value.replace("_", " ")
         case str():
             return _text(value, kind)
@@ -170,13 +172,13 @@ def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
     An unset nested model is one row, a set one has a row for each of its fields.
     """
     for slot in slots(tool, arguments):
-        value = lookup(arguments, slot.keys)
-        parent = lookup(arguments, slot.keys[:-1])
-        if slot.kind is Kind.PRESENCE and value not in (None, Mark.ABSENT, {}):
+        value = value_at(arguments, slot.keys)
+        parent = value_at(arguments, slot.keys[:-1])
+        if slot.kind is SlotKind.PRESENCE and value not in (None, SlotMark.ABSENT, {}):
             continue
-        if slot.kind is not Kind.PRESENCE and parent in (None, Mark.ABSENT):
+        if slot.kind is not SlotKind.PRESENCE and parent in (None, SlotMark.ABSENT):
             continue
-        yield _Row(slot, value, shown(slot, value))
+        yield _Row(slot, value, slot_text(slot, value))
 
 
 def _compared(
@@ -185,7 +187,7 @@ def _compared(
     old_rows = {row.slot.keys: row for row in _rows(tool, before)}
     new_rows = {row.slot.keys: row for row in _rows(tool, after)}
     for keys, new in new_rows.items():
-        old_value, slot = lookup(before, keys), new.slot
+        old_value, slot = value_at(before, keys), new.slot
         if keys in old_rows:
             old = old_rows[keys].text
             slot = replace(slot, hidden=slot.hidden | old_rows[keys].slot.hidden)
@@ -199,11 +201,11 @@ def _compared(
         yield _change(slot, old, old_value, new.text, new.value)
     for keys, row in old_rows.items():
         if not any(keys[: len(other)] == other or other[: len(keys)] == keys for other in new_rows):
-            yield _change(row.slot, row.text, row.value, UNSET, Mark.ABSENT)
+            yield _change(row.slot, row.text, row.value, UNSET, SlotMark.ABSENT)
 
 
 def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _Change:
-    differs = not same(old_value, new_value)
+    differs = not same_json(old_value, new_value)
     if differs and old == new and not slot.hidden:
         old, new = (_raw(value) for value in (old_value, new_value))
     return _Change(slot, old, new, differs)
@@ -211,21 +213,25 @@ def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _
 
 def _raw(value: Any) -> str:
     """The value as JSON, for what reads alike but is not."""
-    return "(not given)" if value is Mark.ABSENT else visible(json.dumps(value, ensure_ascii=False))
+    return (
+        "(not given)"
+        if value is SlotMark.ABSENT
+        else visible(json.dumps(value, ensure_ascii=False))
+    )
 
 
-def _text(value: str, kind: Kind) -> str:
+def _text(value: str, kind: SlotKind) -> str:
     if not value:
         return EMPTY
     if not value.strip() or value in _SIGNS or _is_quoted(value):
         # in quotes: it is this text, not our sign
         return visible(json.dumps(value, ensure_ascii=False))
     try:
-        if kind is Kind.DATETIME:
+        if kind is SlotKind.DATETIME:
             moment = datetime.fromisoformat(value)
             zone = _zone(moment.timetz()) or " (no time zone)"
             return f"{moment.date().isoformat()} {_clock(moment.time())}{zone}"
-        if kind is Kind.TIME:
+        if kind is SlotKind.TIME:
             at = time.fromisoformat(value)
             return _clock(at.replace(tzinfo=None)) + _zone(at)
     except ValueError:
@@ -251,12 +257,12 @@ def _zone(at: time) -> str:
     return "" if not offset else " UTC" if offset == "+00:00" else f" {offset}"
 
 
-def _list(items: list[Any], kind: Kind) -> str:
+def _list(items: list[Any], kind: SlotKind) -> str:
     """A list, its members beside or below one another where no other list would look like it."""
     if not items:
         return EMPTY_LIST
-    texts = [readable(item) for item in items]
-    as_texts = kind is Kind.LINES or not any(
+    texts = [json_value_text(item) for item in items]
+    as_texts = kind is SlotKind.LINES or not any(
         isinstance(each, str) and _reads_as_json(each) for each in items
     )
     parted = any("," in text for text in texts)

@@ -10,18 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from bot.cards.action_names import Action, Block
-from bot.cards.button_codec import (
-    HOME,
-    CallTarget,
-    HomePart,
-    HomeTarget,
-    RunTarget,
-    Setting,
-    block_id,
-)
-from bot.cards.delegation_dialog import Delegated, begin_button, entry
-from bot.cards.notices import away_note, through
-from bot.cards.parts import (
+from bot.cards.block_kit import (
     Json,
     actions,
     button,
@@ -34,19 +23,37 @@ from bot.cards.parts import (
     link,
     moment,
     mrkdwn,
-    naming,
+    name_people,
     plain_text,
     rich,
     section,
     words,
 )
-from bot.cards.pieces import finality, shown
-from bot.cards.request_list import STANDS, ListedCall, ListedRun, began_with, decided_by, stands
-from bot.cards.text import channel_mention, due, mention, plain, when
+from bot.cards.button_codec import (
+    HOME,
+    CallTarget,
+    HomePart,
+    HomeTarget,
+    RunTarget,
+    Setting,
+    block_id,
+)
+from bot.cards.call_pieces import finality, shown
+from bot.cards.delegation_dialog import DelegationRow, begin_button, entry
+from bot.cards.notices import away_note, through
+from bot.cards.request_list import (
+    STANDS,
+    ListedCall,
+    ListedRun,
+    decided_by,
+    describe_beginning,
+    describe_call_status,
+)
+from bot.cards.slack_text import channel_mention, format_deadline, mention, plain, when
 from bot.tools.effect_source import EffectSource
 from storage.states import RunStatus
 
-# What the Home tab shows one person, as plain data: made from rows, drawn by `draw`. Pure.
+# What the Home tab shows one person, as plain data: made from rows, drawn below. Pure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ class WaitingQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedApproval:
     """A remembered approval that this person gave, or that is for them."""
 
     call: str  # the one with whose approval it was given
@@ -103,8 +110,8 @@ class HomeView:
     more_requests: bool = False
     decided: tuple[ListedCall, ...] = ()  # by them or on their requests, the newest first
     more_decided: bool = False
-    delegations: tuple[Delegated, ...] = ()  # who decides for whom, the first to end first
-    remembered: tuple[Remembered, ...] = ()  # the first to end first
+    delegations: tuple[DelegationRow, ...] = ()  # who decides for whom, the first to end first
+    remembered: tuple[RememberedApproval, ...] = ()  # the first to end first
     more_remembered: int = 0
 
 
@@ -121,7 +128,7 @@ TABS = (
 )
 
 
-def home(view: HomeView | None) -> Json:
+def draw_home(view: HomeView | None) -> Json:
     """Draw the tab; None: of somebody who can neither ask nor decide."""
     if view is None:
         return {"type": "home", "blocks": [section(_id("stranger"), mrkdwn(STRANGER))]}
@@ -239,7 +246,7 @@ def _question(asked: WaitingQuestion) -> list[Json]:
     about = asked.target
     asker = asked.asker[:1].upper() + asked.asker[1:]
     small = [f"💬 {asker} asks you, for {mention(asked.requester)}"]
-    small += [f"⏳ Answer by {due(asked.deadline)}"] if asked.deadline else []
+    small += [f"⏳ Answer by {format_deadline(asked.deadline)}"] if asked.deadline else []
     small += [f"<{asked.link}|Open it>"] if asked.link else []
     text = section(block_id(Block.QUESTION, about), plain_text(_one_line(asked.question, EFFECT)))
     return [
@@ -252,7 +259,9 @@ def _call(call: WaitingCall) -> list[Json]:
     about = call.target
     small = [f"Asked by {mention(call.requester)}{through(call.client)} {_where(call.channel)}"]
     if call.deadline:
-        small.append(f"⏳ {'Say' if call.unknown else 'Decide'} by {due(call.deadline)}")
+        small.append(
+            f"⏳ {'Say' if call.unknown else 'Decide'} by {format_deadline(call.deadline)}"
+        )
     if call.link:
         small.append(f"<{call.link}|Open it>")
     if call.unknown:
@@ -299,15 +308,15 @@ def _requests(view: HomeView) -> list[Json]:
 
 
 def _request(asked: ListedRun) -> Json:
-    said = began_with(asked)
+    said = describe_beginning(asked)
     # its calls say how a request stands that waits for them, or has come to its end
     is_told = bool(asked.calls) and asked.status in (RunStatus.WAITING, RunStatus.COMPLETED)
     stands_ = "Asked " if is_told else f"{STANDS[asked.status]}  ·  asked "
     open_ = [words("  ·  "), link(asked.link, "open it")] if asked.link else []
     lines = [
-        line(*naming(said, bold=True)),
+        line(*name_people(said, bold=True)),
         line(words(stands_), moment(asked.at), *open_),
-        *(line(words(stands(*each))) for each in asked.calls),
+        *(line(words(describe_call_status(*each))) for each in asked.calls),
     ]
     if asked.more:
         lines.append(line(words(f"and {asked.more} more", italic=True)))
@@ -330,7 +339,7 @@ def _past(number: int, call: ListedCall) -> Json:
     small += [f"<{call.link}|Open it>"] if call.link else []
     return context(
         _id("past", number),
-        [plain_text(stands(call.status, call.effect)), mrkdwn("  ·  ".join(small))],
+        [plain_text(describe_call_status(call.status, call.effect)), mrkdwn("  ·  ".join(small))],
     )
 
 
@@ -354,7 +363,7 @@ def _remembered(view: HomeView) -> list[Json]:
     return [header(_id("remembered"), "Remembered approvals"), *blocks]
 
 
-def _grant(number: int, grant: Remembered) -> Json:
+def _grant(number: int, grant: RememberedApproval) -> Json:
     # one approval, whichever revision it was given to
     target = CallTarget(grant.call, 0)
     ask = confirm("Revoke this?", "The next such call is asked again.", "Revoke")

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.cards.quoting import MIDWAY, effect_list, past, said
-from bot.cards.text import (
+from bot.cards.sentence_words import MIDWAY, cite, effect_list, past
+from bot.cards.slack_text import (
     channel_mention,
-    decided_as,
-    due,
+    decider_mention,
+    format_deadline,
     mention,
     neutral_markdown,
-    spelt,
+    spell_number,
     visible,
     when,
 )
@@ -26,15 +26,15 @@ from storage.states import CallStatus, RunSource, Surface
 # Every sentence about who asks beside people: sub-agents, programs, servers. Pure: mrkdwn out.
 
 
-def errand_line(agent: str, by: str, what: str) -> str:
+def delegated_task_line(agent: str, by: str, what: str) -> str:
     """Tell who decides that a sub-agent proposes this, who asked it, and for what."""
-    asked = said(by, 60) if by else "the agent"
-    return f"🤖 {asked[:1].upper()}{asked[1:]} asked {said(agent, 60)}: “{said(what)}”"
+    asked = cite(by, 60) if by else "the agent"
+    return f"🤖 {asked[:1].upper()}{asked[1:]} asked {cite(agent, 60)}: “{cite(what)}”"
 
 
 def through(client: str) -> str:
     """Tell by which program somebody asked, behind their name; "" where they did so themselves."""
-    return f" through “{said(client, 60)}”" if client else ""
+    return f" through “{cite(client, 60)}”" if client else ""
 
 
 def who_asks(source: RunSource, client: str = "", agent: str = "") -> str:
@@ -43,11 +43,11 @@ def who_asks(source: RunSource, client: str = "", agent: str = "") -> str:
     `client`: the server's or the program's name; `agent`: a sub-agent's title.
     """
     if source is RunSource.SERVER:
-        return f"the server {said(client, 60)}"
+        return f"the server {cite(client, 60)}"
     if agent:
-        return said(agent, 60)
+        return cite(agent, 60)
     if source is RunSource.PROGRAM:
-        return f"the program “{said(client, 60)}”" if client else "a program"
+        return f"the program “{cite(client, 60)}”" if client else "a program"
     return "the agent"
 
 
@@ -64,7 +64,7 @@ def asked_without_words(source: RunSource, client: str = "") -> str:
 def server_line(server: str, effect: str) -> str:
     """Tell who is asked that a server asks, for what, and who is given the answer."""
     return (
-        f"🔌 It asks this to go on with: “{said(effect)}”. {said(server, 60)} gets what you answer."
+        f"🔌 It asks this to go on with: “{cite(effect)}”. {cite(server, 60)} gets what you answer."
     )
 
 
@@ -102,8 +102,8 @@ def doing_now(doing: str, title: str, so_far: str = "") -> str:
 
 def step_title(doing: str, title: str) -> str:
     """Name a step in a list of them: "Looking up order 1042"."""
-    said = _bare(doing or title)
-    return said[:1].upper() + said[1:]
+    name = _bare(doing or title)
+    return name[:1].upper() + name[1:]
 
 
 def _bare(text: str) -> str:
@@ -117,7 +117,7 @@ def _bare(text: str) -> str:
 
 def asked_there(channel: str, words: str) -> str:
     """Tell a requester in private what they asked elsewhere, which goes on here too."""
-    asked = f": “{said(words)}”" if words.strip() else ""
+    asked = f": “{cite(words)}”" if words.strip() else ""
     return f"🔒 You asked in {channel_mention(channel)}{asked}"
 
 
@@ -146,7 +146,7 @@ def outsiders_read_along() -> str:
 def typed_there(surface: Surface, person: str, words: str) -> str:
     """Tell the thread what somebody has typed, and where."""
     where = "From the terminal" if surface is Surface.TERMINAL else f"{mention(person)}, elsewhere"
-    return f"⌨️ {where}: {said(words, 2_000)}"
+    return f"⌨️ {where}: {cite(words, 2_000)}"
 
 
 def no_model_there() -> str:
@@ -199,7 +199,7 @@ def card_elsewhere(place: str, link: str = "", *, part: bool = False) -> str:
 
 def remembered(until: datetime, uses: int, same: str) -> str:
     """Tell the thread that an approval is remembered; `same`: for which values, as mrkdwn."""
-    often = "once more" if uses == 1 else f"the next {spelt(uses)} times"
+    often = "once more" if uses == 1 else f"the next {spell_number(uses)} times"
     return (
         f"🧷 This approval is remembered ({same}): {often} nobody is asked, until {when(until)}. "
         "“/approvals grants” shows what is remembered."
@@ -230,12 +230,12 @@ def beginning_left_out() -> str:
 
 def unanswered_beside(why: str) -> str:
     """Tell the thread that words beside a waiting card got no answer; `why` is a sentence."""
-    return f"I could not answer that: {said(why)} What waits for a decision still waits."
+    return f"I could not answer that: {cite(why)} What waits for a decision still waits."
 
 
 def sent_back_line(person: str, feedback: str) -> str:
     """Tell the thread in one line that a plan was sent back."""
-    return f"↪️ {mention(person)} sent the plan back: “{said(feedback)}”. I will make a new one."
+    return f"↪️ {mention(person)} sent the plan back: “{cite(feedback)}”. I will make a new one."
 
 
 def decision_line(
@@ -254,9 +254,9 @@ def decision_line(
     nobody; `giver`: by whose right it is, where it is not their own.
     """
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
-    why = f" — “{said(reason)}”" if reason.strip() else ""
+    why = f" — “{cite(reason)}”" if reason.strip() else ""
     more = f" ({needed} more {'approval' if needed == 1 else 'approvals'} needed)" if needed else ""
-    who = decided_as(giver, {giver: person}) + "," if giver else mention(person)
+    who = decider_mention(giver, {giver: person}) + "," if giver else mention(person)
     what = f"{icon} {who} {past(verb)}: {effect_list(effects)}{why}{more}"
     return f"{what}. {_asked_by(requester)}." if requester else what
 
@@ -266,7 +266,7 @@ def _asked_by(requester: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class CallParticipants:
     """Who had a part in a call that was started, by id."""
 
     requester: str
@@ -279,7 +279,7 @@ class People:
 def outcome_line(
     status: CallStatus,
     what: str,
-    people: People | None,
+    people: CallParticipants | None,
     *,
     why: str = "",
     handed_on: bool = False,
@@ -297,7 +297,7 @@ def outcome_line(
         CallStatus.UNKNOWN: "❓ Outcome unknown (started, never confirmed): ",
     }.get(status, "✅ ")
     start = "📤 Handed over: " if handed_on else start
-    failed = f" — “{said(why)}”" if why.strip() else ""
+    failed = f" — “{cite(why)}”" if why.strip() else ""
     then = (
         " Please check, then record what happened on the card."
         if status is CallStatus.UNKNOWN
@@ -305,10 +305,10 @@ def outcome_line(
     )
     then = " The program that asked has not said how it went." if handed_on else then
     then = f" {MIDWAY}" if midway else then
-    return f"{start}{said(what).rstrip('.')}{failed}.{then}{_parts(people)}"
+    return f"{start}{cite(what).rstrip('.')}{failed}.{then}{_parts(people)}"
 
 
-def _parts(people: People | None) -> str:
+def _parts(people: CallParticipants | None) -> str:
     if people is None:
         return ""
     if people.remembered:
@@ -326,7 +326,7 @@ def _and(names: Sequence[str]) -> str:
 
 def reminder(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Remind the approvers who have not decided yet; `who` is mrkdwn of their names."""
-    by = f" by {due(deadline)}" if deadline else ""
+    by = f" by {format_deadline(deadline)}" if deadline else ""
     return f"⏰ {who}: this still waits for a decision{by}: {effect_list(effects)}"
 
 
@@ -342,7 +342,7 @@ def next_step(
 
     "✅ @ana approved. ➡️ @cleo: your approval comes next, by 16:00: Pay 40 EUR"
     """
-    by = f", by {due(deadline)}" if deadline else ""
+    by = f", by {format_deadline(deadline)}" if deadline else ""
     names = [_with_words(each, stand_ins or {}) for each in approved]
     before = f"✅ {_and(names)} approved. " if names else ""
     return f"{before}➡️ {who}: your approval comes next{by}: {effect_list(effects)}"
@@ -350,12 +350,12 @@ def next_step(
 
 def _with_words(approver: tuple[str, str], stand_ins: Mapping[str, str]) -> str:
     person, words = approver
-    return decided_as(person, stand_ins) + (f" (“{said(words)}”)" if words.strip() else "")
+    return decider_mention(person, stand_ins) + (f" (“{cite(words)}”)" if words.strip() else "")
 
 
-def escalated(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
+def escalation_line(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Tell more people that they may decide as well, because nobody has."""
-    by = f", by {due(deadline)}" if deadline else ""
+    by = f", by {format_deadline(deadline)}" if deadline else ""
     what = effect_list(effects)
     return f"⏫ {who}: nobody has decided this yet, and now you may, too{by}: {what}"
 
@@ -383,14 +383,14 @@ def requester_left(person: str) -> str:
 def gave_up(error: str) -> str:
     """Tell the thread that the run cannot go on; the Retry button goes with it."""
     return (
-        f"I could not go on: {said(error)}\nNothing is lost: Retry continues from here, and "
+        f"I could not go on: {cite(error)}\nNothing is lost: Retry continues from here, and "
         "nothing runs twice."
     )
 
 
 def not_asked(title: str, why: str) -> str:
     """Tell the thread that a call was refused before anybody was asked; `title` is its tool's."""
-    begins = f"I did not ask anybody about “{said(title, 80)}”"
+    begins = f"I did not ask anybody about “{cite(title, 80)}”"
     if why.startswith(POLICY):
-        return f"{begins}, for the policy says no: {said(why.removeprefix(POLICY)).rstrip('.')}."
-    return f"{begins}: {said(why).rstrip('.')}."
+        return f"{begins}, for the policy says no: {cite(why.removeprefix(POLICY)).rstrip('.')}."
+    return f"{begins}: {cite(why).rstrip('.')}."

@@ -11,14 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.cards.action_names import Action, Block, Dialog
-from bot.cards.button_codec import CallTarget, Click, RunTarget, Subject, block_id, encode_dialog
-from bot.cards.edit_form import FieldErrors, read_submission
-from bot.cards.field_blocks import input_block, text_object
-from bot.cards.field_inputs import make
-from bot.cards.field_slots import lookup, slots
-from bot.cards.field_values import values
-from bot.cards.notices import away_note, server_line
-from bot.cards.parts import (
+from bot.cards.block_kit import (
     Json,
     actions,
     button,
@@ -34,19 +27,33 @@ from bot.cards.parts import (
     section,
     words,
 )
-from bot.cards.text import (
-    apart,
-    due,
+from bot.cards.button_codec import (
+    CallTarget,
+    Click,
+    DialogSubject,
+    RunTarget,
+    block_id,
+    encode_dialog,
+)
+from bot.cards.edit_form import FieldErrors, read_submission
+from bot.cards.field_inputs import make_input
+from bot.cards.field_layout import input_block, text_object
+from bot.cards.field_slots import slots, value_at
+from bot.cards.field_values import values
+from bot.cards.notices import away_note, server_line
+from bot.cards.slack_text import (
     escape,
+    format_deadline,
     group_mention,
     in_utc,
+    isolate_leftward,
     mention,
     plain,
     unescape,
     visible,
 )
-from bot.cards.views import UNSET, Errand
-from bot.cards.waiting_call import errand_blocks
+from bot.cards.views import UNSET, DelegatedTask
+from bot.cards.waiting_call import delegated_task_blocks
 from bot.tools.people.question import AnswerKind, AskPerson, Given, checked, form_of, suggested
 from countersign.durations import roughly
 from storage.states import CallStatus
@@ -66,7 +73,7 @@ def answer_modal(question: AskPerson, target: CallTarget, asker: str = "the agen
     asked = quote(plain(visible(question.question), 2_900))
     blocks = [rich(Block.QUESTION, [asked])]
     for slot in slots(tool, initial):
-        made = make(slot, lookup(initial, slot.keys))
+        made = make_input(slot, value_at(initial, slot.keys))
         if made:
             block = {**input_block(made), "optional": slot.nullable}
             block.pop("hint", None)  # how "not set" differs from empty matters to no answer
@@ -76,7 +83,7 @@ def answer_modal(question: AskPerson, target: CallTarget, asker: str = "the agen
     return {
         "type": "modal",
         "callback_id": Dialog.ANSWER,
-        "private_metadata": encode_dialog(Subject(Dialog.ANSWER, target)),
+        "private_metadata": encode_dialog(DialogSubject(Dialog.ANSWER, target)),
         "title": text_object("Answer", 24),
         "submit": text_object("Answer", 24),
         "close": text_object("Back", 24),
@@ -101,7 +108,7 @@ def read_answer(question: AskPerson, state: Mapping[str, Mapping[str, Any]]) -> 
 Said = tuple[str, str, str | None]  # label, value in words, the suggestion where it was corrected
 
 
-def in_words(question: AskPerson, given: Given) -> tuple[Said, ...]:
+def answer_in_words(question: AskPerson, given: Given) -> tuple[Said, ...]:
     """Return each value as a person reads it, with the suggestion where that was corrected."""
     tool, initial = form_of(question), suggested(question)
     before = {each.label: each.text for each in values(tool, {**given, **initial})}
@@ -127,7 +134,7 @@ CHOOSING = (
 )
 
 
-def choices(question: AskPerson) -> dict[Action, tuple[str, Any]]:
+def button_choices(question: AskPerson) -> dict[Action, tuple[str, Any]]:
     """Return label and value of each button that answers; none where a form does."""
     if question.kind is AnswerKind.YES_NO:
         return {CHOOSING[0]: ("Yes", True), CHOOSING[1]: ("No", False)}
@@ -155,7 +162,7 @@ class QuestionView:
     answered_at: datetime | None = None
     lines: tuple[Said, ...] = ()  # the answer
     declined: bool = False
-    errands: tuple[Errand, ...] = ()  # the sub-agents between the requester's agent and it
+    errands: tuple[DelegatedTask, ...] = ()  # the sub-agents between the requester's agent and it
     asker: str = "the agent"  # who asks, in mrkdwn
     server: str = ""  # the MCP server that asks, where one does
     amid: str = ""  # what that server is to do, in a sentence
@@ -196,7 +203,7 @@ def question_message(view: QuestionView, now: datetime) -> tuple[str, list[Json]
         return text, [asked, context(block_id(Block.OUTCOME, view.target), [mrkdwn(text)])]
     to = mrkdwn(f"💬 {_who(view)}, {view.asker} asks:")
     head = section(block_id(Block.HEADLINE, view.target), to)
-    blocks = [head, *errand_blocks(view.target, view.errands)]
+    blocks = [head, *delegated_task_blocks(view.target, view.errands)]
     if view.server:
         line_ = plain_text(unescape(server_line(view.server, view.amid)))
         blocks.append(context(block_id(Block.SERVER, view.target), [line_]))
@@ -218,7 +225,7 @@ def _who(view: QuestionView) -> str:
 def _buttons(view: QuestionView) -> list[Json]:
     row = [
         button(action, plain(visible(label), 75), view.target)
-        for action, (label, _) in choices(view.asked).items()
+        for action, (label, _) in button_choices(view.asked).items()
     ] or [button(Action.ANSWER, "Answer…", view.target, style="primary")]
     more = [
         (WITHDRAW, Click(Action.WITHDRAW, view.target)),
@@ -232,7 +239,7 @@ def _small(view: QuestionView) -> str:
     alone = view.users == (view.requester,)
     parts = [] if alone else [f"For a request by {mention(view.requester)}"]
     parts += [f"<{link}|see it>"] if link else []
-    parts += [f"⏳ Answer by {due(view.deadline)}"] if view.deadline else []
+    parts += [f"⏳ Answer by {format_deadline(view.deadline)}"] if view.deadline else []
     parts += [away_note(view.away)] if view.away else []
     if view.asked.kind is AnswerKind.TEXT:
         parts.append(REPLY)
@@ -249,9 +256,13 @@ def _answer(view: QuestionView) -> Json:
         head = [words(f"{plain(visible(label), 80)}: ")] if len(view.lines) > 1 else []
         said = text.capitalize() if view.asked.kind is AnswerKind.YES_NO else text
         before = (
-            [words(f" (suggested: {plain(apart(visible(by_model)), 200)})")] if by_model else []
+            [words(f" (suggested: {plain(isolate_leftward(visible(by_model)), 200)})")]
+            if by_model
+            else []
         )
-        elements.append(line(*head, words(plain(apart(visible(said)), QUOTED), bold=True), *before))
+        elements.append(
+            line(*head, words(plain(isolate_leftward(visible(said)), QUOTED), bold=True), *before)
+        )
     return rich(block_id(Block.OUTCOME, view.target), elements)
 
 

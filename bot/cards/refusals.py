@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from bot.cards.quoting import past, said
-from bot.cards.text import mention, when
+from bot.cards.sentence_words import cite, past
+from bot.cards.slack_text import mention, when
 
 
 def already_decided(by: str, verb: str, at: datetime | None) -> str:
@@ -264,4 +264,4 @@ def could_not(slack_unreachable: bool) -> str:
 
 def edit_not_saved(why: str) -> str:
     """Tell an editor that what they saved could not be kept; `why` is a sentence."""
-    return f"Your edit was not saved: {said(why) or 'what the tool takes has changed since.'}"
+    return f"Your edit was not saved: {cite(why) or 'what the tool takes has changed since.'}"

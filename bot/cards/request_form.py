@@ -17,20 +17,8 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from bot.cards import request_sentences
 from bot.cards.action_names import Action, Block, Dialog, Field
-from bot.cards.answers import notice_blocks
-from bot.cards.button_codec import (
-    FormKind,
-    FormTarget,
-    Setting,
-    Subject,
-    encode,
-    encode_dialog,
-    in_thread,
-)
-from bot.cards.field_blocks import hint_of, text_object
-from bot.cards.field_layout import FieldErrors, FieldPlace, entered, laid_out, validated
-from bot.cards.field_slots import Kind, Mark, Slot, lookup, slots
-from bot.cards.parts import (
+from bot.cards.answers import notice_blocks, table_blocks, table_room
+from bot.cards.block_kit import (
     Json,
     actions,
     button,
@@ -38,16 +26,46 @@ from bot.cards.parts import (
     line,
     mrkdwn,
     plain_text,
+    preformatted,
     rich,
     section,
     words,
 )
+from bot.cards.button_codec import (
+    DialogSubject,
+    FormKind,
+    FormTarget,
+    Setting,
+    encode,
+    encode_dialog,
+    note_thread,
+)
+from bot.cards.field_layout import (
+    FieldErrors,
+    FieldPlace,
+    entered,
+    hint_of,
+    lay_out_fields,
+    text_object,
+    validate_fields,
+)
+from bot.cards.field_slots import Slot, SlotKind, SlotMark, slots, value_at
 from bot.cards.request_sentences import mode_note
-from bot.cards.review import entered_text, input_block, text_element
-from bot.cards.text import channel_mention, plain, slack_length, visible
+from bot.cards.review_dialog import entered_text, input_block, text_element
+from bot.cards.slack_text import (
+    channel_mention,
+    escape,
+    humanise_name,
+    isolate_leftward,
+    isolate_leftward_runs,
+    plain,
+    slack_length,
+    visible,
+)
 from bot.tools import Tool
 from bot.tools.declared_secrets import dumped_as
 from bot.tools.people.question import ASK_PERSON
+from storage.masking import masked
 from storage.states import Mode
 
 # The dialog in which a person chooses what to ask for. Pure: plain data in, a view out.
@@ -88,7 +106,7 @@ _GROUPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FormChoice:
     """Something that a person may ask for."""
 
     kind: FormKind
@@ -102,7 +120,7 @@ class Choice:
         return self.does if self.kind is FormKind.TOOL else str(self.kind)
 
 
-def picker_modal(choices: Sequence[Choice], setting: Setting) -> Json:
+def picker_modal(choices: Sequence[FormChoice], setting: Setting) -> Json:
     """Build the dialog; what finds no room in the menu is to be asked for by its name."""
     kept = choices[:MOST]
     menu: Json = {
@@ -119,7 +137,7 @@ def picker_modal(choices: Sequence[Choice], setting: Setting) -> Json:
     return {
         "type": "modal",
         "callback_id": Dialog.PICK,
-        "private_metadata": encode_dialog(Subject(Dialog.PICK, setting)),
+        "private_metadata": encode_dialog(DialogSubject(Dialog.PICK, setting)),
         "title": plain_text("New request"),
         "close": plain_text("Cancel"),
         "blocks": blocks,
@@ -132,7 +150,7 @@ def invitation(person: str, channel: str) -> tuple[str, list[Json]]:
     return text, [*notice_blocks(text), actions(f"{Block.PICKER}:ask", [ask])]
 
 
-def _grouped(choices: Sequence[Choice]) -> list[Json]:
+def _grouped(choices: Sequence[FormChoice]) -> list[Json]:
     groups = [
         (label, [_option(each) for each in choices if each.group == group])
         for group, label in _GROUPS.items()
@@ -140,7 +158,7 @@ def _grouped(choices: Sequence[Choice]) -> list[Json]:
     return [{"label": plain_text(label), "options": found} for label, found in groups if found]
 
 
-def _option(choice: Choice) -> Json:
+def _option(choice: FormChoice) -> Json:
     title = " ".join(visible(choice.title).split()) or choice.name
     shown = plain(title, LABEL) if slack_length(title) > LABEL else title
     return {
@@ -154,7 +172,7 @@ MOST_WHY = 500
 
 
 @dataclass(frozen=True, slots=True)
-class FilledIn:
+class CompletedForm:
     """A form that can be sent."""
 
     values: dict[str, Any]  # JSON values as they were entered, with defaults
@@ -163,7 +181,7 @@ class FilledIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class RequestForm:
     """The form of one tool, and what stands in it at first."""
 
     tool: Tool[Any]
@@ -178,7 +196,7 @@ class Form:
         return replace(self.tool, editable=fields)
 
 
-def blank(tool: Tool[Any]) -> dict[str, Any]:
+def blank_values(tool: Tool[Any]) -> dict[str, Any]:
     """Return what a new form begins with: the defaults of the tool's fields."""
     model, found = tool.arguments, dict[str, Any]()
     nullable = {slot.names[0] for slot in slots(tool, {}) if slot.nullable}
@@ -191,16 +209,16 @@ def blank(tool: Tool[Any]) -> dict[str, Any]:
         elif field.is_required() and name in nullable:
             found[key] = None
     for slot in slots(tool, found):  # a nested model is filled in field by field
-        if slot.kind is Kind.JSON and "properties" in slot.schema and _is_absent(slot, found):
+        if slot.kind is SlotKind.JSON and "properties" in slot.schema and _is_absent(slot, found):
             found[slot.keys[0]] = {}
     return found
 
 
 def _is_absent(slot: Slot, values: Mapping[str, Any]) -> bool:
-    return len(slot.keys) == 1 and lookup(values, slot.keys) is Mark.ABSENT
+    return len(slot.keys) == 1 and value_at(values, slot.keys) is SlotMark.ABSENT
 
 
-def askable(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
+def can_ask_with_form(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
     """Return whether a form can hold all that a call of this tool needs beside what is `fixed`.
 
     Nobody is to write a secret into a form: Slack shows it, and keeps it. Questions are the
@@ -208,8 +226,8 @@ def askable(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
     """
     if tool.name == ASK_PERSON.name or tool.agent is not None:
         return False
-    initial = {**blank(tool), **(fixed or {})}
-    places, left_out = laid_out(replace(tool, editable=None), initial)
+    initial = {**blank_values(tool), **(fixed or {})}
+    places, left_out = lay_out_fields(replace(tool, editable=None), initial)
     shut = [*left_out, *(place.slot for place in places if place.slot.secret)]
     return not any(_is_needed(tool, slot) and _is_absent(slot, initial) for slot in shut)
 
@@ -232,7 +250,7 @@ def _inner(model: Any, name: str) -> Any:
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
-def misfits(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
+def template_misfits(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the values that a template fixes, a sentence each."""
     known = tool.arguments.model_fields
     found = [f"{tool.name} has no field {name!r}" for name in fixed if name not in known]
@@ -246,20 +264,20 @@ def misfits(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
             for each in wrong
             if each["loc"] and each["loc"][0] in known and each["loc"][0] in fixed
         ]
-    if not found and not askable(tool, fixed):
+    if not found and not can_ask_with_form(tool, fixed):
         found.append("a form cannot hold all that it needs: fix the rest, too")
     return found
 
 
-def offered(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> dict[str, Any]:
+def prefill_message(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the form's values with a message's text in the field that seems meant for such.
 
     That is the one free text that has to be filled in; where there are several, the longest.
     """
     free = [
         place
-        for place in laid_out(replace(tool, editable=None), initial)[0]
-        if place.input is not None and place.slot.kind is Kind.TEXT
+        for place in lay_out_fields(replace(tool, editable=None), initial)[0]
+        if place.input is not None and place.slot.kind is SlotKind.TEXT
         if _is_absent(place.slot, initial) and not place.slot.schema.get("pattern")
     ]
     room = [(int(each.slot.schema.get("maxLength", 3000)), each) for each in free]
@@ -275,10 +293,10 @@ def about_message(quoted: str) -> str:
     return f"About this message: “{' '.join(visible(quoted).split())}”"
 
 
-def form_modal(form: Form, target: FormTarget) -> Json:
+def form_modal(form: RequestForm, target: FormTarget) -> Json:
     """Build the form; it notes what it is of, and which message it is about."""
     quoted = target.setting.quoted
-    places, left_out = laid_out(form.fillable, form.initial)
+    places, left_out = lay_out_fields(form.fillable, form.initial)
     blocks: list[Json] = [context(Block.PLACE, [mrkdwn(_where(target.setting.channel))])]
     if _title(form.title) != form.title:
         blocks.insert(0, section(f"{Block.HEADLINE}:0", plain_text(plain(form.title, 1000))))
@@ -296,13 +314,13 @@ def form_modal(form: Form, target: FormTarget) -> Json:
     view = {
         "type": "modal",
         "callback_id": Dialog.REQUEST,
-        "private_metadata": encode_dialog(Subject(Dialog.REQUEST, target)),
+        "private_metadata": encode_dialog(DialogSubject(Dialog.REQUEST, target)),
         "title": text_object(_title(form.title), 24),
         "submit": plain_text("Ask"),
         "close": plain_text("Cancel"),
         "blocks": blocks,
     }
-    return in_thread(view, target.setting.channel, "")
+    return note_thread(view, target.setting.channel, "")
 
 
 def _where(channel: str) -> str:
@@ -329,25 +347,111 @@ def _title(title: str) -> str:
 
 
 def read_form(
-    form: Form, state_values: Mapping[str, Mapping[str, Any]], names: object = None
-) -> FilledIn | FieldErrors:
+    form: RequestForm, state_values: Mapping[str, Mapping[str, Any]], names: object = None
+) -> CompletedForm | FieldErrors:
     """Read a submitted form, given the one that was shown and `view.state.values`.
 
     `names` makes ids of the names in it (`bot.tools.names.Naming`), and may look them up.
     """
     tool = form.fillable
-    places = laid_out(tool, form.initial)[0]
+    places = lay_out_fields(tool, form.initial)[0]
     values = entered(places, form.initial, state_values)
     if isinstance(values, FieldErrors):
         return values
-    args = validated(tool, places, form.initial, values, names)
+    args = validate_fields(tool, places, form.initial, values, names)
     if isinstance(args, FieldErrors):  # where nothing can be entered, the words have the only place
         return args if args.errors else FieldErrors({Field.WHY: "This form no longer fits."})
-    return FilledIn(values, args, entered_text(state_values, Field.WHY)[:MOST_WHY])
+    return CompletedForm(values, args, entered_text(state_values, Field.WHY)[:MOST_WHY])
 
 
-def at_first(form: Form, why: str) -> FieldErrors:
+def error_at_first_input(form: RequestForm, why: str) -> FieldErrors:
     """Return what is wrong with a form as a whole, at its first input."""
-    places = [place for place in laid_out(form.fillable, form.initial)[0] if place.input]
+    places = [place for place in lay_out_fields(form.fillable, form.initial)[0] if place.input]
     block = places[0].slot.block_id if places else Field.WHY
     return FieldErrors({block: plain(why, 150)})
+
+
+# What a look-up came to, for people: the fields of a result, or its text as it is. Pure.
+
+MOST_OF_RESULT = 2_600  # characters of a result that the thread shows
+MOST_FIELDS = 30
+ROWS, COLUMNS = 20, 10  # of a table
+
+
+def result_blocks(effect: str, text: str) -> tuple[str, list[Json]]:
+    """Return the notification and the blocks of a result; `effect`: what was looked up."""
+    head = plain(isolate_leftward_runs(visible(" ".join(masked(effect).split()))), 300)
+    title, found = line(words("🔎 "), words(head, bold=True)), _loaded(text)
+    rows = _rows(found)
+    lines = _fields(found) if isinstance(found, dict) else []
+    if not lines and not rows:
+        lines = [preformatted(plain(visible(masked(text)).strip() or "(empty)", MOST_OF_RESULT))]
+    return escape(f"🔎 {head}"), [rich("n", [title, *lines]), *rows]
+
+
+def _loaded(text: str) -> Any:
+    """Return what the text means as JSON; None where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _fields(found: dict[str, Any]) -> list[Json]:
+    """Return a line for each field of a JSON object but its rows; none for one with too many."""
+    told = {name: value for name, value in found.items() if not _are_rows(value)}
+    if not told or len(told) > MOST_FIELDS:
+        return []
+    most = max(MOST_OF_RESULT // len(told), 60)
+    return [
+        line(
+            words(
+                f"{plain(isolate_leftward(visible(humanise_name(str(name)))), 80)}:  ", bold=True
+            ),
+            words(plain(isolate_leftward(visible(masked(_value(value)))), most)),
+        )
+        for name, value in told.items()
+    ]
+
+
+def _are_rows(value: Any) -> bool:
+    """Whether this is a list of flat objects, which reads best as a table."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(each, dict) and each for each in value)
+        and not any(isinstance(cell, dict) for each in value for cell in each.values())
+    )
+
+
+def _rows(found: Any) -> list[Json]:
+    """Return the first list of objects as a table; nothing where there is none."""
+    inside = found.items() if isinstance(found, dict) else [("rows", found)]
+    name, rows = next(((key, each) for key, each in inside if _are_rows(each)), ("", []))
+    if not rows:
+        return []
+    columns = list(dict.fromkeys(key for each in rows for key in each))
+    titles = [humanise_name(str(each)) for each in columns[:COLUMNS]]
+    cells = [[masked(_value(each.get(key))) for key in columns[:COLUMNS]] for each in rows[:ROWS]]
+    cells = cells[: table_room(titles, cells)]
+    return table_blocks(
+        {
+            "title": humanise_name(str(name)),
+            "columns": titles,
+            "rows": cells,
+            "total": len(rows),
+            "width": len(columns),
+            "more": False,
+            "file": "",
+        }
+    )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+        return ", ".join(map(_value, value)) or "—"
+    if isinstance(value, dict | list) and value:
+        return json.dumps(value, ensure_ascii=False)
+    return "—" if value in (None, "", {}) else str(value)

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from bot.cards.action_names import Action, Block
-from bot.cards.button_codec import Nothing, RunTarget, Setting, Target, block_id
-from bot.cards.decided_call import ICONS, WORDS
-from bot.cards.parts import (
+from bot.cards.block_kit import (
     Json,
     actions,
     button,
@@ -30,9 +28,11 @@ from bot.cards.parts import (
     weight,
     words,
 )
-from bot.cards.pieces import shown
-from bot.cards.quoting import past
-from bot.cards.text import channel_mention, due, mention, plain, when
+from bot.cards.button_codec import NoTarget, RunTarget, Setting, Target, block_id
+from bot.cards.call_pieces import shown
+from bot.cards.decided_call import ICONS, WORDS
+from bot.cards.sentence_words import past
+from bot.cards.slack_text import channel_mention, format_deadline, mention, plain, when
 from storage.masking import masked
 from storage.states import CallStatus, RunStatus, Verb
 
@@ -40,7 +40,7 @@ from storage.states import CallStatus, RunStatus, Verb
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class AnswerFile:
     """A file that comes with an answer."""
 
     name: str
@@ -50,12 +50,12 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class CommandAnswer:
     """An answer: what Slack notifies of, and what it shows."""
 
     text: str
     blocks: list[Json]
-    file: Callable[[], Attached] | None = None  # made once the rest was given
+    file: Callable[[], AnswerFile] | None = None  # made once the rest was given
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class PastCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class RequestHistory:
     """One request, from its first word to its end."""
 
     run: str
@@ -193,22 +193,22 @@ STANDS = {
     RunStatus.CANCELLED: "⏹️ cancelled",
 }
 MENU: Sequence[tuple[str, Action, Target]] = (
-    ("What waits for me", Action.LOOK_WAITING, Nothing()),
-    ("My requests", Action.LOOK_REQUESTS, Nothing()),
+    ("What waits for me", Action.LOOK_WAITING, NoTarget()),
+    ("My requests", Action.LOOK_REQUESTS, NoTarget()),
     ("Ask for something…", Action.REQUEST, Setting()),
-    ("Recent decisions", Action.LOOK_HISTORY, Nothing()),
-    ("Remembered", Action.LOOK_GRANTS, Nothing()),
-    ("Delegate…", Action.DELEGATE, Nothing()),
-    ("Help", Action.LOOK_HELP, Nothing()),
+    ("Recent decisions", Action.LOOK_HISTORY, NoTarget()),
+    ("Remembered", Action.LOOK_GRANTS, NoTarget()),
+    ("Delegate…", Action.DELEGATE, NoTarget()),
+    ("Help", Action.LOOK_HELP, NoTarget()),
 )
 
 
-def menu(text: str = "What would you like to see?") -> Answered:
+def draw_overview_menu(text: str = "What would you like to see?") -> CommandAnswer:
     """Draw the menu below these words of ours."""
-    return Answered(text, [section(_id("menu"), mrkdwn(text)), _buttons()])
+    return CommandAnswer(text, [section(_id("menu"), mrkdwn(text)), _buttons()])
 
 
-def with_menu(said: Answered) -> Answered:
+def add_overview_menu(said: CommandAnswer) -> CommandAnswer:
     """Draw the menu's buttons below an answer that has them not yet."""
     if said.blocks[-1].get("block_id") == _id("looks"):
         return said
@@ -219,9 +219,9 @@ def _buttons() -> Json:
     return actions(_id("looks"), [button(action, label, about) for label, action, about in MENU])
 
 
-def waiting(
+def draw_waiting(
     calls: Sequence[ListedCall], *, more: int, unsure: int, unread: bool, questions: int
-) -> Answered:
+) -> CommandAnswer:
     """Draw what waits for a person's decision; of `unsure` calls Slack does not say.
 
     `questions`: so many wait for their answer.
@@ -240,14 +240,14 @@ def waiting(
     return _list(title, [_call(number, each) for number, each in enumerate(calls)], notes)
 
 
-def requests(found: Sequence[ListedRun], *, more: bool) -> Answered:
+def draw_requests(found: Sequence[ListedRun], *, more: bool) -> CommandAnswer:
     """Draw a person's own requests, the newest first."""
     title = "Your requests" if found else "You have asked for nothing yet."
     notes = ["and more before; they stand in their threads"] if more else []
     return _list(title, [_run(number, each) for number, each in enumerate(found)], notes)
 
 
-def history(found: Sequence[ListedCall], days: int, *, more: bool) -> Answered:
+def draw_decisions(found: Sequence[ListedCall], days: int, *, more: bool) -> CommandAnswer:
     """Draw what was decided of late, by this person or on their requests."""
     span = "the last day" if days == 1 else f"the last {days} days"
     title = f"Decided in {span}" if found else f"Nothing of yours was decided in {span}."
@@ -255,7 +255,7 @@ def history(found: Sequence[ListedCall], days: int, *, more: bool) -> Answered:
     return _list(title, [_call(number, each) for number, each in enumerate(found)], notes)
 
 
-def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> Answered:
+def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> CommandAnswer:
     """Put entries below a title, as many as one answer takes, and say what is left out."""
     parts = list(entries)
     blocks = [section(_id("title"), mrkdwn(title))]
@@ -268,7 +268,7 @@ def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> An
     left = [f"and {len(parts) - kept} more"] if kept < len(parts) else []
     if notes or left:
         blocks.append(context(_id("notes"), [mrkdwn(". ".join([*left, *notes]) + ".")]))
-    return Answered(title, blocks)
+    return CommandAnswer(title, blocks)
 
 
 def _call(number: int, call: ListedCall) -> list[Json]:
@@ -280,7 +280,7 @@ def _call(number: int, call: ListedCall) -> list[Json]:
     asked = "asked" if small else "Asked"
     small.append(f"{asked} by {mention(call.requester)} {_where(call.channel)}")
     if call.at is None and call.deadline:
-        small.append(f"by {due(call.deadline)}")
+        small.append(f"by {format_deadline(call.deadline)}")
     return _entry(number, section(_id("entry", number), plain_text(text)), small, call)
 
 
@@ -292,7 +292,7 @@ def decided_by(call: ListedCall) -> str:
     return f"{how} by {' and '.join(call.deciders)}"
 
 
-def began_with(of: ListedRun | Life) -> str:
+def describe_beginning(of: ListedRun | RequestHistory) -> str:
     """Quote the words with which a request began, or say how it did where there were none."""
     if of.words:
         return f"“{_one_line(of.words, WORDS_LIMIT)}”"
@@ -300,8 +300,8 @@ def began_with(of: ListedRun | Life) -> str:
 
 
 def _run(number: int, run: ListedRun) -> list[Json]:
-    said = began_with(run)
-    lines = [said, *(f"{stands(*each)}" for each in run.calls)]
+    said = describe_beginning(run)
+    lines = [said, *(f"{describe_call_status(*each)}" for each in run.calls)]
     lines += [f"and {run.more} more"] if run.more else []
     small = [f"{STANDS[run.status]}, asked {when(run.at)}"]
     return _entry(number, section(_id("entry", number), plain_text("\n".join(lines))), small, run)
@@ -317,7 +317,9 @@ def _entry(number: int, top: Json, small: list[str], of: ListedCall | ListedRun)
     ]
 
 
-def stands(status: CallStatus, effect: str, asks: bool = False, declined: bool = False) -> str:
+def describe_call_status(
+    status: CallStatus, effect: str, asks: bool = False, declined: bool = False
+) -> str:
     """Say how a call stands, and what it would do or did, on one line; `asks`: a question, which
     who was asked may have `declined`.
     """
@@ -327,9 +329,9 @@ def stands(status: CallStatus, effect: str, asks: bool = False, declined: bool =
     return f"{word}: {_one_line(effect, WORDS_LIMIT)}"
 
 
-def life(of: Life) -> Answered:
+def draw_request_history(of: RequestHistory) -> CommandAnswer:
     """Draw one request from its first word to its end: who asked, proposed, changed, decided."""
-    said = began_with(of)
+    said = describe_beginning(of)
     small = [f"Asked by {mention(of.requester)} {_where(of.channel)}, {when(of.at)}"]
     small.append(STANDS[of.status])
     if of.link:
@@ -347,7 +349,7 @@ def life(of: Life) -> Answered:
             blocks.append(context(_id("notes"), [mrkdwn(left)]))
             break
         blocks += part
-    return Answered(said, blocks)
+    return CommandAnswer(said, blocks)
 
 
 def _past_call(call: PastCall) -> list[Json]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from bot.cards.quoting import MIDWAY, effect_list, said
-from bot.cards.text import due, group_mention, mention, when
+from bot.cards.sentence_words import MIDWAY, cite, effect_list
+from bot.cards.slack_text import format_deadline, group_mention, mention, when
 from storage.states import Mode
 
 # Every sentence about somebody who decides for another. Pure: mrkdwn out.
@@ -22,7 +22,7 @@ def delegated(delegate: str, until: datetime) -> str:
 
 def asked_to_decide(giver: str, until: datetime, words: str) -> str:
     """Tell somebody that they decide for another, and what goes with it."""
-    why = f" They say: “{said(words)}”." if words.strip() else ""
+    why = f" They say: “{cite(words)}”." if words.strip() else ""
     return (
         f"🤝 {mention(giver)} has you decide for them until {when(until)}.{why} What needs their "
         "decision comes to you as well, also what waits already; my Home tab has all of it. What "
@@ -34,14 +34,14 @@ def waits_for_you(
     delegate: str, giver: str, effects: Sequence[str], deadline: datetime | None
 ) -> str:
     """Tell who decides for another, where its card stands, what waits already."""
-    by = f" by {due(deadline)}" if deadline else ""
+    by = f" by {format_deadline(deadline)}" if deadline else ""
     what = effect_list(effects)
     return f"🤝 {mention(delegate)}, for {mention(giver)}: this waits for a decision{by}: {what}"
 
 
 def decides_for(giver: str, delegate: str, until: datetime, words: str) -> str:
     """Say in one line who decides for whom."""
-    why = f": “{said(words, 120)}”" if words.strip() else ""
+    why = f": “{cite(words, 120)}”" if words.strip() else ""
     return f"🤝 {mention(delegate)} decides for {mention(giver)} until {when(until)}{why}"
 
 
@@ -157,7 +157,7 @@ def people_named(users: Iterable[str], groups: Iterable[str]) -> str:
 
 def asked_elsewhere(who: str, question: str) -> str:
     """Tell the thread who is asked what in direct messages; `who` is mrkdwn of their names."""
-    return f"💬 I have asked {who} in a direct message: “{said(question)}”"
+    return f"💬 I have asked {who} in a direct message: “{cite(question)}”"
 
 
 def was_answered(person: str, declined: bool) -> str:
@@ -168,14 +168,14 @@ def was_answered(person: str, declined: bool) -> str:
 
 def answer_reminder(who: str, question: str, deadline: datetime | None) -> str:
     """Remind who was asked and has not answered; `who` is mrkdwn of their names."""
-    by = f" by {due(deadline)}" if deadline else ""
-    return f"⏰ {who}: this question still waits for an answer{by}: “{said(question)}”"
+    by = f" by {format_deadline(deadline)}" if deadline else ""
+    return f"⏰ {who}: this question still waits for an answer{by}: “{cite(question)}”"
 
 
 def unanswered_line(questions: list[str], deadline: datetime | None) -> str:
     """Tell the thread that nobody answered in time."""
     by = f" by {when(deadline)}" if deadline else " in time"
-    quoted = "; ".join(f"“{said(each, 160)}”" for each in questions[:3])
+    quoted = "; ".join(f"“{cite(each, 160)}”" for each in questions[:3])
     return f"⌛ Nobody answered{by}: {quoted}"
 
 
@@ -211,51 +211,51 @@ POLICY = "policy: "  # what the note of a call begins with that policy denies
 
 def asks(person: str, effect: str, client: str = "") -> str:
     """Begin a request in the name of who asks for it, or of the program `client` that does."""
-    who = f"“{said(client, 60)}”, for {mention(person)}," if client else mention(person)
-    return f"{who} asks: “{said(effect)}”"
+    who = f"“{cite(client, 60)}”, for {mention(person)}," if client else mention(person)
+    return f"{who} asks: “{cite(effect)}”"
 
 
 def was_done(effect: str, result: str) -> str:
     """Tell the thread that it was done, by what came of it where there is something to say."""
-    return f"✅ Done: {said(result if result.strip() else effect)}"
+    return f"✅ Done: {cite(result if result.strip() else effect)}"
 
 
 def did_not_work(effect: str, why: str, *, midway: bool = False) -> str:
     """Tell the thread that it did not work, in the tool's words; `midway`: once it had begun."""
     begun = f" {MIDWAY}" if midway else ""
-    return f"❌ It did not work: {said(effect, 160)}. “{said(why)}”{begun}"
+    return f"❌ It did not work: {cite(effect, 160)}. “{cite(why)}”{begun}"
 
 
 def not_known(effect: str) -> str:
     """Tell the thread that nobody knows, or says, whether it happened."""
-    return f"❓ Nobody knows whether this happened: {said(effect, 160)}. It is not run again."
+    return f"❓ Nobody knows whether this happened: {cite(effect, 160)}. It is not run again."
 
 
 def handed_on(effect: str) -> str:
     """Tell the thread that a program has it now, and has said no more."""
-    return f"📤 Handed over: {said(effect, 160)}. The program that asked has not said how it went."
+    return f"📤 Handed over: {cite(effect, 160)}. The program that asked has not said how it went."
 
 
 def no_longer(effect: str, why: str) -> str:
     """Tell the thread that it was approved, or asked, and yet is not done."""
-    return f"⚠️ This was not done: {said(effect, 160)}. {said(why)}"
+    return f"⚠️ This was not done: {cite(effect, 160)}. {cite(why)}"
 
 
 def nobody_asked(why: str) -> str:
     """Tell who asked that nobody was asked, and why."""
     if why.startswith(POLICY):
         return f"⛔ {policy_forbids(why.removeprefix(POLICY))}"
-    return f"⛔ I did not ask anybody about this: {said(why)}."
+    return f"⛔ I did not ask anybody about this: {cite(why)}."
 
 
 def policy_forbids(reason: str) -> str:
     """Tell who fills in a form that the policy forbids this."""
-    return f"The policy does not allow this: {said(reason)}"
+    return f"The policy does not allow this: {cite(reason)}"
 
 
 def not_there(name: str) -> str:
     """Tell somebody that there is no such thing to ask for."""
-    return f"There is nothing called “{said(name, 80)}” that you can ask for. See {COMMAND}."
+    return f"There is nothing called “{cite(name, 80)}” that you can ask for. See {COMMAND}."
 
 
 def nothing_to_ask() -> str:
@@ -275,7 +275,7 @@ def form_changed() -> str:
 
 def not_begun(why: str) -> str:
     """Tell somebody why what they filled in was not asked."""
-    return f"Your request was not made: {said(why)}"
+    return f"Your request was not made: {cite(why)}"
 
 
 def nobody_plans() -> str:

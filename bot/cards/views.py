@@ -1,4 +1,7 @@
-"""What a card shows, as plain data: made from rows for the outbox, drawn by `cards`. Pure."""
+"""What a card shows, as plain data: made from rows for the outbox, drawn by `card`. Pure.
+
+Before it, what a person wrote to the bot, as text.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.cards.button_codec import CallTarget, CardTarget
-from bot.cards.text import plain, visible
+from bot.cards.slack_text import plain, visible
 from bot.tools.effect_source import EffectSource
 from bot.tools.invisible_characters import is_hidden, is_plain
 from storage.states import CallStatus
@@ -48,7 +51,7 @@ def message_text(event: dict[str, Any], bot_user: str) -> str:
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
     files = [f"[attached file, called {file_name(file)}]" for file in event.get("files") or []]
     found = "\n".join([text, *files]).strip()
-    return found if seen(found).strip() else ""
+    return found if strip_invisible(found).strip() else ""
 
 
 def file_name(file: Mapping[str, Any]) -> str:
@@ -59,10 +62,12 @@ def file_name(file: Mapping[str, Any]) -> str:
     name = " ".join(str(file.get("name") or "").encode("utf-8", "replace").decode().split())
     for mark, instead in (("“", "'"), ("”", "'"), ('"', "'"), ("[", "("), ("]", ")")):
         name = name.replace(mark, instead)
-    return f"“{plain(visible(name), MOST_OF_NAME)}”" if seen(name).strip() else "“unnamed”"
+    return (
+        f"“{plain(visible(name), MOST_OF_NAME)}”" if strip_invisible(name).strip() else "“unnamed”"
+    )
 
 
-def seen(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """The text without the characters that nobody can see."""
     return text if is_plain(text) else "".join(each for each in text if not is_hidden(each))
 
@@ -96,13 +101,13 @@ def team_of(body: dict[str, Any]) -> str:
 
 def gives_thanks(text: str) -> bool:
     """Return whether these are the words of somebody who is only polite, and no others."""
-    words = re.findall(r"[^\W_]+", seen(text).lower())
+    words = re.findall(r"[^\W_]+", strip_invisible(text).lower())
     return 0 < len(words) <= MOST_POLITE and set(words) <= POLITE and bool(THANKS & {*words})
 
 
 def takes_back(text: str) -> bool:
     """Return whether these are the words of somebody who takes a request back, and no others."""
-    words = " ".join(seen(text).lower().strip(" .!").removeprefix("please ").split())
+    words = " ".join(strip_invisible(text).lower().strip(" .!").removeprefix("please ").split())
     return words.removesuffix(" please").rstrip(" ,") in CANCEL
 
 
@@ -128,7 +133,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingVotes:
     """So many more people of these, as a step without an order lacks them."""
 
     count: int
@@ -147,7 +152,7 @@ class Progress:
     stage: int = 1  # the one that is open, from 1
     stages: int = 1
     veto: int = 1  # so many rejections end it
-    missing: tuple[Missing, ...] = ()  # of whom, where the steps have no order
+    missing: tuple[MissingVotes, ...] = ()  # of whom, where the steps have no order
     stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
 
 
@@ -155,7 +160,7 @@ class Progress:
 class CallView:
     """One call of a plan, with all that its reader may need.
 
-    Made in full for those who decide; `bot.cards.review` makes of it what a card shows.
+    Made in full for those who decide; `bot.cards.review_dialog` makes of it what a card shows.
     """
 
     id: str
@@ -204,7 +209,7 @@ class CallView:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class DelegatedTask:
     """What one sub-agent was asked on the way to a call."""
 
     agent: str  # its tool's title
@@ -230,7 +235,9 @@ class CardView:
     asked: tuple[str, ...] = ()
     # what messages of the request read now that were edited after the agent had read them
     reworded: tuple[str, ...] = ()
-    errands: tuple[Errand, ...] = ()  # the sub-agents between the requester's agent and the calls
+    errands: tuple[
+        DelegatedTask, ...
+    ] = ()  # the sub-agents between the requester's agent and the calls
     origin: str = ""  # permalink of the request when the card is shown elsewhere
     undecided: bool = False  # whether one that is approved waits for others of the plan
     questions: int = 0  # of the plan that wait for their answers, in messages of their own

@@ -1,6 +1,6 @@
 """A call that waits for its decision: what it would do, how far the votes have come, the buttons.
 
-Pure; part of `cards`. The whole card is put together in `card`.
+Pure; part of `card`. The whole card is put together in `card`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from bot.cards.action_names import Action, Block
-from bot.cards.button_codec import CallTarget, Click, RunTarget, block_id
-from bot.cards.notices import errand_line
-from bot.cards.parts import (
+from bot.cards.block_kit import (
     Json,
     actions,
     button,
@@ -22,26 +20,35 @@ from bot.cards.parts import (
     line,
     menu,
     mrkdwn,
-    packed,
+    pack_rich_text,
     person,
     plain_text,
     quote,
     rich,
     words,
 )
-from bot.cards.pieces import ALL_ROWS, Filled, effect_of, finality, headline, sure_of
-from bot.cards.text import (
-    apart,
+from bot.cards.button_codec import CallTarget, Click, RunTarget, block_id
+from bot.cards.call_pieces import (
+    ALL_ROWS,
+    FilledPieces,
+    confirmation_of,
+    effect_of,
+    finality,
+    headline,
+)
+from bot.cards.notices import delegated_task_line
+from bot.cards.slack_text import (
     channel_mention,
-    decided_as,
+    decider_mention,
     group_mention,
-    in_order,
+    isolate_leftward,
+    isolate_leftward_runs,
     mention,
     plain,
     unescape,
     visible,
 )
-from bot.cards.views import CallView, CardView, Errand, Progress
+from bot.cards.views import CallView, CardView, DelegatedTask, Progress
 
 # Above what a card asks: the words that began it, and which sub-agents stand between. Pure.
 
@@ -53,7 +60,9 @@ def origin_blocks(view: CardView) -> list[Json]:
     """Quote what was asked, say where it reads otherwise by now, and who asked whom for what."""
     blocks: list[Json] = []
     if view.asked:
-        quoted = [plain_text(f"“{plain(apart(visible(text)), QUOTED)}”") for text in view.asked]
+        quoted = [
+            plain_text(f"“{plain(isolate_leftward(visible(text)), QUOTED)}”") for text in view.asked
+        ]
         by = mrkdwn(f"💬 {mention(view.requester)} wrote")
         blocks.append(context(block_id(Block.REQUEST, view.plan_id), [by, *quoted]))
     if view.reworded:
@@ -63,20 +72,20 @@ def origin_blocks(view: CardView) -> list[Json]:
     programs = dict.fromkeys(each.program for each in view.calls if each.program)
     for number, said in enumerate(programs):
         blocks.append(context(block_id(Block.PROGRAM, view.plan_id, number), [plain_text(said)]))
-    return [*blocks, *errand_blocks(view.plan_id, view.errands)]
+    return [*blocks, *delegated_task_blocks(view.plan_id, view.errands)]
 
 
-def errand_blocks(about: str | CallTarget, errands: Sequence[Errand]) -> list[Json]:
+def delegated_task_blocks(about: str | CallTarget, errands: Sequence[DelegatedTask]) -> list[Json]:
     """Say who asked whom for what between the requester's agent and what is asked."""
     return [
         context(block_id(Block.ERRANDS, about, number), [plain_text(text)])
-        for number, text in enumerate(errand_lines(errands))
+        for number, text in enumerate(delegated_task_lines(errands))
     ]
 
 
-def errand_lines(errands: Sequence[Errand]) -> list[str]:
+def delegated_task_lines(errands: Sequence[DelegatedTask]) -> list[str]:
     """The same as plain text: of others' words, so not as mrkdwn."""
-    return [unescape(errand_line(each.agent, each.by, each.what)) for each in errands]
+    return [unescape(delegated_task_line(each.agent, each.by, each.what)) for each in errands]
 
 
 CANCEL = "Cancel the request (who asked)"
@@ -88,7 +97,7 @@ NAMED = 10  # people and groups named of whom a step lacks
 
 def waiting_blocks(
     call: CallView,
-    filled: Filled,
+    filled: FilledPieces,
     *,
     small: Sequence[str],
     whole: RunTarget | None = None,
@@ -106,11 +115,11 @@ def waiting_blocks(
         blocks.append(rich(block_id(Block.WARNING, about), warned))
     if filled.sentence or filled.reason:
         said = [*filled.sentence, *filled.reason]
-        blocks += packed(said, RICH_LIMIT, partial(block_id, Block.AGENT_WORDS, about))
+        blocks += pack_rich_text(said, RICH_LIMIT, partial(block_id, Block.AGENT_WORDS, about))
     for start in range(0, len(filled.cells), ROW_LIMIT):
         cells = [plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
         blocks.append(columns(block_id(Block.SHORT_VALUES, about, start), cells))
-    blocks += packed(filled.body, RICH_LIMIT, partial(block_id, Block.VALUES, about))
+    blocks += pack_rich_text(filled.body, RICH_LIMIT, partial(block_id, Block.VALUES, about))
     if filled.missing:
         blocks.append(context(block_id(Block.MISSING, about), [plain_text(f"🔎 {filled.missing}")]))
     below = [*small, *([f"Edited by {mention(call.edited_by)}"] if call.edited_by else [])]
@@ -128,7 +137,7 @@ def _warnings(call: CallView) -> list[Json]:
     if final := finality(call.does, call.stated):
         found.append(line(words(f"⚠️ {final}", bold=True)))
     if call.note and not call.edited_by:
-        why = plain(in_order(visible(" ".join(call.note.split()))), 300)
+        why = plain(isolate_leftward_runs(visible(" ".join(call.note.split()))), 300)
         found.append(line(words(f"🔁 Why this is asked: {why}")))
     return found
 
@@ -138,7 +147,7 @@ def is_warned_of(call: CallView) -> bool:
     return bool(_warnings(call))
 
 
-def inviting(*calls: CallView) -> str:
+def approve_style(*calls: CallView) -> str:
     """Return the style of a button that approves these calls."""
     return "" if any(map(is_warned_of, calls)) else "primary"
 
@@ -149,8 +158,8 @@ def _so_far(progress: Progress) -> str:
     "🗳️ Step 1 of 2  ·  ✅ @ana  ·  1 more approval needed"
     """
     parts = [f"Step {progress.stage} of {progress.stages}"] if progress.stages > 1 else []
-    parts += [f"✅ {decided_as(person, progress.stand_ins)}" for person in progress.approved]
-    parts += [f"🚫 {decided_as(person, progress.stand_ins)}" for person in progress.rejected]
+    parts += [f"✅ {decider_mention(person, progress.stand_ins)}" for person in progress.approved]
+    parts += [f"🚫 {decider_mention(person, progress.stand_ins)}" for person in progress.rejected]
     more = "more " if progress.approved else ""
     here = " in this step" if progress.stages > 1 else ""
     approvals = "approval" if progress.needed == 1 else "approvals"
@@ -174,21 +183,21 @@ def _of_whom(progress: Progress) -> str:
     return f": {', '.join(found)}" if found else ""
 
 
-def approved_here(call: CallView, filled: Filled) -> bool:
+def approved_here(call: CallView, filled: FilledPieces) -> bool:
     """Return whether the card approves the call itself; else Review does, or a note is wanted."""
     return filled.complete and not call.needs_words
 
 
-def _buttons(call: CallView, filled: Filled) -> list[Json]:
+def _buttons(call: CallView, filled: FilledPieces) -> list[Json]:
     about = call.target
     if approved_here(call, filled):
         ask = None
         if final := finality(call.does, call.stated):
-            sure = sure_of(effect_of(call), final)
+            sure = confirmation_of(effect_of(call), final)
             ask = confirm(sure.title, sure.text, sure.yes)
-        row = [button(Action.APPROVE, "Approve", about, style=inviting(call), confirm=ask)]
+        row = [button(Action.APPROVE, "Approve", about, style=approve_style(call), confirm=ask)]
     else:
-        row = [button(Action.REVIEW, "Review…", about, style=inviting(call))]
+        row = [button(Action.REVIEW, "Review…", about, style=approve_style(call))]
     if call.editable:
         row.append(button(Action.EDIT, "Edit", about))
     if call.no_needs_words:
@@ -196,7 +205,7 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
     return [*row, button(Action.REJECT_NOW, "Reject", about, style="danger")]
 
 
-def _more(call: CallView, filled: Filled, whole: RunTarget | None, alone: bool) -> Json:
+def _more(call: CallView, filled: FilledPieces, whole: RunTarget | None, alone: bool) -> Json:
     """Build the menu of what is needed less often, without what is a button already."""
     about, choices = call.target, []
     if approved_here(call, filled):

@@ -17,7 +17,7 @@ from slack_sdk import WebClient
 from bot.checks.check import Check, Level
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.signals import Signals
 from bot.slack.client import reading_client
 from bot.tools import Registry
@@ -109,8 +109,7 @@ class Inspection:
 
     def _at_slack(self, client: WebClient) -> Iterator[Check]:
         """What only Slack can say."""
-        from bot.checks.operator import check_operator
-        from bot.checks.people import check_people, usual_of
+        from bot.checks.people_checks import check_operator, check_people, usual_of
         from bot.checks.slack import check_places, check_sign_in, sign_in
 
         settings, policy = self._settings, self._policy.policy

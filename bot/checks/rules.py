@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any
 
 from bot.checks.check import Check, fail, ok, warn
-from bot.explain.gate_words import days_off_in_words
+from bot.explain.explanation import days_off_in_words
 from bot.policy.condition_values import Facts, Id
-from bot.policy.evaluate import Policy
+from bot.policy.evaluation import Policy
 from bot.policy.gates import Addition, Allow, Ask, Deny
-from bot.policy.rules import Rule, condition, fitting_none, unfit
+from bot.policy.rules import Rule, condition, unfit_promises, unmatched_patterns
 from bot.toml_file import meant
 from bot.tools import Effect, Tool
 
@@ -99,7 +99,9 @@ def check_hours(policy: Policy, now: datetime) -> Iterator[Check]:
 def _rule(rule: Rule, tools: Tools, lines: Mapping[str, int]) -> Iterator[Check]:
     about = f"rule {rule.name!r}"
     refused = list(
-        unfit(rule, {each.name: frozenset(each.arguments.model_fields) for each in tools.values()})
+        unfit_promises(
+            rule, {each.name: frozenset(each.arguments.model_fields) for each in tools.values()}
+        )
     )
     for key, wrong, remedy in refused:  # the bot does not start with these
         yield fail(about, f"{wrong} (line {lines[key]})", remedy[0].upper() + remedy[1:])
@@ -108,7 +110,7 @@ def _rule(rule: Rule, tools: Tools, lines: Mapping[str, int]) -> Iterator[Check]
         for each in tools.values()
         if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)
     ]
-    for pattern in fitting_none(rule, tools) if named else ():
+    for pattern in unmatched_patterns(rule, tools) if named else ():
         remedy = "Correct the pattern, or remove it" + meant([pattern], tools)
         yield warn(about, f"its pattern {pattern} fits no tool there is", remedy)
     matching = [each for each in named if rule.is_about(each.name, each.does, each.risk)]

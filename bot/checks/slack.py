@@ -25,7 +25,7 @@ from bot.policy.directory import LookupFailedError
 from bot.slack.directory import SlackDirectory
 
 if TYPE_CHECKING:
-    from bot.policy.evaluate import Policy
+    from bot.policy.evaluation import Policy
 
 
 # The client of the commands that only read, and what to say where Slack does not answer it.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.cards.text import visible
+from bot.cards.slack_text import visible
 from bot.cli.read_only_core import moment
 from bot.config.settings import Settings
 from countersign.cli.console import DOTENV, UsageError, complain, say

@@ -33,7 +33,7 @@ def ask(asking: Asking) -> int:
     Raises SettingsError.
     """
     try:
-        answer = heard(place(), asking)
+        answer = exchange_line(place(), asking)
     except NoBotError as error:
         return complain(error)
     if not answer.counted:
@@ -53,7 +53,7 @@ def place() -> Path:
     return socket_path(settings.database_path)
 
 
-def heard(path: Path, asking: Asking) -> Answering:
+def exchange_line(path: Path, asking: Asking) -> Answering:
     """Say it to the bot, and return what it answers; raises NoBotError."""
     with connected(path) as bot:
         bot.sendall(write_line(asking))

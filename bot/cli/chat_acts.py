@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bot.cards.pieces import FINAL, Sure, sure_of, sure_of_all
+from bot.cards.call_pieces import FINAL, Confirmation, confirmation_of, confirmation_of_all
 from bot.cli.chat_painter import (
     HELP,
     IN_SLACK,
@@ -152,7 +152,7 @@ class TypedActs:
             return
         # who may not is told so by the bot
         asks = call.is_final and May.APPROVE in call.may
-        if asks and not self._sure(sure_of(call.effect, call.final or FINAL)):
+        if asks and not self._sure(confirmation_of(call.effect, call.final or FINAL)):
             return
         self._about("/approve", Wish.APPROVE, rest)
 
@@ -166,10 +166,10 @@ class TypedActs:
         final = [each.effect for each in plan if each.is_final and each.final in ("", FINAL)]
         unsure = [each.effect for each in plan if each.is_final and each.final not in ("", FINAL)]
         asks = bool(final or unsure)
-        if not asks or self._sure(sure_of_all(final, len(plan), unsure=unsure)):
+        if not asks or self._sure(confirmation_of_all(final, len(plan), unsure=unsure)):
             self._ask(Asking(Wish.APPROVE_PLAN, call.plan), True)
 
-    def _sure(self, sure: Sure) -> bool:
+    def _sure(self, sure: Confirmation) -> bool:
         """Ask a second time; anything but a yes is a no."""
         self._painter.say(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")

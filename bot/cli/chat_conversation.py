@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from time import monotonic
 
-from bot.cli.bot_connection import NoBotError, connected, heard
+from bot.cli.bot_connection import NoBotError, connected, exchange_line
 from bot.cli.chat_acts import Numbers, TypedActs
 from bot.cli.chat_editor import editor
 from bot.cli.chat_painter import (
@@ -343,7 +343,7 @@ class Conversation:
         Raises NoBotError where the bot was never there, or nobody sits at a terminal.
         """
         try:
-            answer = heard(self._bot, asking)
+            answer = exchange_line(self._bot, asking)
         except NoBotError as error:
             if not self._met or not self._is_at_terminal:
                 raise

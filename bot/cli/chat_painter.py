@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
-from bot.cards.pieces import FINAL
+from bot.cards.call_pieces import FINAL
 from bot.terminal.terminal_messages import CallShown, May
 from countersign.cli.console import harmless, say
 from storage.states import CallStatus

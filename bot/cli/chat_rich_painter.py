@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from bot.cards.pieces import FINAL
+from bot.cards.call_pieces import FINAL
 from bot.cli.chat_painter import details, keys, stands
 from bot.terminal.terminal_messages import CallShown
 from countersign.cli.console import harmless

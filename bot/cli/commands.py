@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.audit", "verify, show or export the record of what was decided and done"
     ),
     "chat": CommandEntry(
-        "bot.cli.chat_command", "ask the agent and decide at the terminal, as the operator"
+        "bot.cli.chat", "ask the agent and decide at the terminal, as the operator"
     ),
     "pending": CommandEntry("bot.cli.pending", "what waits for people, and for whom"),
     "show": CommandEntry("bot.cli.show", "a request's or a call's whole life"),
@@ -43,10 +43,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "cancel": CommandEntry("bot.cli.cancel", "stop a request of the operator's own"),
     "report": CommandEntry(
-        "bot.cli.report_command", "how people decided: how many, how fast, by tool and by approver"
+        "bot.cli.report", "how people decided: how many, how fast, by tool and by approver"
     ),
     "purge": CommandEntry(
-        "bot.cli.purge_command", "empty what was said in requests of long ago; the bot is stopped"
+        "bot.cli.purge", "empty what was said in requests of long ago; the bot is stopped"
     ),
     "forget": CommandEntry(
         "bot.cli.forget", "empty what one person asked and wrote, beside the bot"
@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),
     "mcp": CommandEntry(
-        "bot.cli.mcp_command", "accept: look at the tools of MCP servers, and say yes to them"
+        "bot.cli.mcp", "accept: look at the tools of MCP servers, and say yes to them"
     ),
     "policy": CommandEntry(
         "bot.cli.replay", "replay: which recorded calls a policy would have decided otherwise"

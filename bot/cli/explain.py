@@ -12,7 +12,7 @@ from pathlib import Path
 from bot.approvals.facts import needed
 from bot.cli.read_only_core import BAD_INPUT, PlainWords, ReadOnlyCore, moment, read_only_core
 from bot.clock import SystemClock
-from bot.explain.explain import explain
+from bot.explain.explanation import explain
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools.slack.lookup import Names

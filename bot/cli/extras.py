@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from countersign.cli import extras
+from countersign.cli import console
 
 SANDBOX, REPORT = "sandbox", "report"
 _NEEDS = {SANDBOX: ("aiohttp", "slack_sandbox"), REPORT: ("matplotlib",)}  # each extra brings them
@@ -10,4 +10,4 @@ _NEEDS = {SANDBOX: ("aiohttp", "slack_sandbox"), REPORT: ("matplotlib",)}  # eac
 
 def complain_of_missing(what: str, error: ModuleNotFoundError, extra: str = SANDBOX) -> int:
     """Say how to install what `what` needs; raises `error` where that is not it."""
-    return extras.complain_of_missing(what, error, _NEEDS[extra], f"countersign-bot[{extra}]")
+    return console.complain_of_missing(what, error, _NEEDS[extra], f"countersign-bot[{extra}]")

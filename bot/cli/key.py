@@ -9,7 +9,7 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from bot.cards.text import in_utc
+from bot.cards.slack_text import in_utc
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore
 from bot.cli.request_views import look
 from bot.config.settings import Settings

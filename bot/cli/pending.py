@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from bot.cards.notices import through
-from bot.cards.text import in_utc, unescape, visible
+from bot.cards.slack_text import in_utc, unescape, visible
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore
 from bot.cli.request_views import add_json, as_json, deciders_in_words, look
 from bot.terminal.request_reports import WaitingHere, waiting

@@ -11,7 +11,7 @@ from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.monitoring.logs import write_logs
-from countersign.cli.ending import begin
+from countersign.cli.process import begin
 
 # A port as it is typed behind an option.
 

@@ -20,18 +20,18 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.call_checks import Allowance
 from bot.approvals.facts import Sources
-from bot.cards.text import visible
+from bot.cards.slack_text import visible
 from bot.checks.slack import UNREACHABLE, make_client, reason
 from bot.clock import Clock, SystemClock
 from bot.config.settings import Settings, SettingsError
 from bot.config.startup import read_policy
-from bot.explain.gate_words import Grounds
+from bot.explain.explanation import Grounds
 from bot.explain.typed_call import MistypedError
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.policy.directory import Directory, Group, LookupFailedError, Person
-from bot.policy.evaluate import PolicyError
+from bot.policy.evaluation import PolicyError
 from bot.slack.directory import SlackDirectory
 from bot.toolbox import ToolsError, toolbox
 from bot.tools import Registry
@@ -45,7 +45,7 @@ from storage.read_only import ReadOnly, teams
 class PlainWords:
     """People by name and id, groups and channels as a policy writes them.
 
-    See `bot.explain.gate_words.Words`.
+    See `bot.explain.explanation.Words`.
     """
 
     def __init__(self, directory: Directory) -> None:

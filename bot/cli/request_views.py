@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
-from bot.cards.text import visible
+from bot.cards.slack_text import visible
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore, opened
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers

@@ -9,7 +9,7 @@ from bot.cli.process import prepare, work
 from bot.clock import SystemClock
 from bot.config.startup import read_settings_and_policy
 from countersign.cli.console import DOTENV
-from countersign.cli.loading import share_memory, uncollected
+from countersign.cli.process import share_memory, uncollected
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from bot.clock import SystemClock
 from bot.config.connection_settings import USUAL, Endpoint, Transport
 from bot.config.startup import read_settings_and_policy
 from countersign.cli.console import DOTENV
-from countersign.cli.loading import uncollected
+from countersign.cli.process import uncollected
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

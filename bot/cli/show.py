@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterator
 
 from bot.cards.notices import through
-from bot.cards.quoting import past
-from bot.cards.text import in_utc, unescape, visible
+from bot.cards.sentence_words import past
+from bot.cards.slack_text import in_utc, unescape, visible
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore
 from bot.cli.request_views import add_json, as_json, deciders_in_words, look
 from bot.terminal.request_reports import CallTold, RunTold, whole_life

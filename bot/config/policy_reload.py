@@ -16,8 +16,8 @@ from pathlib import Path
 from bot.clock import Clock
 from bot.config.startup import policy_text
 from bot.monitoring.spans import Incident, Tracer
-from bot.policy.current import CurrentPolicy
-from bot.policy.evaluate import Policy, PolicyError, parse
+from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import Policy, PolicyError, parse
 from storage import trail
 from storage.store import Store
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings, SettingsError
-from bot.policy.evaluate import Policy, PolicyError, parse
+from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.toml_file import unreadable
 from bot.tools import Registry
 

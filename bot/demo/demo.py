@@ -22,9 +22,9 @@ from bot.config.connection_settings import USUAL
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import read_policy
-from bot.demo import history, programs
+from bot.demo import first_days
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner
+from bot.demo.model_server import StandInPlanner
 from bot.programs.program_client import socket_path
 from bot.tools.shop.shop import Shop
 from slack_sandbox.ports import first_free, free_port
@@ -38,7 +38,7 @@ from storage.sqlite import AlreadyRunningError, lock
 if TYPE_CHECKING:
     from bot.app import App
     from bot.clock import Clock
-    from bot.policy.evaluate import Policy
+    from bot.policy.evaluation import Policy
 
 
 # What the demo tells a first-time visitor: what to ask for, and who could decide the card.
@@ -122,7 +122,7 @@ ADDRESS = "demo.url"  # the page of the demo that runs in a folder
 DOTENV = ".env"  # the settings, for commands that are typed in that folder
 STATE = (
     *("countersign.db*", "shop.db*", "databases.toml", "demo.log"),
-    *(ADDRESS, DOTENV, programs.VARIABLES),
+    *(ADDRESS, DOTENV, first_days.VARIABLES),
 )
 AGENT = "docs/terminal_agent.py"  # is there in a copy of the repository
 JOB = "ask deploy version=2.8.0 env=prod --effect 'Deploy {version} to {env}' --channel '#support'"
@@ -174,7 +174,7 @@ def _how_programs_ask(demo: Demo, folder: Path, command: str) -> Iterator[str]:
         yield f"For programs that ask, too: {demo.lacking}"
         return
     yield "Programs ask, too; then decide as Ana. At another terminal, a job:"
-    yield f"    . {folder / programs.VARIABLES} && {command} {JOB}"
+    yield f"    . {folder / first_days.VARIABLES} && {command} {JOB}"
     if Path(AGENT).exists():
         yield "or an agent of another framework, Pydantic AI, which is installed for it: make agent"
 
@@ -184,7 +184,7 @@ class Demo:
     """The parts of a demo that runs."""
 
     sandbox: Sandbox
-    planner: Planner | None  # None: a real model plans
+    planner: StandInPlanner | None  # None: a real model plans
     settings: Settings
     app: App
     lacking: str = ""  # what there has to be for programs to ask; "" where they can
@@ -204,9 +204,9 @@ def begin(
         filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
     )
     Shop(folder / "shop.db").create()
-    planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(Planner())
+    planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(StandInPlanner())
     # a real model is not asked for a past
-    clock = ShiftedClock(history.two_days_ago() if planner else None)
+    clock = ShiftedClock(first_days.two_days_ago() if planner else None)
     sandbox = stack.enter_context(local_slack(clock=clock, port=free_port(port), guide=first_steps))
     settings = demo_settings(folder, sandbox, planner, environ, serving_at(port))
     prepare_environment(os.environ, settings.slack_api_url)
@@ -216,11 +216,11 @@ def begin(
     record, lacking = settings.database_path, _lacking(app, settings)
     web = None if lacking else app.ways_in.web
     if planner:
-        past = [*history.HISTORY, *(programs.past(web.url, record) if web else ())]
-        history.live_through(sandbox, partial(datetime.now, UTC), app.settle, past)
+        past = [*first_days.HISTORY, *(first_days.past(web.url, record) if web else ())]
+        first_days.live_through(sandbox, partial(datetime.now, UTC), app.settle, past)
     if web:
         model = {"OPENAI_BASE_URL": planner.url, "OPENAI_API_KEY": "offline"} if planner else {}
-        programs.let_in(folder, record, {"COUNTERSIGN_URL": web.url, **model})
+        first_days.add_programs(folder, record, {"COUNTERSIGN_URL": web.url, **model})
     return Demo(sandbox, planner, settings, app, lacking)
 
 
@@ -239,7 +239,7 @@ def serving_at(port: int | None) -> str:
     With a page at any port (0) at any port, too; else at the usual one, or one near it.
     """
     try:
-        import_module("bot.http.web")
+        import_module("bot.http.http_side")
     except ModuleNotFoundError:
         return ""
     return f"{USUAL.host}:{0 if port == 0 else first_free(USUAL.port)}"
@@ -248,7 +248,7 @@ def serving_at(port: int | None) -> str:
 def demo_settings(
     folder: Path,
     sandbox: Sandbox,
-    planner: Planner | None,
+    planner: StandInPlanner | None,
     environ: Mapping[str, str],
     http: str,
 ) -> Settings:

@@ -18,12 +18,12 @@ from pydantic import BaseModel, ValidationError
 from bot.approvals.call_checks import RefusedError, parse
 from bot.approvals.call_state import approvals, standing
 from bot.approvals.facts import Sources, facts_of, needed, total
-from bot.cards.text import in_utc
-from bot.explain.gate_words import Words
+from bot.cards.slack_text import in_utc
+from bot.explain.explanation import MentionStyle
 from bot.policy.authority import Authority
 from bot.policy.condition_values import Facts
 from bot.policy.directory import LookupFailedError
-from bot.policy.evaluate import Judged
+from bot.policy.evaluation import Judgement
 from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
@@ -45,7 +45,7 @@ HEADINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Then:
+class FixedClock:
     """A clock that stands."""
 
     moment: datetime
@@ -56,14 +56,14 @@ class Then:
 
 
 @dataclass(frozen=True, slots=True)
-class Otherwise:
+class ChangedDecision:
     """A call that would have been decided otherwise."""
 
     kind: str  # one of HEADINGS
     line: str
 
 
-class NotToldError(Exception):
+class UndecidableCallError(Exception):
     """It cannot be said how this call would have been decided.
 
     The text says why, without naming the call.
@@ -74,7 +74,7 @@ class Replay:
     """One replay of a policy over the calls since a moment; see `lines`."""
 
     def __init__(
-        self, sources: Sources, authority: Authority, tools: Registry, words: Words
+        self, sources: Sources, authority: Authority, tools: Registry, words: MentionStyle
     ) -> None:
         """`sources.policy` is replayed; the rows are only read."""
         self._sources = sources
@@ -85,14 +85,14 @@ class Replay:
 
     def lines(self, since: datetime) -> Iterator[str]:
         """The report."""
-        found: list[Otherwise] = []
+        found: list[ChangedDecision] = []
         not_told: Counter[str] = Counter()
         with self._sources.store.read() as tx:
             recorded = call_history.since(tx, since)
         for call in recorded:
             try:
                 found += self._otherwise(call)
-            except NotToldError as error:
+            except UndecidableCallError as error:
                 not_told[str(error)] += 1
         same = len(recorded) - len(found) - not_told.total()
         calls_recorded = f"{len(recorded)} {'call' if len(recorded) == 1 else 'calls'} recorded"
@@ -112,18 +112,18 @@ class Replay:
                 *(f"• {count}: {why}" for why, count in not_told.most_common()),
             )
 
-    def _otherwise(self, call: Call) -> Iterator[Otherwise]:
-        """The difference that the policy makes for one call, if any; raises NotToldError."""
+    def _otherwise(self, call: Call) -> Iterator[ChangedDecision]:
+        """The difference that the policy makes for one call; raises UndecidableCallError."""
         tool = self._tools.of(call)
         if tool is None:
-            raise NotToldError(f"there is no tool {call.tool} any more")
+            raise UndecidableCallError(f"there is no tool {call.tool} any more")
         with self._sources.store.read() as tx:
             run = runs.get(tx, call.run_id)
             if run is not None and run.purged_at is not None:
-                raise NotToldError("what it was about was purged")
+                raise UndecidableCallError("what it was about was purged")
             was, args = self._as_decided(tx, call, tool)
         if run is None:
-            raise NotToldError("its request is not on record")
+            raise UndecidableCallError("its request is not on record")
         judged = self._sources.policy.policy.judged(self._facts(run, call, tool, args))
         _certain(judged)
         kind, change = _difference(was, judged.gate)
@@ -133,30 +133,34 @@ class Replay:
             change += self._enough(was, judged.gate, run, call)
         effect = self._words.quoted(tool.effect_sentence(args))
         who = self._words.person(run.requester)
-        yield Otherwise(kind, f"{in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}")
+        yield ChangedDecision(
+            kind, f"{in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}"
+        )
 
     def _as_decided(
         self, tx: Transaction, call: Call, tool: Tool[Any]
     ) -> tuple[Allow | Ask | Deny, BaseModel]:
-        """The gate on record and the arguments it was about; raises NotToldError."""
+        """The gate on record and the arguments it was about; raises UndecidableCallError."""
         text = call_history.arguments(tx, call)
         try:
             if text is not None:
                 return load_gate(call.gate), load_arguments(tool, text)
             if call.status is not CallStatus.REFUSED or not call.note.startswith(_POLICY):
-                raise NotToldError("refused before a policy was asked")
+                raise UndecidableCallError("refused before a policy was asked")
             words = call_history.proposed(tx, call)
             if words is None:
-                raise NotToldError("its arguments are not on record")
+                raise UndecidableCallError("its arguments are not on record")
             return Deny(rule="", reason=call.note.removeprefix(_POLICY)), parse(
                 tool, words, Naming(self._sources.directory, None)
             )[0]
         except (ValidationError, RefusedError):
-            raise NotToldError(f"{call.tool} does not take its arguments any more") from None
+            raise UndecidableCallError(
+                f"{call.tool} does not take its arguments any more"
+            ) from None
 
     def _facts(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> Facts:
         """What was known then, as far as it still can be."""
-        then = replace(self._sources, clock=Then(call.created_at))
+        then = replace(self._sources, clock=FixedClock(call.created_at))
         facts, sums = facts_of(then, run, tool, args), {}
         for each in needed(then.policy, tool).spent:
             whose = None if each.anyone else run.requester
@@ -195,14 +199,14 @@ class Replay:
         return "" if met else "; those who approved it would not have been enough"
 
 
-def _certain(judged: Judged) -> None:
-    """Raises NotToldError where the outcome hangs on a rule that could not be told."""
+def _certain(judged: Judgement) -> None:
+    """Raises UndecidableCallError where the outcome hangs on a rule that could not be told."""
     if isinstance(judged.gate, Deny) and judged.tried and judged.tried[-1].fits:
         return
     decided = False
     for each in judged.tried:
         if each.fits is None and (each.adds or not decided):
-            raise NotToldError(f"whether the rule {each.rule!r} applies: {each.why}")
+            raise UndecidableCallError(f"whether the rule {each.rule!r} applies: {each.why}")
         decided = decided or each.rule == judged.gate.rule
 
 

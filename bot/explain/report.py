@@ -1,7 +1,7 @@
 """How people decided over a time: how many, how fast, by tool and by approver, day by day.
 
 `report` computes it from rows of `storage.reports`, and reads nothing itself; `Report` is
-what a place draws as it likes, `bot.explain.report_lines` writes it as plain lines.
+what a place draws as it likes, `bot.explain.report_text` writes it as plain lines.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class CallCounts:
     """What came of some calls: all of them, or one tool's."""
 
     tool: str  # "" for all
@@ -86,10 +86,10 @@ class Report:
 
     since: datetime
     until: datetime
-    total: Calls
+    total: CallCounts
     hasty: int  # votes given in under three seconds
     votes: int
-    tools: tuple[Calls, ...]  # most asked first
+    tools: tuple[CallCounts, ...]  # most asked first
     approvers: tuple[Approver, ...]  # who voted most first
     days: tuple[tuple[date, dict[Fate, int]], ...]  # UTC days on which something ended, in order
 
@@ -127,10 +127,10 @@ def fate(call: AskedCall) -> Fate:
     return _FATES.get(call.status, Fate.APPROVED)
 
 
-def _calls(tool: str, calls: Sequence[AskedCall]) -> Calls:
+def _calls(tool: str, calls: Sequence[AskedCall]) -> CallCounts:
     counts = _counted(calls)
     edited = sum(bool(_editors(call)) for call in calls)
-    return Calls(tool, counts, edited, _speed(map(_took, calls)))
+    return CallCounts(tool, counts, edited, _speed(map(_took, calls)))
 
 
 def _counted(calls: Iterable[AskedCall]) -> dict[Fate, int]:

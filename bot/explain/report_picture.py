@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from bot.explain.report import Calls, Fate, Report
-from bot.explain.report_lines import brief
+from bot.explain.report import CallCounts, Fate, Report
+from bot.explain.report_text import brief_duration
 from countersign.durations import DAY, HOUR, MINUTE
 
 SIZE, DPI = (13, 5.4), 140  # inches, and pixels of each
@@ -147,7 +147,7 @@ def _draw_tools(axes: Axes, report: Report, titles: Mapping[str, str]) -> None:
         max(len(shown), 3) - 0.4, -0.6
     )  # the most asked on top, no bar thicker than three
     for place, each in zip(places, shown, strict=True):
-        told = f"{brief(each.speed.median)}, 90% {brief(each.speed.slow)}"
+        told = f"{brief_duration(each.speed.median)}, 90% {brief_duration(each.speed.slow)}"
         axes.text(1.02, place, told, transform=axes.get_yaxis_transform(), va="center", color=INK)
     left_out = f"; {len(known) - MOST} more tools are not shown" if len(known) > MOST else ""
     axes.set_xlabel(f"bar: median, ◆: 90% decided within{left_out}", color=INK)
@@ -169,6 +169,6 @@ def _lay_time(axes: Axes, least: float, most: float) -> None:
     axes.grid(axis="x", color="#dddddd", linewidth=0.8)
 
 
-def _name(calls: Calls, titles: Mapping[str, str]) -> str:
+def _name(calls: CallCounts, titles: Mapping[str, str]) -> str:
     title = titles.get(calls.tool, calls.tool)
     return title if len(title) <= NAME else f"{title[: NAME - 1]}…"

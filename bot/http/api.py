@@ -34,14 +34,13 @@ from bot.http.api_bodies import (
     later,
     not_taken,
 )
-from bot.http.api_description import DescribedApi, Key
-from bot.http.api_gate import Callers, Gate
+from bot.http.api_gate import Callers, DescribedApi, Gate, Key
 from bot.http.api_routes import Routes
 from bot.http.ask_route import WaitingPrograms
 from bot.http.claude_code import (
     ASKING,
-    EventHeard,
     HookEvent,
+    HookEventReader,
     ToolUse,
     allowed,
     denied,
@@ -54,7 +53,7 @@ from storage.availability import passes
 if TYPE_CHECKING:
     from bot.core import Core
     from bot.http.api_routes import Routes
-    from bot.http.ask_route import Asker
+    from bot.http.ask_route import AskHandler
     from storage.client_keys import ClientKey
 
 
@@ -145,7 +144,7 @@ class _Heard:
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._left, self._is_gone = MOST, False
-        self.event = EventHeard()
+        self.event = HookEventReader()
 
     async def __call__(self) -> Message:
         message = await self._receive()
@@ -413,7 +412,7 @@ KEYS = 4  # that are looked at at once
 ASK_AGAIN = 1  # seconds, where the database could not
 
 
-def make_api(core: Core, asking: Asker, is_stopping: Callable[[], bool]) -> ASGIApp:
+def make_api(core: Core, asking: AskHandler, is_stopping: Callable[[], bool]) -> ASGIApp:
     """Make the app; `is_stopping`: nothing new is asked, and nobody waits any more."""
     callers = Callers(core.store, core.clock, core.identity.team)
     waiting = WaitingPrograms(core.store, CapacityLimiter(1), is_stopping)

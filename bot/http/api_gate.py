@@ -12,16 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
+from fastapi import Depends, FastAPI, Request, Security
+from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bot.cards.field_reader import UnreadableError, parsed_json
-from bot.http.api_bodies import NEVER_KEPT, ProblemError, later
-from bot.http.api_description import KEY
+from bot import __version__
+from bot.cards.field_inputs import UnreadableError, parsed_json
+from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, later
 from bot.programs.key_text import read_key_text
 from storage import client_keys, program_requests
 from storage.client_keys import ClientKey
@@ -29,6 +31,66 @@ from storage.client_keys import ClientKey
 if TYPE_CHECKING:
     from bot.clock import Clock
     from storage.store import Store
+
+
+# How the API describes itself: OpenAPI 3.1, with every problem that a path may answer.
+
+REF = "#/components/schemas/{model}"
+ABOUT = (
+    "Programs put calls before people, wait for what they decide, and execute what they approved. "
+    "A key asks, and never approves."
+)
+KEY = "key"  # where in a request's state its key stands
+_BEARER = HTTPBearer(
+    scheme_name="key",
+    description="A key of `countersign key new`: csk_…",
+    auto_error=False,  # the gate has looked at it
+)
+
+
+async def _asking_key(request: Request, _bearer: Annotated[Any, Security(_BEARER)]) -> ClientKey:
+    """The key that the gate has found; the scheme is named for the description."""
+    found: ClientKey = request.scope["state"][KEY]
+    return found
+
+
+Key = Annotated[ClientKey, Depends(_asking_key)]
+
+
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The problems that a path may answer with, for its description."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for status in (400, *statuses, 500):
+        schema = {"$ref": REF.format(model=Problem.__name__)}
+        found[status] = {
+            "description": HTTPStatus(status).phrase,
+            "content": {KIND: {"schema": schema}},
+        }
+    return found
+
+
+class DescribedApi(FastAPI):
+    """FastAPI without pages for a browser; its description holds what problems look like."""
+
+    def __init__(self) -> None:
+        """No path is there yet."""
+        super().__init__(
+            title="Countersign",
+            version=__version__,
+            description=ABOUT,
+            docs_url=None,  # its pages would come from somebody else's server
+            redoc_url=None,
+            redirect_slashes=False,
+        )
+
+    def openapi(self) -> dict[str, Any]:
+        """The description; the same each time."""
+        found = super().openapi()
+        if Problem.__name__ not in found["components"]["schemas"]:
+            made = Problem.model_json_schema(ref_template=REF)
+            found["components"]["schemas"] |= made.pop("$defs", {})
+            found["components"]["schemas"][Problem.__name__] = made
+        return found
 
 
 # How many requests are under way at once, counted apart for each kind of visitor.
@@ -64,7 +126,7 @@ class Room:
             self._inside -= 1
 
 
-class Crowded:
+class RoomLimit:
     """ASGI: an app in which there is room for so many; who comes then is told 503."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:

@@ -20,15 +20,16 @@ from bot.http.api_bodies import (
     RequestsShown,
     RequestWanted,
     ShownStatus,
+    goes_on,
     later,
+    shown,
 )
-from bot.http.api_description import Key, told
-from bot.http.api_views import goes_on, shown
+from bot.http.api_gate import Key, problem_responses
 from storage.client_keys import ClientKey
 
 if TYPE_CHECKING:
     from bot.http.api_gate import Callers
-    from bot.http.ask_route import Asker, WaitingPrograms
+    from bot.http.ask_route import AskHandler, WaitingPrograms
 
 GLANCE = 0.25  # seconds between two looks at a claim that is being checked
 ASKING = 16  # that ask at once
@@ -64,7 +65,7 @@ class Routes:
 
     def __init__(
         self,
-        asking: Asker,
+        asking: AskHandler,
         callers: Callers,
         waiting: WaitingPrograms,
         is_stopping: Callable[[], bool],
@@ -81,9 +82,12 @@ class Routes:
         """Return all of them."""
         router = APIRouter()
         again = {"model": RequestShown, "description": "It was asked with this key before."}
-        asked: Answers = {200: again, **told(401, 403, 408, 409, 413, 415, 422, 429, 503)}
-        looked = told(401, 404, 408, 413, 415, 422, 429, 503)
-        acted = told(401, 404, 408, 409, 413, 415, 422, 503)
+        asked: Answers = {
+            200: again,
+            **problem_responses(401, 403, 408, 409, 413, 415, 422, 429, 503),
+        }
+        looked = problem_responses(401, 404, 408, 413, 415, 422, 429, 503)
+        acted = problem_responses(401, 404, 408, 409, 413, 415, 422, 503)
         ways: tuple[tuple[str, Callable[..., Any], str, Answers], ...] = (
             ("POST /requests", self.ask, "Put a call before people", asked),
             ("POST /questions", self.ask_person, "Ask a person for information", asked),
@@ -91,7 +95,7 @@ class Routes:
                 "GET /requests",
                 self.listed,
                 "A key's own requests",
-                told(401, 408, 413, 415, 422, 503),
+                problem_responses(401, 408, 413, 415, 422, 503),
             ),
             ("GET /requests/{request_id}", self.look, "How a request stands", looked),
             ("GET /questions/{request_id}", self.look, "How a question stands", looked),

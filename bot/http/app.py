@@ -18,8 +18,8 @@ from bot.http.api import HookAnswers
 from bot.http.api_bodies import ProblemError
 from bot.http.api_gate import PAGES as PAGES_ROOM
 from bot.http.api_gate import SLACK as SLACK_ROOM
-from bot.http.api_gate import Crowded
-from bot.http.slack_endpoint import SlackDoor
+from bot.http.api_gate import RoomLimit
+from bot.http.slack_endpoint import SlackEndpoint
 
 # What a machine may ask about this process: a path, and what is said there. Shows no secret.
 
@@ -80,7 +80,7 @@ ASKING = 4  # machines that are answered at once; others wait for their turn
 
 def web_app(
     pages: Iterable[Page],
-    door: SlackDoor | None,
+    door: SlackEndpoint | None,
     api: ASGIApp | None = None,
     hosts: ASGIApp | None = None,
 ) -> ASGIApp:
@@ -95,13 +95,13 @@ def web_app(
     routes: list[BaseRoute] = []
     if door is not None:
         delivered = _starlette([Route(SLACK, door.take, methods=["POST"])])
-        routes.append(Route(SLACK, Crowded(delivered, SLACK_ROOM)))
+        routes.append(Route(SLACK, RoomLimit(delivered, SLACK_ROOM)))
     if api is not None:
         routes.append(_below(API, api))
     if hosts is not None:
         routes.append(Route(HOSTS, hosts))
     app = _starlette(routes)
-    app.router.default = Crowded(_starlette(pages_alone), PAGES_ROOM)
+    app.router.default = RoomLimit(_starlette(pages_alone), PAGES_ROOM)
     return HookAnswers(OneLength(app))
 
 

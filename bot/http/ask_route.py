@@ -33,9 +33,9 @@ from bot.http.api_bodies import (
     invalid,
     later,
     not_taken,
+    shown,
 )
 from bot.http.api_gate import too_often
-from bot.http.api_views import shown
 from bot.policy.directory import LookupFailedError
 from bot.runs.program_calls import KeyUsedError, NotClaimedError, StrangerError, TooOftenError
 from bot.tools import Effect
@@ -149,7 +149,7 @@ class WantedCall:
         return self.tool if isinstance(self.tool, str) else self.tool.name
 
 
-class Asker:
+class AskHandler:
     """One per process; any thread."""
 
     def __init__(self, core: Core, programs: ProgramRequests, expect: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
-from bot.cards.field_values import same
+from bot.cards.field_values import same_json
 from bot.http.api_bodies import ActionSent, RequestShown, ShownStatus
 from countersign.errors import trouble_of
 from countersign.request import as_effect, request_of
@@ -151,7 +151,7 @@ def allowed(use: ToolUse, found: RequestShown, arguments: dict[str, Any]) -> dic
     """It may be used, with these arguments: those that people approved."""
     by = f" by {', '.join(found.decided_by)}" if found.decided_by else ""
     # by ==, true would be 1; all of it, for it replaces what was given
-    edited = {} if same(arguments, use.given) else {"updatedInput": arguments}
+    edited = {} if same_json(arguments, use.given) else {"updatedInput": arguments}
     if use.event is HookEvent.PERMISSION:
         return _answer({"decision": {"behavior": "allow", **edited}}, use.event)
     said = {"permissionDecision": "allow", "permissionDecisionReason": f"Approved{by}."}
@@ -178,7 +178,7 @@ def _answer(decided: dict[str, Any], event: HookEvent = HookEvent.BEFORE) -> dic
     return {"hookSpecificOutput": {"hookEventName": event.value, **decided}}
 
 
-class EventHeard:
+class HookEventReader:
     """At which hook Claude Code speaks, by what has come of its words so far, readable or not.
 
     A tool's input may hold such words, too: it counts as asking for permission only where nothing

@@ -33,9 +33,8 @@ from bot.tools import Effect, Registry, Tool
 from bot.tools.people.question import ASK_PERSON
 from countersign.client import Countersign
 from countersign.errors import CountersignError, NotAllowed, trouble_of
-from countersign.mcp_proxy.held_calls import HeldCalls
+from countersign.mcp_proxy.held_calls import HeldCalls, Patience, StillWaitsError, Told
 from countersign.mcp_proxy.people import TOOLS, PeopleTools
-from countersign.mcp_proxy.waiting import Patience, StillWaitsError, Told
 from countersign.request import Request
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class _Caller:
     people: PeopleTools
 
 
-class Offered:
+class OfferedTools:
     """Answers MCP hosts; for one event loop."""
 
     def __init__(self, url: str, listed: Listed, is_stopping: Callable[[], bool]) -> None:
@@ -212,7 +211,7 @@ MOST = 1_000_000  # bytes of what a host sends at once
 LOOKING = 2  # that have their keys looked at, at once
 
 
-class HostsDoor:
+class McpEndpoint:
     """An ASGI app at one path; for one event loop."""
 
     def __init__(self, core: Core, url: str, is_stopping: Callable[[], bool]) -> None:
@@ -222,7 +221,7 @@ class HostsDoor:
         self._is_stopping = is_stopping
         self._turns = CapacityLimiter(LOOKING)
         self._room = Room(HOSTS)
-        server = Offered(url, self._listed, is_stopping).server()
+        server = OfferedTools(url, self._listed, is_stopping).server()
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=MOST
         )

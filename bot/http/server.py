@@ -25,7 +25,7 @@ LINE = 16_384  # bytes of a request in which its first line is looked for
 HEADERS = 5.0  # seconds for the headers of a request to come, from its first byte or the connection
 
 
-class Impatient(H11Protocol):
+class HeaderTimeoutProtocol(H11Protocol):
     """One connection."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -44,7 +44,7 @@ class Impatient(H11Protocol):
         """Begin to wait for the first headers; there is always room for one more."""
         super().connection_made(transport)
         self._look()
-        others = [each for each in self.connections if isinstance(each, Impatient)]
+        others = [each for each in self.connections if isinstance(each, HeaderTimeoutProtocol)]
         quiet = [each for each in others if each is not self and each.is_quiet]
         if len(quiet) >= QUIET:
             min(quiet, key=lambda each: each._quiet_since)._give_up()
@@ -151,7 +151,7 @@ class WebServer:
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         config = Config(
             app,
-            http=Impatient,
+            http=HeaderTimeoutProtocol,
             loop="asyncio",
             ws="none",
             lifespan="off",

@@ -51,7 +51,7 @@ class _Unix(UnixClock):
         return worlds_time(self._clock).timestamp()
 
 
-class Known(Enum):
+class SignatureStatus(Enum):
     """What is known of a good signature."""
 
     NEVER = auto()
@@ -72,7 +72,7 @@ class Signatures:
         self._verifier = SignatureVerifier(secret, self._unix)
         self._lock = threading.Lock()
         # with until when (Unix seconds) each is remembered
-        self._seen: OrderedDict[str, tuple[float, Known]] = OrderedDict()
+        self._seen: OrderedDict[str, tuple[float, SignatureStatus]] = OrderedDict()
 
     def may_be(self, timestamp: str, signature: str) -> bool:
         """Return whether these two headers look like Slack's, and the time is near."""
@@ -84,7 +84,7 @@ class Signatures:
         """Return whether Slack signed this body at that time, which is near; for what `may_be`."""
         return self._verifier.is_valid(body, timestamp, signature)
 
-    def admit(self, timestamp: str, signature: str) -> Known:
+    def admit(self, timestamp: str, signature: str) -> SignatureStatus:
         """Return what was known of a good signature; from now on it is under way at least."""
         now = self._unix.now()
         with self._lock:
@@ -92,14 +92,14 @@ class Signatures:
                 self._seen.popitem(last=False)
             if signature in self._seen:
                 return self._seen[signature][1]
-            self._seen[signature] = int(timestamp) + WINDOW, Known.UNDER_WAY
-            return Known.NEVER
+            self._seen[signature] = int(timestamp) + WINDOW, SignatureStatus.UNDER_WAY
+            return SignatureStatus.NEVER
 
     def acknowledged(self, signature: str) -> None:
         """Remember that it was."""
         with self._lock:
             if signature in self._seen:
-                self._seen[signature] = self._seen[signature][0], Known.ACKNOWLEDGED
+                self._seen[signature] = self._seen[signature][0], SignatureStatus.ACKNOWLEDGED
 
     @property
     def remembered(self) -> int:
@@ -135,7 +135,7 @@ class _RefusedError(Exception):
         self.status = status
 
 
-class SlackDoor:
+class SlackEndpoint:
     """One per process; `take` is called on the server's loop."""
 
     def __init__(
@@ -189,9 +189,9 @@ class SlackDoor:
         if not self._signatures.is_good(body, timestamp, signature):
             raise _RefusedError(HTTPStatus.UNAUTHORIZED)
         seen = self._signatures.admit(timestamp, signature)
-        if seen is Known.ACKNOWLEDGED and RETRY in request.headers:
+        if seen is SignatureStatus.ACKNOWLEDGED and RETRY in request.headers:
             return Response()  # a retry within the second: told again, and nothing else is done
-        if seen is not Known.NEVER:
+        if seen is not SignatureStatus.NEVER:
             raise _RefusedError(HTTPStatus.CONFLICT)
         done = False
         try:

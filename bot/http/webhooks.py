@@ -19,7 +19,7 @@ from httpx2 import AsyncClient, HTTPError
 from standardwebhooks import Webhook as Signature
 
 from bot.clock import worlds_time
-from bot.http.api_views import shown
+from bot.http.api_bodies import shown
 from bot.programs.key_text import webhook_secret
 from bot.signals import Signal
 from bot.tools.preview import Portal
@@ -51,7 +51,7 @@ class Envelope(NamedTuple):
     data: dict[str, Any]  # the request, as it stands now
 
 
-class Attempted(NamedTuple):
+class PostAttempt(NamedTuple):
     """What came of an attempt."""
 
     is_taken: bool
@@ -59,7 +59,7 @@ class Attempted(NamedTuple):
     why: str = ""
 
 
-class Poster:
+class WebhookPoster:
     """One per process; any thread."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Poster:
         self._running: BlockingPortal | None = None
         self._closed = False
 
-    def post(self, url: str, envelope: Envelope) -> Attempted:
+    def post(self, url: str, envelope: Envelope) -> PostAttempt:
         """Tell it; returns what came of that."""
         body = json.dumps(
             {
@@ -92,9 +92,9 @@ class Poster:
         try:
             return self._started().call(self._attempt, url, body, headers)
         except (CancelledError, RuntimeError):  # the portal is closed, or was just then
-            return Attempted(False, why="this process stops")
+            return PostAttempt(False, why="this process stops")
 
-    async def _attempt(self, url: str, body: str, headers: dict[str, str]) -> Attempted:
+    async def _attempt(self, url: str, body: str, headers: dict[str, str]) -> PostAttempt:
         try:
             with anyio.fail_after(PATIENCE):
                 async with self._client.stream(
@@ -102,8 +102,8 @@ class Poster:
                 ) as answer:
                     status = answer.status_code  # what else it says is not read
         except (HTTPError, TimeoutError) as error:
-            return Attempted(False, why=type(error).__name__)
-        return Attempted(status in TAKEN, status == GONE, f"it answers {status}")
+            return PostAttempt(False, why=type(error).__name__)
+        return PostAttempt(status in TAKEN, status == GONE, f"it answers {status}")
 
     def close(self) -> None:
         """Tell nobody anything any more; what is under way is cut short."""
@@ -130,7 +130,7 @@ SIDE_BY_SIDE = 4  # addresses that are told at once
 NO_MORE = "its key is revoked"
 
 
-class Teller:
+class WebhookNotifier:
     """One per process, with a thread of its own; `start` once, `stop` once."""
 
     def __init__(
@@ -141,7 +141,7 @@ class Teller:
         self._clock = clock
         self._programs = programs
         self._asked = asked
-        self._poster = Poster()
+        self._poster = WebhookPoster()
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="webhook")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)

@@ -129,7 +129,7 @@ class _Field:
         return NotTakenError(f"“{self.asked.label}” has to be {takes}.")
 
 
-class Elicited:
+class Elicitation:
     """One wish of a server for information."""
 
     def __init__(self, message: str, schema: Mapping[str, Any]) -> None:
@@ -276,7 +276,7 @@ class _EndedError(Exception):
         self.result = result
 
 
-class AmidCall:
+class ElicitingCall:
     """One call under way; used on one loop."""
 
     def __init__(self, server: Server, line: ElicitationPort) -> None:
@@ -318,7 +318,7 @@ class AmidCall:
         if not isinstance(wanted, ElicitRequestFormParams):
             raise UnaskableError("it wants somebody to open an address")
         found: Content = {}
-        elicited = Elicited(wanted.message, wanted.requested_schema)
+        elicited = Elicitation(wanted.message, wanted.requested_schema)
         for number, (asked, part) in enumerate(elicited.questions()):
             again = asked
             for _ in range(MOST_TRIES):

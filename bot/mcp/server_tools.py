@@ -44,11 +44,11 @@ def server_tools(file: ServerFile) -> list[Tool[Any]]:
     return [
         tool
         for server in file.servers
-        for tool in _tools(server, used(server, accepted.get(server.name, {})))
+        for tool in _tools(server, used_definitions(server, accepted.get(server.name, {})))
     ]
 
 
-def used(server: Server, found: Definitions) -> dict[str, Definition]:
+def used_definitions(server: Server, found: Definitions) -> dict[str, Definition]:
     """Return those tools of a server that are used."""
     return {name: each for name, each in found.items() if server.uses(name)}
 
@@ -60,7 +60,7 @@ def _tools(server: Server, accepted: dict[str, Definition]) -> Iterator[Tool[Any
     line = _Line(server, accepted)
     for definition in accepted.values():
         try:
-            yield made(server, definition, line)
+            yield make_tool(server, definition, line)
         except (SchemaError, ValueError) as error:
             log.warning("the tool %s of %s is left out: %s", definition.name, server.name, error)
 
@@ -84,7 +84,7 @@ class _Line:
         return self._made is None or self._made.is_on(name)
 
 
-def made(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
+def make_tool(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
     """Return one tool of a server as a tool of the agent.
 
     Raises SchemaError, and ValueError for names that cannot be used.
@@ -97,7 +97,7 @@ def made(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
     does = _does(server, definition)
 
     async def function(args: BaseModel, context: ToolContext) -> Any:
-        from bot.mcp.results import result_of
+        from bot.mcp.server_connection import result_of
 
         given = args.model_dump(mode="json")
         result = await line.connection().call(definition.name, given, context.line)

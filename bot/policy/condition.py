@@ -16,14 +16,17 @@ from typing import Any
 
 from lark import Tree
 
-from bot.policy.condition_operators import BINARY, CLOCK, METHODS, UNARY
-from bot.policy.condition_parser import read
+from bot.policy.condition_parser import parse_condition
 from bot.policy.condition_values import (
+    BINARY,
+    CLOCK,
+    METHODS,
+    UNARY,
     Facts,
     Id,
-    Spent,
-    Untold,
-    Unusable,
+    SpendingSum,
+    UnknownValueError,
+    UnusableValue,
     field,
     item,
     number,
@@ -45,7 +48,7 @@ _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _SAME = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
 
 
-def wanted(name: str, words: Sequence[str]) -> Spent:
+def read_sum(name: str, words: Sequence[str]) -> SpendingSum:
     """The sum that this function asks for in these words.
 
     Raises ValueError, with what is wrong.
@@ -69,7 +72,7 @@ def wanted(name: str, words: Sequence[str]) -> Spent:
                 f"has {word!r} in {name}(), which means nothing there; "
                 f'write "{BY_ANYONE}" or "same currency"'
             )
-    return Spent(tool, field, seconds_of(window), tuple(sorted(same)), anyone)
+    return SpendingSum(tool, field, seconds_of(window), tuple(sorted(same)), anyone)
 
 
 def seconds_of(text: str) -> int:
@@ -95,7 +98,7 @@ class Evaluator:
         self._steps = 0
 
     def value(self, node: Any) -> Any:
-        """The value of a part of the tree. Raises Untold."""
+        """The value of a part of the tree. Raises UnknownValueError."""
         self._spend(1)
         kind: str = node.data
         if kind in BINARY:
@@ -109,7 +112,7 @@ class Evaluator:
     def _spend(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MOST_STEPS:
-            raise Untold("it takes too long over so much")
+            raise UnknownValueError("it takes too long over so much")
 
     def _expr(self, node: Tree[Any]) -> Any:
         condition, yes, no = node.children
@@ -145,7 +148,7 @@ class Evaluator:
     def _has(self, node: Any) -> bool:
         within = self.value(node.children[0])
         if not isinstance(within, dict):
-            raise Untold("only a map has fields")
+            raise UnknownValueError("only a map has fields")
         return str(node.children[1]) in within
 
     def _member_dot_arg(self, node: Tree[Any]) -> Any:
@@ -162,7 +165,7 @@ class Evaluator:
 
     def _macro(self, name: str, found: Any, variable: str, body: Any) -> Any:
         if not isinstance(found, list | dict | frozenset):
-            raise Untold(f"only a list, a map or a group has .{name}()")
+            raise UnknownValueError(f"only a list, a map or a group has .{name}()")
         each = self._each(
             sorted(found) if isinstance(found, frozenset) else list(found), variable, body
         )
@@ -209,10 +212,10 @@ class Condition:
         if len(source.encode(errors="surrogatepass")) > MOST_BYTES:
             raise ConditionError(f"is longer than {MOST_BYTES} bytes; split the rule")
         try:
-            self._tree = read(source)
+            self._tree = parse_condition(source)
             check = _Check()
             check.walk(self._tree, frozenset(), False)
-        except Untold as error:
+        except UnknownValueError as error:
             raise ConditionError(str(error)) from None
         self.spent, self._names = frozenset(check.sums), frozenset(check.names)
         self.groups, self.channels, self.people = (frozenset(check.spaces[each]) for each in SPACES)
@@ -224,17 +227,17 @@ class Condition:
         sums = facts.spent or {}
 
         def spent(*words: str) -> Fraction:
-            return _known(sums, wanted("spent", words))
+            return _known(sums, read_sum("spent", words))
 
         def count(*words: str) -> Fraction:
-            return _known(sums, wanted("count", words))
+            return _known(sums, read_sum("count", words))
 
         try:
             evaluator = Evaluator(
                 self._values(facts), {"size": size, "spent": spent, "count": count}
             )
             return truth(evaluator.value(self._tree))
-        except Untold as error:
+        except UnknownValueError as error:
             raise ConditionError(f"could not be told: {error}") from None
         except Exception as error:  # noqa: BLE001 - whatever strange values raise is not a yes
             raise ConditionError(f"could not be told: {type(error).__name__}") from None
@@ -242,7 +245,7 @@ class Condition:
     def _values(self, facts: Facts) -> dict[str, Any]:
         """What the condition names."""
         values = {name: value_of(getattr(facts, name)) for name in self._names - {"now"}}
-        values["now"] = value_of(facts.now) if facts.now else Unusable("the time is not known")
+        values["now"] = value_of(facts.now) if facts.now else UnusableValue("the time is not known")
         known = facts.groups or {}
         values["groups"] = {name: _members(known.get(name)) for name in self.groups}
         channels, people = facts.channels or {}, facts.people or {}
@@ -251,18 +254,18 @@ class Condition:
         return values
 
 
-def _members(found: frozenset[str] | None) -> frozenset[str] | Unusable:
-    return Unusable("its members are not known") if found is None else frozenset(found)
+def _members(found: frozenset[str] | None) -> frozenset[str] | UnusableValue:
+    return UnusableValue("its members are not known") if found is None else frozenset(found)
 
 
-def _id(found: str | None) -> Id | Unusable:
-    return Unusable("who or which that is is not known") if found is None else Id(found)
+def _id(found: str | None) -> Id | UnusableValue:
+    return UnusableValue("who or which that is is not known") if found is None else Id(found)
 
 
-def _known(sums: Mapping[Spent, Decimal | None], asked: Spent) -> Fraction:
+def _known(sums: Mapping[SpendingSum, Decimal | None], asked: SpendingSum) -> Fraction:
     found = sums.get(asked)
     if found is None:
-        raise Untold(f"what was spent with {asked.tool} is not known")
+        raise UnknownValueError(f"what was spent with {asked.tool} is not known")
     return number(found)
 
 
@@ -274,7 +277,7 @@ class _Check:
 
     def __init__(self) -> None:
         self.names: set[str] = set()
-        self.sums: set[Spent] = set()
+        self.sums: set[SpendingSum] = set()
         self.spaces: dict[str, set[str]] = {each: set() for each in SPACES}
         self.fields: set[str] = set()
         self.asked: set[str] = set()
@@ -342,7 +345,7 @@ class _Check:
 
     def _sum(self, name: str, words: list[str], given: int) -> None:
         try:
-            found = wanted(name, words if len(words) == given else ())
+            found = read_sum(name, words if len(words) == given else ())
         except ValueError as error:
             raise ConditionError(str(error)) from None
         self.sums.add(found)

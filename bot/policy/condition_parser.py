@@ -14,7 +14,7 @@ from celpy.celparser import CELParseError, CELParser
 from celpy.evaluation import celstr
 from lark import Tree
 
-from bot.policy.condition_values import Untold, number
+from bot.policy.condition_values import UnknownValueError, number
 
 MOST_DEPTH = 64
 _WRAPS = frozenset(
@@ -37,8 +37,8 @@ _ESCAPED = re.compile(
 )
 
 
-def read(source: str) -> Tree[Any]:
-    """The tree of a condition. Raises Untold for what is no CEL, or nested too deeply."""
+def parse_condition(source: str) -> Tree[Any]:
+    """The tree of a condition. Raises UnknownValueError for what is no CEL or too deep."""
     try:
         tree: Tree[Any] = _folded(CELParser().parse(source), 0)
         return tree
@@ -46,9 +46,11 @@ def read(source: str) -> Tree[Any]:
         where = (
             f" (line {error.line}, column {error.column})" if error.line and error.column else ""
         )
-        raise Untold(f"is not CEL{where}; compare, combine with && and ||, negate with !") from None
+        raise UnknownValueError(
+            f"is not CEL{where}; compare, combine with && and ||, negate with !"
+        ) from None
     except RecursionError:
-        raise Untold("is nested too deeply; split the rule") from None
+        raise UnknownValueError("is nested too deeply; split the rule") from None
 
 
 def _folded(node: Any, depth: int) -> Any:
@@ -57,7 +59,7 @@ def _folded(node: Any, depth: int) -> Any:
     if not isinstance(node, Tree):
         return node
     if depth > MOST_DEPTH:
-        raise Untold("is nested too deeply; split the rule")
+        raise UnknownValueError("is nested too deeply; split the rule")
     if node.data == "literal":
         return Tree("literal", [_literal(node.children[0])])
     kind, parts = str(node.data), list(node.children)
@@ -91,9 +93,11 @@ def _literal(token: Any) -> Any:
     quotes = 3 if token.type == "MLSTRING_LIT" else 1
     inner = plain[quotes:-quotes]
     if token.type == "BYTES_LIT" or "\n" in inner or "\r" in inner:
-        raise Untold("holds bytes or a text over several lines, which a condition has no use for")
+        raise UnknownValueError(
+            "holds bytes or a text over several lines, which a condition has no use for"
+        )
     if (raw and inner.endswith("\\")) or not (raw or _ESCAPED.fullmatch(inner)):
-        raise Untold(
+        raise UnknownValueError(
             'has a backslash that means nothing; write \\\\ for one, or r"…" around the text'
         )
     return inner if raw else str(celstr(token))

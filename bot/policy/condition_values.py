@@ -1,12 +1,17 @@
-"""What conditions compute with: exact numbers, texts, truth, lists, maps and times. PURE.
+"""What conditions compute with: the facts of a call, exact numbers, texts, truth, lists, maps and
+times; and the operators and methods over them, by the names of CEL's grammar. PURE.
 
-A number is a fraction, so nothing is ever rounded. What cannot be used raises Untold.
+A number is a fraction, so nothing is ever rounded. What cannot be used raises UnknownValueError. An
+operator takes values of one kind; anything else raises it, and so does what would grow without
+bound. `bot.approvals.facts` fills the facts in.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from datetime import time as clock_time
@@ -24,7 +29,7 @@ import re2  # type: ignore[import-untyped] # ships no types
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Spent:
+class SpendingSum:
     """A sum (or, without a field, a count) over the calls of one tool within a window: those of the
     same requester, or of anyone, and only those that have the same values in some fields.
     """
@@ -54,7 +59,7 @@ class Facts:
     groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
     channels: Mapping[str, str | None] | None = None  # #name -> id
     people: Mapping[str, str | None] | None = None  # handle without @ -> user id
-    spent: Mapping[Spent, Decimal | None] | None = None
+    spent: Mapping[SpendingSum, Decimal | None] | None = None
     arguments: str = ""  # `args` as canonical JSON, where a sum compares them with those of others
 
 
@@ -64,7 +69,7 @@ class Needs:
 
     groups: frozenset[str]  # handles without @
     channels: frozenset[str]  # #names
-    spent: frozenset[Spent]
+    spent: frozenset[SpendingSum]
     people: frozenset[str] = frozenset()  # handles without @
 
 
@@ -81,7 +86,7 @@ class Id(str):
     __slots__ = ()
 
 
-class Untold(Exception):
+class UnknownValueError(Exception):
     """Why something cannot be told.
 
     The words name kinds and fields, never a value: arguments may be secret.
@@ -89,7 +94,7 @@ class Untold(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
+class UnusableValue:
     """Stands in a map for what cannot be used: `has` finds it, reading it raises."""
 
     why: str
@@ -98,29 +103,29 @@ class Unusable:
 def number(value: int | float | Decimal | Fraction | str) -> Fraction:
     """The exact number; a float counts as it is written, so 0.1 is a tenth.
 
-    Raises Untold beyond MOST_DIGITS.
+    Raises UnknownValueError beyond MOST_DIGITS.
     """
     if isinstance(value, str | float | Decimal):
         try:
             value = Decimal(str(value)) if isinstance(value, float) else Decimal(value)
         except InvalidOperation:
-            raise Untold("a number is too large or too fine") from None
+            raise UnknownValueError("a number is too large or too fine") from None
         if not value.is_finite():
-            raise Untold("what is not a number cannot be computed with")
+            raise UnknownValueError("what is not a number cannot be computed with")
         if max(abs(value.adjusted()), len(value.as_tuple().digits)) > MOST_DIGITS:
-            raise Untold("a number is too large or too fine")
-    return bounded(Fraction(value))
+            raise UnknownValueError("a number is too large or too fine")
+    return check_bounds(Fraction(value))
 
 
-def bounded(value: Fraction) -> Fraction:
-    """Return `value`; raises Untold where it has grown beyond MOST_DIGITS."""
+def check_bounds(value: Fraction) -> Fraction:
+    """Return `value`; raises UnknownValueError where it has grown beyond MOST_DIGITS."""
     if value.numerator.bit_length() > _MOST_BITS or value.denominator.bit_length() > _MOST_BITS:
-        raise Untold("a number is too large or too fine")
+        raise UnknownValueError("a number is too large or too fine")
     return value
 
 
 def value_of(value: Any) -> Any:
-    """A Python value as a condition sees it. Raises Untold for what has no such form."""
+    """A Python value as a condition sees it. Raises UnknownValueError for what has no such form."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
@@ -139,26 +144,26 @@ def value_of(value: Any) -> Any:
         return [value_of(each) for each in _few(value, len(value))]
     if isinstance(value, set | frozenset):
         return sorted((value_of(each) for each in _few(value, len(value))), key=str)
-    raise Untold(f"{type(value).__name__} has no form in a condition")
+    raise UnknownValueError(f"{type(value).__name__} has no form in a condition")
 
 
 def _few(values: Iterable[Any], length: int) -> Iterable[Any]:
     if length > MOST_ITEMS:
-        raise Untold(f"a list or a map has more than {MOST_ITEMS} items")
+        raise UnknownValueError(f"a list or a map has more than {MOST_ITEMS} items")
     return values
 
 
 def _kept(value: Any) -> Any:
     try:
         return value_of(value)
-    except Untold as error:
-        return Unusable(str(error))
+    except UnknownValueError as error:
+        return UnusableValue(str(error))
 
 
 def truth(value: Any) -> bool:
     """`value`, which must be true or false itself."""
     if not isinstance(value, bool):
-        raise Untold("what stands for a condition is neither true nor false")
+        raise UnknownValueError("what stands for a condition is neither true nor false")
     return value
 
 
@@ -176,12 +181,12 @@ def weight(value: Any) -> int:
 def field(within: Any, name: str) -> Any:
     """`within.name`."""
     if not isinstance(within, dict):
-        raise Untold(f"only a map has a field {name}")
+        raise UnknownValueError(f"only a map has a field {name}")
     if name not in within:
-        raise Untold(f"there is no field {name}")
+        raise UnknownValueError(f"there is no field {name}")
     found = within[name]
-    if isinstance(found, Unusable):
-        raise Untold(f"a field cannot be used: {found.why}")
+    if isinstance(found, UnusableValue):
+        raise UnknownValueError(f"a field cannot be used: {found.why}")
     return found
 
 
@@ -189,12 +194,12 @@ def item(within: Any, key: Any) -> Any:
     """`within[key]`."""
     if isinstance(within, dict) and isinstance(key, str):
         if key not in within:
-            raise Untold("there is no such field in the map")  # the key may be a value
+            raise UnknownValueError("there is no such field in the map")  # the key may be a value
         return field(within, key)
     if not (isinstance(within, list) and isinstance(key, Fraction)):
-        raise Untold("a list is read by number, a map by text")
+        raise UnknownValueError("a list is read by number, a map by text")
     if key.denominator != 1 or not 0 <= key < len(within):
-        raise Untold("there is no such item in the list")
+        raise UnknownValueError("there is no such item in the list")
     return within[int(key)]
 
 
@@ -202,21 +207,21 @@ def item(within: Any, key: Any) -> Any:
 def pattern(text: str) -> Any:
     """The expression, ready to search with, in time that grows with the text only.
 
-    Raises Untold.
+    Raises UnknownValueError.
     """
     options = re2.Options()
     options.log_errors = False
     try:
         return re2.compile(text, options)
     except re2.error:
-        raise Untold("this is no regular expression (RE2)") from None
+        raise UnknownValueError("this is no regular expression (RE2)") from None
 
 
 @lru_cache(64)
 def zone(name: str) -> tzinfo:
     """A time zone by its name ("Europe/Berlin") or its distance from UTC ("+05:30").
 
-    Raises Untold.
+    Raises UnknownValueError.
     """
     if found := _OFFSET.fullmatch(name):
         distance = timedelta(hours=int(found[2]), minutes=int(found[3]))
@@ -224,11 +229,166 @@ def zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):
-        raise Untold("this is no time zone; write one as Europe/Berlin or +05:30") from None
+        raise UnknownValueError(
+            "this is no time zone; write one as Europe/Berlin or +05:30"
+        ) from None
 
 
 def size(value: Any) -> Fraction:
     """Characters of a text, items of a list, fields of a map."""
     if not isinstance(value, str | list | dict | frozenset):
-        raise Untold("only texts, lists, maps and groups have a size")
+        raise UnknownValueError("only texts, lists, maps and groups have a size")
     return Fraction(len(value))
+
+
+_ID = re.compile(r"[A-Z][A-Z0-9]*")  # as Slack's ids look; Id("") is nowhere
+
+
+def _kind(value: Any) -> type:
+    if isinstance(value, str):
+        return str
+    return datetime if isinstance(value, datetime) else type(value)
+
+
+def _no_name(one: Any, other: Any) -> None:
+    """Raise where an id stands against a name: that would never be equal, and nobody would know."""
+    for id_, text in ((one, other), (other, one)):
+        if isinstance(id_, Id) and isinstance(text, str) and not _ID.fullmatch(text):
+            raise UnknownValueError(
+                "an id is compared with a name; write channels.name or people.handle"
+            )
+
+
+def _compare(
+    left: Any, right: Any, kinds: tuple[type, ...], test: Callable[[Any, Any], bool]
+) -> bool:
+    if _kind(left) is not _kind(right) or _kind(left) not in kinds:
+        raise UnknownValueError("these cannot be compared")
+    return test(left, right)
+
+
+def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda left, right: _compare(left, right, (Fraction, str, datetime), test)
+
+
+def _alike(left: Any, right: Any) -> bool:
+    if left is None or right is None:
+        return left is right
+    _no_name(left, right)
+    return _compare(left, right, (bool, Fraction, str, datetime), operator.eq)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(
+            _alike(a, b) for a, b in zip(left, right, strict=True)
+        )
+    return _alike(left, right)
+
+
+def _contains(wanted: Any, within: Any) -> bool:
+    if isinstance(within, dict | frozenset) and isinstance(wanted, str):
+        return wanted in within
+    if not isinstance(within, list) or isinstance(wanted, list | dict | frozenset):
+        raise UnknownValueError("only a list or a map holds something, and a map only texts")
+    if wanted is None:
+        return None in within
+    there = [each for each in within if each is not None]
+    for each in there:
+        _no_name(wanted, each)
+    alike = [each for each in there if _kind(each) is _kind(wanted)]
+    if wanted in alike:
+        return True
+    if len(alike) < len(there):
+        raise UnknownValueError("the list holds what cannot be compared with this")
+    return False
+
+
+def _arithmetic(work: Callable[[Fraction, Fraction], Fraction]) -> Callable[[Any, Any], Fraction]:
+    def compute(left: Any, right: Any) -> Fraction:
+        if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
+            raise UnknownValueError("only numbers can be computed with")
+        return check_bounds(work(left, right))
+
+    return compute
+
+
+def _sum(left: Any, right: Any) -> Any:
+    if isinstance(left, str) and isinstance(right, str):
+        if len(left) + len(right) > MOST_TEXT:
+            raise UnknownValueError("a text becomes too long")
+        return left + right
+    return _plus(left, right)
+
+
+def _divided(left: Fraction, right: Fraction) -> Fraction:
+    if not right:
+        raise UnknownValueError("this divides by zero")
+    return left / right
+
+
+def _negated(value: Any) -> Any:
+    if not isinstance(value, Fraction):
+        raise UnknownValueError("only a number has a negative")
+    return -value
+
+
+def _text_method(method: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+    def call(text: Any, part: Any) -> bool:
+        if not (isinstance(text, str) and isinstance(part, str)):
+            raise UnknownValueError("only texts have this")
+        if isinstance(text, Id):
+            raise UnknownValueError(
+                "an id has no parts; compare it with channels.name or people.handle"
+            )
+        return method(text, part)
+
+    return call
+
+
+def _clock(read: Callable[[datetime], int]) -> Callable[..., Fraction]:
+    def call(moment: Any, where: Any = "UTC") -> Fraction:
+        if not (isinstance(moment, datetime) and isinstance(where, str)):
+            raise UnknownValueError("only a time has this")
+        return Fraction(read(moment.astimezone(zone(where))))
+
+    return call
+
+
+_plus = _arithmetic(operator.add)
+BINARY: dict[str, Callable[[Any, Any], Any]] = {  # by the names of the grammar
+    "addition_add": _sum,
+    "addition_sub": _arithmetic(operator.sub),
+    "multiplication_mul": _arithmetic(operator.mul),
+    "multiplication_div": _arithmetic(_divided),
+    "multiplication_mod": _arithmetic(lambda a, b: a - b * math.trunc(_divided(a, b))),
+    "relation_lt": _ordered(operator.lt),
+    "relation_le": _ordered(operator.le),
+    "relation_gt": _ordered(operator.gt),
+    "relation_ge": _ordered(operator.ge),
+    "relation_eq": _equal,
+    "relation_ne": lambda a, b: not _equal(a, b),
+    "relation_in": _contains,
+}
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "unary_not": lambda value: not truth(value),
+    "unary_neg": _negated,
+}
+# as CEL counts: from 0, Sunday is 0; only getDate counts from 1
+CLOCK: dict[str, Callable[..., Any]] = {
+    "getDate": _clock(lambda at: at.day),
+    "getDayOfMonth": _clock(lambda at: at.day - 1),
+    "getDayOfWeek": _clock(lambda at: at.isoweekday() % 7),
+    "getDayOfYear": _clock(lambda at: at.timetuple().tm_yday - 1),
+    "getFullYear": _clock(lambda at: at.year),
+    "getHours": _clock(lambda at: at.hour),
+    "getMinutes": _clock(lambda at: at.minute),
+    "getMonth": _clock(lambda at: at.month - 1),
+}
+TEXTS: dict[str, Callable[[Any, Any], Any]] = {
+    "contains": _text_method(operator.contains),
+    "endsWith": _text_method(str.endswith),
+    "matches": _text_method(lambda text, part: pattern(part).search(text) is not None),
+    "startsWith": _text_method(str.startswith),
+}
+METHODS: dict[str, Callable[..., Any]] = {"size": size, **TEXTS, **CLOCK}

@@ -34,7 +34,7 @@ from storage.store import Store
 from storage.transaction import Transaction
 from storage.transcripts import Compaction, Transcript, Transcripts
 
-log = logging.getLogger("countersign.threads")
+log = logging.getLogger("countersign.decorated")
 FULL = 0.8  # of what the model can read: then a thread is compacted
 GOAL = 0.4  # of it: what a request is to have then
 LEAST = 0.2  # of it: with less to gain it is not worth the while

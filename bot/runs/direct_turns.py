@@ -17,7 +17,7 @@ from bot.agent.turn import PlannerError, Proposed
 from bot.approvals.call_state import effect_at
 from bot.approvals.form_requests import Declined, Entries, FilledForm
 from bot.cards import request_sentences
-from bot.cards.button_codec import FormTarget, Subject, decode_dialog
+from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import about_message
 from bot.policy.directory import LookupFailedError
@@ -129,7 +129,7 @@ class DirectTurns:
     def _filled(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | Declined:
         view = json.loads(delivery.body)["view"]
         match decode_dialog(view):
-            case Subject(target=FormTarget() as target):
+            case DialogSubject(target=FormTarget() as target):
                 try:
                     return self._entries.filled(target, run.requester, view["state"]["values"])
                 except LookupFailedError as error:

@@ -18,13 +18,12 @@ from bot.approvals.person_questions import is_all_that_waits
 from bot.approvals.replies import tell
 from bot.approvals.request_changes import CHANGES, changed, end_those_of
 from bot.cards import notices, refusals, request_sentences
-from bot.cards.answers import notice_blocks
-from bot.cards.help import greeting, help_text
+from bot.cards.answers import greeting, help_text, notice_blocks
 from bot.cards.notices import cancelled_line
 from bot.cards.views import WRITTEN, message_text, takes_back
 from bot.clock import Clock, ahead_of_the_world
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.runs.ports import DirectoryMemory, Questions
 from bot.runs.shared_channels import ChangedChannels, run_of, say_where
 from bot.tools import Registry

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from bot.cards.answers import NOTHING_BELOW, Below
+from bot.cards.answers import NOTHING_BELOW, AnswerFooter
 from bot.live import EventKind, Live, RunEvent, WordsEvent
 from bot.signals import Signals
 from storage.models import Run
@@ -34,7 +34,7 @@ class Answer(Protocol):
         ...
 
     def finish(
-        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """Store the whole text for the outbox, in the transaction that stores the turn.
 
@@ -84,7 +84,7 @@ class BroadcastAnswer:
         self._void()
 
     def finish(
-        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """Store the whole text, in the transaction that stores the turn."""
         self._answer.finish(tx, text, last=last, record=record)

@@ -16,7 +16,7 @@ from bot.approvals.call_state import context_of, fingerprint, kept, next_moment
 from bot.approvals.card_routing import withdraw
 from bot.approvals.facts import Sources
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
-from bot.policy.strictness import stricter as both
+from bot.policy.gates import stricter_gate as both
 from bot.tools import Tool, ToolError
 from bot.tools.preview import Previews
 from bot.tools.runner import ToolRefusal

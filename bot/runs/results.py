@@ -15,9 +15,9 @@ from bot.agent import outputs, prompt
 from bot.approvals import grants
 from bot.approvals.call_state import approving, effect_at, effect_of, stand_ins
 from bot.cards import notices, request_sentences
-from bot.cards.answers import Below, Ended, fits_cell, record_line, table_room
+from bot.cards.answers import AnswerFooter, CallOutcome, fits_cell, record_line, table_room
 from bot.cards.claims import claims_of, contradict
-from bot.cards.request_result import result_blocks
+from bot.cards.request_form import result_blocks
 from bot.cards.views import gives_thanks
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
@@ -95,10 +95,10 @@ def say_end(tx: Transaction, tools: Registry, call_id: str) -> None:
         say_outcome(tx, tools, run, shown, calls.of_plan(tx, shown.call.plan_id))
 
 
-def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices.People:
+def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices.CallParticipants:
     if giver := grants.giver(tx, approved.call):
-        return notices.People(run.requester, (), ((giver, ""),), remembered=True)
-    return notices.People(
+        return notices.CallParticipants(run.requester, (), ((giver, ""),), remembered=True)
+    return notices.CallParticipants(
         run.requester,
         tuple(sorted(approved.editors)),
         tuple((vote.counts_for, vote.reason) for vote in approving(approved.votes)),
@@ -106,7 +106,9 @@ def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices.
     )
 
 
-def _is_told_later(tx: Transaction, run: Run, plan: Sequence[Call], people: notices.People) -> bool:
+def _is_told_later(
+    tx: Transaction, run: Run, plan: Sequence[Call], people: notices.CallParticipants
+) -> bool:
     """Return whether the same people had a part in what runs last of the plan: told then."""
     left = [each for each in plan if each.status is CallStatus.APPROVED]
     last = calls.approved(tx, left[-1]) if left else None
@@ -122,7 +124,7 @@ NOT_APPROVED = " Nobody has approved anything."
 
 def below(
     tx: Transaction, tools: Registry, run_id: str, text: str, *, last: bool, note: str = ""
-) -> Below:
+) -> AnswerFooter:
     """Return what stands below a model's words: in one line what became of the run's calls that
     change something or asked people, loud where the words say something else.
 
@@ -131,16 +133,16 @@ def below(
     """
     claims = claims_of(text)
     if not last and not (claims.told_done or claims.approved):
-        return Below(note=note)
+        return AnswerFooter(note=note)
     found = calls.of_request(tx, run_id)  # also of its sub-agents
     counting = [call for place, call in enumerate(found) if _counts(call, found[place + 1 :])]
     ended = [_ended(tx, tools, call) for call in counting]
     unapproved = claims.approved and not any(_was_approved(tx, call) for call in counting)
     loud = unapproved or contradict(claims, ended, whole=last)
     if not loud and (not last or (not found and _was_thanked(tx, run_id))):
-        return Below(note=note)
+        return AnswerFooter(note=note)
     record = record_line(ended) + (NOT_APPROVED if unapproved else "")
-    return Below(record, loud, note)
+    return AnswerFooter(record, loud, note)
 
 
 def _was_approved(tx: Transaction, call: Call) -> bool:
@@ -155,10 +157,10 @@ def _was_thanked(tx: Transaction, run_id: str) -> bool:
     return bool(written) and all(map(gives_thanks, written))
 
 
-def _ended(tx: Transaction, tools: Registry, call: Call) -> Ended:
+def _ended(tx: Transaction, tools: Registry, call: Call) -> CallOutcome:
     told = is_reported(tx, call)
     effect = "" if told else _effect(tx, tools, call)
-    return Ended(call.status, effect, told, midway=_is_midway(call))
+    return CallOutcome(call.status, effect, told, midway=_is_midway(call))
 
 
 def _is_midway(call: Call) -> bool:

@@ -14,7 +14,7 @@ from bot.cards import notices
 from bot.cards.answers import notice_blocks
 from bot.cards.request_form import mode_line
 from bot.clock import Clock
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from storage import channel_changes, channel_modes, outbox, runs
 from storage.models import Delivery, Run
 from storage.store import Store

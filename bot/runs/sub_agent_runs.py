@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.agent import outputs, prompt, sub_agents
 from bot.agent.turn import PlannerError
-from bot.cards.answers import NOTHING_BELOW, Below
+from bot.cards.answers import NOTHING_BELOW, AnswerFooter
 from bot.tools import Registry, Tool
 from bot.tools.agents import tools_of
 from storage import calls, endings
@@ -31,7 +31,7 @@ class SilentAnswer:
         """Have nothing to take back."""
 
     def finish(
-        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """Post nothing."""
 

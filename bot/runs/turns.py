@@ -19,7 +19,7 @@ from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
 from bot.approvals.call_checks import Allowance
 from bot.approvals.call_state import effect_of
 from bot.cards import notices
-from bot.cards.answers import Below, says_something, shortcoming
+from bot.cards.answers import AnswerFooter, says_something, shortcoming
 from bot.clock import Clock
 from bot.live import Live
 from bot.monitoring.spans import Work
@@ -199,7 +199,7 @@ class Turns:
 
     def _said(
         self, tx: Transaction, run: Run, reply: Reply, *, last: bool, stopped: bool
-    ) -> tuple[str, Below]:
+    ) -> tuple[str, AnswerFooter]:
         """Return an answer's words, or ours in their place, and what stands below."""
         lacks = "" if stopped else shortcoming(reply.text, reply.cut)
         ours = stopped or not says_something(reply.text)

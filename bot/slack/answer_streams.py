@@ -1,4 +1,4 @@
-"""The steps of requests under way, as tasks above the answer that is streamed for them.
+"""Answers that are streamed, and the steps of requests under way as tasks above them.
 
 Only what no card shows. What is over within seconds is shown with the answer, where that is long
 enough to be streamed; what takes longer begins the stream, and the answer follows in it.
@@ -12,28 +12,149 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.cards.answers import NOTHING_BELOW, Below
-from bot.cards.parts import PART, framed, parts_of, settled
-from bot.cards.text import slack_length
+from bot.cards.answers import NOTHING_BELOW, AnswerFooter
+from bot.cards.block_kit import PART, frame_markdown, parts_of, settled_part
+from bot.cards.notices import step_title
+from bot.cards.slack_text import slack_length
 from bot.clock import Clock
-from bot.live import Event, EventKind, RunEvent, StepEnd, StepEvent
+from bot.live import Event, EventKind, RunEvent, StepEnd, StepEvent, ToolStep
 from bot.policy.directory import Directory
 from bot.signals import Signals
-from bot.slack.client import SlackClient, is_final, is_limited
+from bot.slack.client import SlackClient, is_absent, is_final, is_limited
 from bot.slack.directory import with_names
-from bot.slack.stream_refusals import Streaming
-from bot.slack.stream_tasks import ENDS, Tasks, TaskStatus, content
 from bot.slack_codes import code_of
 from storage import moves, outbox, runs
 from storage.models import Message, Run
 from storage.states import MODELLED, MessageKind, MessageStatus, RunSource, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
+
+# The steps of one request as Slack draws them: tasks with a title and a state.
+
+MOST = 20  # tasks above one answer; a message holds 50 blocks
+
+
+class TaskStatus(StrEnum):
+    """How Slack draws a task."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETE = "complete"
+    ERROR = "error"
+    PENDING = "pending"
+
+
+ENDS = {
+    StepEnd.DONE: TaskStatus.COMPLETE,
+    StepEnd.FAILED: TaskStatus.ERROR,
+    StepEnd.UNKNOWN: TaskStatus.ERROR,
+    StepEnd.NOT_DONE: TaskStatus.PENDING,
+}
+
+
+class Tasks:
+    """The steps of one request, and what of them its streams show; any thread."""
+
+    def __init__(self) -> None:
+        """No step yet."""
+        self._chunks: dict[str, dict[str, Any]] = {}  # by call id, as they stand
+        self._sent: dict[str, dict[str, Any]] = {}  # as some stream shows them
+        self._here: set[str] = set()  # in the stream that is open
+        self._beats: dict[str, int] = {}
+
+    def put(self, step: ToolStep, status: TaskStatus) -> None:
+        """A step stands so now."""
+        if step.call_id in self._chunks or len(self._chunks) < MOST:
+            title = step_title(step.doing, step.title)
+            self._chunks[step.call_id] = {
+                "type": "task_update",
+                "id": step.call_id,
+                "title": title,
+                "status": status,
+            }
+
+    def drop(self, step: ToolStep) -> None:
+        """A step is none: it has only asked for others, which are shown."""
+        self._chunks.pop(step.call_id, None)
+
+    def beats(self, step: ToolStep) -> int:
+        """Count one more beat of a step that goes on."""
+        self._beats[step.call_id] = self._beats.get(step.call_id, 0) + 1
+        return self._beats[step.call_id]
+
+    def unsent(self) -> list[dict[str, Any]]:
+        """Return what the stream that is open does not show yet, in order."""
+        return [each for key, each in list(self._chunks.items()) if self._sent.get(key) != each]
+
+    def sent(self, chunks: list[dict[str, Any]]) -> None:
+        """A stream shows these now."""
+        self._sent |= {each["id"]: each for each in chunks}
+        self._here |= {each["id"] for each in chunks}
+
+    def begins(self, *, anew: bool) -> None:
+        """Another stream begins; `anew`: in the place of the last, whose words are void."""
+        if anew:
+            self._sent = {key: each for key, each in self._sent.items() if key not in self._here}
+        self._here.clear()
+
+
+def content(text: str, tasks: list[dict[str, Any]], *, chunked: bool = False) -> dict[str, Any]:
+    """Return words and tasks as the arguments that add them to a stream; {} for none of either.
+
+    `chunked`: the stream has begun with chunks, so that words are one, too.
+    """
+    if not tasks and not chunked:
+        return {"markdown_text": text} if text else {}
+    words = [{"type": "markdown_text", "text": text}] if text else []
+    chunks = [*tasks, *words]
+    return {"chunks": chunks} if chunks else {}
+
+
+# Where Slack has refused to stream, so that it is not tried again with each answer.
+
+REFUSED = timedelta(hours=1)  # before a stream is tried again where Slack refused one
+EVERYWHERE = ""  # in place of a channel
+
+
+class StreamRefusals:
+    """Where Slack has refused to stream lately; any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Nowhere yet."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until: dict[str, datetime] = {}  # by channel
+        self._undrawn: set[str] = set()  # where Slack draws no tasks, as long as this process lives
+
+    def works(self, channel: str) -> bool:
+        """Return whether it is worth a try there."""
+        now = self._clock.now()
+        with self._lock:
+            self._until = {each: until for each, until in self._until.items() if until > now}
+            return not self._until.keys() & {channel, EVERYWHERE}
+
+    def refused(self, channel: str, error: SlackApiError) -> None:
+        """Remember that Slack did not begin a stream, unless that passes."""
+        if is_final(error) or is_absent(error):
+            place = EVERYWHERE if is_absent(error) else channel
+            with self._lock:
+                self._until[place] = self._clock.now() + REFUSED
+
+    def draws_tasks(self, channel: str) -> bool:
+        """Return whether tasks are worth a try there."""
+        return not self._undrawn & {channel, EVERYWHERE}
+
+    def refused_tasks(self, channel: str, error: SlackApiError) -> None:
+        """Remember that Slack took no tasks."""
+        is_here = code_of(error) == "channel_type_not_supported"
+        self._undrawn.add(channel if is_here else EVERYWHERE)
+
 
 # The words of one model turn, streamed to the thread while they come, where Slack allows it.
 
@@ -43,7 +164,7 @@ NO_CHUNKS = {"invalid_chunks", "invalid_arguments"}  # Slack does not take such 
 PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
 
 
-class SlackAnswer:
+class StreamedAnswer:
     """One turn's words; used by one worker thread."""
 
     def __init__(
@@ -52,10 +173,10 @@ class SlackAnswer:
         directory: Directory,
         signals: Signals,
         client: WebClient,
-        streaming: Streaming,
+        streaming: StreamRefusals,
         run: Run,
         tasks: Tasks,
-        keep: Callable[[SlackAnswer], None],
+        keep: Callable[[StreamedAnswer], None],
     ) -> None:
         """`run` as claimed: its fence is checked while the words come.
 
@@ -121,7 +242,7 @@ class SlackAnswer:
         self._reset(anew=True)
 
     def finish(
-        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """Leave the whole text to the outbox, in the caller's transaction.
 
@@ -185,7 +306,7 @@ class SlackAnswer:
     def _push(self) -> None:
         if self._dead:
             return
-        whole, tasks = self._neutral(settled(self._text[:PART])), self._unsent()
+        whole, tasks = self._neutral(settled_part(self._text[:PART])), self._unsent()
         # what would not go on from what is shown, or finds no room, the outbox writes at the end
         fits = whole.startswith(self._shown) and slack_length(whole) <= PART
         more = whole[len(self._shown) :] if fits else ""
@@ -235,7 +356,7 @@ class SlackAnswer:
         self._tasks.sent(tasks)
 
     def _neutral(self, text: str) -> str:
-        return framed(with_names(self._directory, text))
+        return frame_markdown(with_names(self._directory, text))
 
     def _begin(self, text: str, tasks: list[dict[str, Any]]) -> None:
         """Write the row, then start the stream, then note where it is."""
@@ -273,7 +394,7 @@ REMEMBERED = 500  # requests whose steps are kept
 BEATS = 2  # that a step goes on for before it begins a stream: three seconds
 
 
-class SlackAnswers:
+class StreamedAnswers:
     """Makes the answers of turns, and keeps those that a step has begun before there were words.
 
     One per process; any thread.
@@ -290,19 +411,19 @@ class SlackAnswers:
         """`client` must have no retry handlers."""
         self._parts = store, directory, signals, client
         self._stopping = signals.stopping
-        self._streaming = Streaming(clock)
+        self._streaming = StreamRefusals(clock)
         self._lock = threading.Lock()
         self._tasks: OrderedDict[str, Tasks] = OrderedDict()  # by request
-        self._begun: dict[str, SlackAnswer] = {}
+        self._begun: dict[str, StreamedAnswer] = {}
         signals.live.listen(self.hear)
 
-    def of(self, run: Run) -> SlackAnswer:
+    def of(self, run: Run) -> StreamedAnswer:
         """Open the way for one turn's words: in the stream that the run's steps began, if any."""
         with self._lock:
             begun, tasks = self._begun.pop(run.id, None), self._tasks.get(_request(run))
         if begun is not None and begun.serves(run):
             return begun
-        return SlackAnswer(*self._parts, self._streaming, run, tasks or Tasks(), self._keep)
+        return StreamedAnswer(*self._parts, self._streaming, run, tasks or Tasks(), self._keep)
 
     def hear(self, event: Event) -> None:
         """Note a step of a request that the model answers; where one waits, its stream ends.
@@ -340,7 +461,7 @@ class SlackAnswers:
                 self._tasks.popitem(last=False)
             return found
 
-    def _keep(self, answer: SlackAnswer) -> None:
+    def _keep(self, answer: StreamedAnswer) -> None:
         """An answer has no words yet, and its stream goes on."""
         with self._lock:
             self._begun[answer.run.id] = answer

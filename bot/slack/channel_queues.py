@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.slack.pace import BURST, Access, Channels, EveryChannel, Pace, in_turn, is_counted
-from bot.slack.posting import Memory, Posting, PostSearch
+from bot.slack.posting import OutboxMemory, Posting, PostSearch
 from bot.slack.render import Renderer
 from bot.slack.sender import Sender
 from storage import outbox
@@ -42,7 +42,7 @@ class Outbox:
         """Channels are served side by side by `lanes` threads; which, `channels` says."""
         self._store, self._clock = store, clock
         self._signals, self._wake = signals, signals.post
-        self._memory = Memory(clock)
+        self._memory = OutboxMemory(clock)
         self._pace = Pace(clock, posting.client.base_url)
         self._access = Access(clock, posting.client.auth_test)
         self._channels = channels or EveryChannel()

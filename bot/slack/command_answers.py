@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from bot.approvals.channel_mode import Modes
 from bot.approvals.grants import GrantList
-from bot.cards import delegation_dialog, quoting
-from bot.cards.request_list import Answered, Attached, is_reference, place_of
-from bot.cards.text import CHANNEL, channel_mention, escape, group_mention, mention
-from bot.explain.explain import explain
-from bot.explain.gate_words import Grounds
+from bot.cards import delegation_dialog, sentence_words
+from bot.cards.request_list import AnswerFile, CommandAnswer, is_reference, place_of
+from bot.cards.slack_text import CHANNEL, channel_mention, escape, group_mention, mention
+from bot.explain.explanation import Grounds, explain
 from bot.explain.report import Report, report
-from bot.explain.report_blocks import TITLE, report_blocks
-from bot.explain.report_lines import summary
+from bot.explain.report_text import TITLE, report_blocks, summary
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Registry
@@ -27,14 +25,14 @@ from storage.states import Mode
 
 if TYPE_CHECKING:
     from bot.approvals.person_views import Desk
-    from bot.slack.dialog_openers import RequestDoors
+    from bot.slack.dialog_openers import RequestOpeners
 
 
 # What an explanation names, as Slack shows it.
 
 
 class SlackWords:
-    """People, groups and places as mentions, all else literal; see `Words`."""
+    """People, groups and places as mentions, all else literal; see `MentionStyle`."""
 
     def __init__(self, directory: Directory) -> None:
         """Groups and channels are looked up by name."""
@@ -62,7 +60,7 @@ class SlackWords:
 
     def quoted(self, text: str) -> str:
         """Made visible, on one line, escaped."""
-        return quoting.said(text, 1200)
+        return sentence_words.cite(text, 1200)
 
 
 COMMAND = "/approvals"
@@ -88,7 +86,7 @@ class Question:
     says: str
     # mrkdwn, or drawn; "" where a dialog opens instead; may look people up, and raise
     # MistypedError or LookupFailedError
-    answer: Callable[[Answerer, SlashCommand], str | Answered]
+    answer: Callable[[Answerer, SlashCommand], str | CommandAnswer]
     # whether the words behind its name, written to the bot, ask this and are not for the agent
     meant: Callable[[Answerer, Sequence[str]], bool] = lambda _can, words: not words
 
@@ -100,7 +98,7 @@ class Answerer:
     grounds: Grounds
     grants: GrantList
     tools: Registry
-    requests: RequestDoors
+    requests: RequestOpeners
     modes: Modes
     desk: Desk
 
@@ -109,15 +107,15 @@ def _request(can: Answerer, asked: SlashCommand) -> str:
     return can.requests.asked(asked.person, asked.channel, asked.trigger, " ".join(asked.words))
 
 
-def _list(can: Answerer, asked: SlashCommand) -> Answered:
+def _list(can: Answerer, asked: SlashCommand) -> CommandAnswer:
     return can.desk.overview().waiting(asked.person)
 
 
-def _requests(can: Answerer, asked: SlashCommand) -> Answered:
+def _requests(can: Answerer, asked: SlashCommand) -> CommandAnswer:
     return can.desk.overview().requests(asked.person)
 
 
-def _show(can: Answerer, asked: SlashCommand) -> Answered:
+def _show(can: Answerer, asked: SlashCommand) -> CommandAnswer:
     if len(asked.words) != 1:
         raise MistypedError("Name one request: the link to its card, or its id.")
     found = can.desk.overview().show(asked.person, asked.words[0].strip("`"))
@@ -126,7 +124,7 @@ def _show(can: Answerer, asked: SlashCommand) -> Answered:
     return found
 
 
-def _history(can: Answerer, asked: SlashCommand) -> Answered:
+def _history(can: Answerer, asked: SlashCommand) -> CommandAnswer:
     days = _days(asked.words)
     if days is None:
         raise MistypedError(f"Say how many days: {COMMAND} history 7, up to {MOST_DAYS}.")
@@ -168,11 +166,11 @@ def _grants(can: Answerer, asked: SlashCommand) -> str:
     return can.grants.listed(asked.person)
 
 
-def _delegate(can: Answerer, asked: SlashCommand) -> Answered:
-    return delegation_dialog.listed(can.desk.delegations().about(asked.person))
+def _delegate(can: Answerer, asked: SlashCommand) -> CommandAnswer:
+    return delegation_dialog.draw_delegations(can.desk.delegations().about(asked.person))
 
 
-def _report(can: Answerer, asked: SlashCommand) -> str | Answered:
+def _report(can: Answerer, asked: SlashCommand) -> str | CommandAnswer:
     days = _days(asked.words, usual=REPORTED)
     if days is None:
         raise MistypedError(f"Say how many days: {COMMAND} report 30, up to {MOST_DAYS}.")
@@ -186,10 +184,10 @@ def _report(can: Answerer, asked: SlashCommand) -> str | Answered:
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
     file = _picture(found, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
-    return Answered(TITLE, report_blocks(found, titles, note), file)
+    return CommandAnswer(TITLE, report_blocks(found, titles, note), file)
 
 
-def _picture(found: Report, titles: Mapping[str, str]) -> Callable[[], Attached] | None:
+def _picture(found: Report, titles: Mapping[str, str]) -> Callable[[], AnswerFile] | None:
     """Return what draws the report; None where there is nothing to draw, or to draw with."""
     try:
         # here, since matplotlib may be missing: it comes with an extra only
@@ -201,7 +199,9 @@ def _picture(found: Report, titles: Mapping[str, str]) -> Callable[[], Attached]
     title = f"Decisions from {found.since:%Y-%m-%d} to {found.until:%Y-%m-%d}"
     alt = f"{title} (UTC). {summary(found)}"
     name = f"decisions-{found.until:%Y-%m-%d}.png"
-    return (lambda: Attached(name, title, alt, png(found, titles))) if has_picture(found) else None
+    return (
+        (lambda: AnswerFile(name, title, alt, png(found, titles))) if has_picture(found) else None
+    )
 
 
 def _revoke(can: Answerer, asked: SlashCommand) -> str:

@@ -16,7 +16,7 @@ from bot.cards.action_names import Shortcut
 from bot.cards.answers import notice_blocks
 from bot.cards.button_codec import Setting
 from bot.cards.request_form import MOST_QUOTED
-from bot.cards.text import plainly
+from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import message_text, team_of
 from bot.slack.dialogs import view_of, why_not_opened
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.requests")
 
 
-class RequestDoors:
+class RequestOpeners:
     """Opens the dialogs of requests; any thread."""
 
     def __init__(self, dialogs: RequestDialogs, client: WebClient, team: str) -> None:
@@ -82,7 +82,9 @@ class RequestDoors:
         try:
             opened = self._client.conversations_open(users=person)
             self._client.chat_postMessage(
-                channel=str(opened["channel"]["id"]), text=plainly(text), blocks=notice_blocks(text)
+                channel=str(opened["channel"]["id"]),
+                text=strip_mrkdwn(text),
+                blocks=notice_blocks(text),
             )
         except Exception as error:  # noqa: BLE001 - they can ask again
             log.warning("%s could not be told why: %s", person, error)

@@ -20,20 +20,20 @@ from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
 from bot.approvals.permissions import Permissions, words_for
 from bot.cards import refusals
 from bot.cards.action_names import Action, Dialog, Field
+from bot.cards.block_kit import Json
 from bot.cards.button_codec import (
     CallTarget,
     CardTarget,
     Click,
-    Subject,
+    DialogSubject,
     decode_action,
     decode_dialog,
-    in_thread,
+    note_thread,
 )
+from bot.cards.call_pieces import PieceKind
 from bot.cards.edit_form import FieldErrors, edit_modal
-from bot.cards.parts import Json
-from bot.cards.pieces import PieceKind
-from bot.cards.review import read_rejection, reject_modal, review_modal, send_back_modal
-from bot.cards.text import plainly
+from bot.cards.review_dialog import read_rejection, reject_modal, review_modal, send_back_modal
+from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import team_of
 from bot.clock import Clock
 from bot.policy.authority import Yes
@@ -95,7 +95,7 @@ class DialogFamily(Protocol):
         """
         ...
 
-    def check(self, subject: Subject, body: dict[str, Any]) -> dict[str, str]:
+    def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of a submission by block id; none when it may be stored.
 
         `body` is the view_submission payload. May look people up, for a second and a half.
@@ -210,7 +210,7 @@ class Dialogs:
                     if action is Action.EDIT and tool is None:
                         return TurnedAway(refusals.stale_card())
                     made = self._about_call(tx, action, target, shown, admitted)
-        return replace(made, view=in_thread(made.view, run.channel, run.thread_ts))
+        return replace(made, view=note_thread(made.view, run.channel, run.thread_ts))
 
     def _about_call(
         self,
@@ -271,18 +271,18 @@ class Dialogs:
         """
         view = body["view"]
         match decode_dialog(view):
-            case Subject(dialog) as subject if dialog in self._checks:
+            case DialogSubject(dialog) as subject if dialog in self._checks:
                 return self._checks[dialog].check(subject, body)
-            case Subject(Dialog.REJECT, CallTarget() | CardTarget() as target):
+            case DialogSubject(Dialog.REJECT, CallTarget() | CardTarget() as target):
                 reason = read_rejection(view["state"]["values"])
                 if isinstance(reason, dict):
                     return reason
                 return self._refusal(Verb.REJECT, target, body, Field.REASON)
-            case Subject(Dialog.SEND_BACK, CallTarget() as target):
+            case DialogSubject(Dialog.SEND_BACK, CallTarget() as target):
                 return self._refusal(Verb.SEND_BACK, target, body, Field.WORDS)
-            case Subject(Dialog.REVIEW, CallTarget() as target):
+            case DialogSubject(Dialog.REVIEW, CallTarget() as target):
                 return self._refusal(Verb.APPROVE, target, body, Field.NOTE)
-            case Subject(Dialog.EDIT, CallTarget() as target):
+            case DialogSubject(Dialog.EDIT, CallTarget() as target):
                 return self._check_edit(target, body)
             case _:
                 return {}
@@ -326,7 +326,7 @@ class Dialogs:
 
     def _plainly(self, text: str) -> str:
         """An error at a field is plain text: mentions and dates would show as codes."""
-        return plainly(with_names(self._directory, text))[:150]
+        return strip_mrkdwn(with_names(self._directory, text))[:150]
 
     def _refusal(
         self, verb: Verb, target: CallTarget | CardTarget, body: dict[str, Any], block: str

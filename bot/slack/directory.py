@@ -21,10 +21,9 @@ from slack_sdk import WebClient
 
 from bot.clock import Clock
 from bot.policy.directory import Directory, Group, LookupFailedError, NotYetKnownError, Person
-from bot.policy.evaluate import Policy
+from bot.policy.evaluation import Policy
 from bot.signals import Signals
-from bot.slack.lookup_requests import Json, Reader, names_of, person_of
-from bot.slack.lookup_results import LONG, Answers, Key, Topic
+from bot.slack.lookups import LONG, Json, Key, LookupCache, LookupReader, Topic, names_of, person_of
 from storage import inbox
 from storage.models import Delivery
 
@@ -88,8 +87,8 @@ class SlackDirectory:
 
     def __init__(self, client: WebClient, clock: Clock, signals: Signals | None = None) -> None:
         """`client` may retry: every call here only reads."""
-        self._reader = reader = Reader(client)
-        self._answers = Answers(clock, signals or Signals())
+        self._reader = reader = LookupReader(client)
+        self._answers = LookupCache(clock, signals or Signals())
         self._patience = PATIENCE
         self._reading_all = threading.Lock()
         self._unread = -NEW.total_seconds()  # when the list could not be read

@@ -20,7 +20,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot.agent import file_items
 from bot.agent.file_items import Content, content_of
-from bot.cards.text import visible
+from bot.cards.slack_text import visible
 from bot.slack_codes import code_of
 
 # Fetches the bytes of a file that Slack keeps, by the bot's token.
@@ -53,7 +53,7 @@ class NoMoreError(NotFetchedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedFile:
     """The bytes of a file, and whether they came as a web page."""
 
     data: bytes
@@ -69,7 +69,7 @@ class _Stay(HTTPRedirectHandler):
         """Go nowhere."""
 
 
-class Fetcher:
+class FileFetcher:
     """Fetches files of one workspace; any thread."""
 
     def __init__(self, token: str, api_url: str, stopping: threading.Event | None = None) -> None:
@@ -82,7 +82,7 @@ class Fetcher:
         self._origin = urlsplit(api_url)[:2]
         self._opener: OpenerDirector | None = None
 
-    def fetch(self, url: str, most: int, until: float) -> Fetched:
+    def fetch(self, url: str, most: int, until: float) -> FetchedFile:
         """Return the file at `url` of at most `most` bytes, had by `until` (`time.monotonic`).
 
         Raises NotFetchedError.
@@ -116,7 +116,7 @@ class Fetcher:
         plain = port is None and parts.username is None
         return parts.scheme == "https" and host in HOSTS and plain
 
-    def _once(self, url: str, most: int, until: float) -> Fetched:
+    def _once(self, url: str, most: int, until: float) -> FetchedFile:
         if self._opener is None:  # it reads certificates and proxies
             self._opener = build_opener(_Stay)
         request = Request(url, headers={"Authorization": f"Bearer {self._token}"})  # noqa: S310 - https, or the host that the operator named
@@ -125,7 +125,7 @@ class Fetcher:
             if answer.status != HTTPStatus.OK:
                 raise URLError(f"status {answer.status}")
             data = self._read(answer, most, until)
-            return Fetched(data, answer.headers.get_content_type() == "text/html")
+            return FetchedFile(data, answer.headers.get_content_type() == "text/html")
 
     def _read(self, answer: Any, most: int, until: float) -> bytes:
         """All that the answer holds; TooLargeError once it is more than `most` bytes."""
@@ -153,11 +153,11 @@ _WHY = {
     "file_not_found": file_items.HIDDEN,
     "not_visible": file_items.HIDDEN,
 }
-Told = Mapping[str, Any]  # a file as Slack tells of it
+SlackFile = Mapping[str, Any]  # a file as Slack tells of it
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadFile:
     """A file that was read, or why it was not."""
 
     slack_id: str
@@ -173,9 +173,9 @@ class FileReader:
     def __init__(self, client: WebClient, stopping: threading.Event) -> None:
         """`client` only reads; once `stopping` is set nothing more is fetched."""
         self._client = client
-        self._fetcher = Fetcher(client.token or "", client.base_url, stopping)
+        self._fetcher = FileFetcher(client.token or "", client.base_url, stopping)
 
-    def read(self, told: Told, until: float) -> Read:
+    def read(self, told: SlackFile, until: float) -> ReadFile:
         """Return the file, had by `until` (`time.monotonic`), or why it is not; raises nothing."""
         try:
             if told.get("file_access") == ASK_FIRST:
@@ -198,7 +198,7 @@ class FileReader:
         log.warning("the file %s was not read: %s", told.get("id"), problem)
         return not_read(told, why)
 
-    def _read(self, told: Told, until: float) -> Read:
+    def _read(self, told: SlackFile, until: float) -> ReadFile:
         if why := _unread(told):
             return not_read(told, why)
         got = self._fetcher.fetch(str(told.get("url_private") or ""), file_items.MOST_BYTES, until)
@@ -207,21 +207,21 @@ class FileReader:
         content = content_of(got.data, said_to_be_text=_is_text(told))
         if content is None:
             return not_read(told, file_items.UNREADABLE if got.data else file_items.EMPTY)
-        return Read(str(told.get("id") or ""), name_of(told), got.data, content)
+        return ReadFile(str(told.get("id") or ""), name_of(told), got.data, content)
 
 
-def not_read(told: Told, why: str) -> Read:
+def not_read(told: SlackFile, why: str) -> ReadFile:
     """Return a file of which only the name is given, and why."""
-    return Read(str(told.get("id") or ""), name_of(told), why=why)
+    return ReadFile(str(told.get("id") or ""), name_of(told), why=why)
 
 
-def name_of(told: Told) -> str:
+def name_of(told: SlackFile) -> str:
     """Return what a file is called, on one line and with nothing hidden in it."""
     name = " ".join(str(told.get("name") or "").encode("utf-8", "replace").decode().split())
     return visible(name)[: file_items.LONGEST_NAME] or file_items.UNNAMED
 
 
-def _unread(told: Told) -> str:
+def _unread(told: SlackFile) -> str:
     """Why a file is not even fetched; "" where it is."""
     mode, size = str(told.get("mode") or ""), _size(told)
     if mode in _GONE:
@@ -235,14 +235,14 @@ def _unread(told: Told) -> str:
     return ""
 
 
-def _size(told: Told) -> int:
+def _size(told: SlackFile) -> int:
     size = told.get("size")
     return size if isinstance(size, int) else 0
 
 
-def _is_page(told: Told) -> bool:
+def _is_page(told: SlackFile) -> bool:
     return told.get("mimetype") == "text/html" or told.get("filetype") == "html"
 
 
-def _is_text(told: Told) -> bool:
+def _is_text(told: SlackFile) -> bool:
     return str(told.get("mimetype") or "").startswith("text/")

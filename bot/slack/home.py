@@ -18,7 +18,7 @@ from typing import Any
 from slack_bolt import App
 
 from bot.cards.button_codec import HOME, TURNS_HOME, Click, HomeTarget, decode_action
-from bot.cards.home_tab import HomeView, home
+from bot.cards.home_tab import HomeView, draw_home
 from bot.cards.views import team_of
 from bot.signals import Signal, Signals
 from bot.slack.client import SlackClient
@@ -116,7 +116,7 @@ class SlackHome:
             return
         self._signals.give_way()
         try:
-            view = home(self._view(person, viewer.shows))
+            view = draw_home(self._view(person, viewer.shows))
             drawn = json.dumps(view)
             if drawn != viewer.shown:
                 self._client.views_publish(user_id=person, view=view)

@@ -21,6 +21,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from slack_bolt import App, BoltRequest, BoltResponse
+from slack_bolt import App as BoltApp
+from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 
@@ -39,8 +41,10 @@ from bot.cards.button_codec import (
 )
 from bot.cards.views import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.clock import Clock
+from bot.identity import Identity
 from bot.policy.directory import LookupFailedError
 from bot.signals import Signals
+from bot.slack.client import SlackClient
 from storage import inbox
 from storage.availability import reason
 from storage.inbox import JointCommit
@@ -51,6 +55,27 @@ from storage.store import Store
 if TYPE_CHECKING:
     from bot.slack.dialogs import Dialogs
     from bot.slack.slash_commands import Commands
+
+
+# The Bolt app that Slack's deliveries come in by.
+
+
+def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
+    """Make the Bolt app; it only receives."""
+    return BoltApp(
+        name="countersign",  # else Bolt searches the whole stack for one, which takes long
+        # the token comes from authorize; Bolt only takes its settings from it, and never calls
+        client=WebClient(base_url=posting.base_url, ssl=posting.ssl, retry_handlers=[]),
+        authorize=lambda **_: AuthorizeResult(
+            enterprise_id=None,
+            team_id=me.team,
+            bot_token=posting.token,
+            bot_id=me.bot,
+            bot_user_id=me.user,
+        ),
+        token_verification_enabled=False,
+        listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
+    )
 
 
 # Says to who wrote to the bot that their words could not be stored, once for each message.

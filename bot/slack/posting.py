@@ -30,7 +30,7 @@ from storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class SlackPost:
     """A message stands in Slack."""
 
     ts: str  # "" where Slack does not say
@@ -38,25 +38,25 @@ class Posted:
     revisions: Mapping[str, int] | None = None  # of the calls on a card; None: not known
 
 
-class Memory:
+class OutboxMemory:
     """Of one process; any thread."""
 
     def __init__(self, clock: Clock) -> None:
         """Nothing is remembered yet."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._posted: dict[int | None, Posted] = {}  # by the message's `seq`
+        self._posted: dict[int | None, SlackPost] = {}  # by the message's `seq`
         self._resting: dict[str, tuple[int, datetime]] = {}  # channel -> failures, until when
         self._paced: dict[str, datetime] = {}  # channel -> when it may be posted to again
         self._found: dict[int | None, datetime] = {}  # sending, and not by this process
         self._doubted: dict[str, datetime] = {}  # by key
         self._aside: frozenset[int | None] = frozenset()
 
-    def posted(self, seq: int | None) -> Posted | None:
+    def posted(self, seq: int | None) -> SlackPost | None:
         """How a message stands in Slack, where the row does not say so yet."""
         return self._posted.get(seq)
 
-    def keep(self, seq: int | None, posted: Posted) -> None:
+    def keep(self, seq: int | None, posted: SlackPost) -> None:
         """A message stands in Slack, and its row has yet to say so."""
         self._posted[seq] = posted
 

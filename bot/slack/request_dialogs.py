@@ -1,4 +1,4 @@
-"""The dialogs in which a person asks for something without the agent: what to ask for, its form.
+"""The dialogs in which a person asks for something without the agent, answers or delegates.
 
 Decides nothing: a good form is stored for the loop.
 """
@@ -13,24 +13,29 @@ from typing import TYPE_CHECKING, Any
 from bot.approvals.delegation import NO_COLLEAGUE, Delegations
 from bot.approvals.dialog_access import TurnedAway
 from bot.approvals.form_requests import Declined
+from bot.approvals.person_questions import server_of
 from bot.approvals.replies import OUTSIDER
 from bot.cards import refusals, request_sentences
 from bot.cards.action_names import Action, Dialog, Field
 from bot.cards.button_codec import (
     CallTarget,
     Click,
+    DialogSubject,
     FormKind,
     FormTarget,
     Setting,
-    Subject,
     decode_dialog,
+    note_thread,
 )
 from bot.cards.delegation_dialog import delegate_modal
 from bot.cards.field_layout import FieldErrors
+from bot.cards.notices import who_asks
+from bot.cards.question_message import answer_modal, read_answer
 from bot.cards.request_form import form_modal, picker_modal
-from bot.cards.text import plainly
+from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import team_of
-from bot.policy.directory import LookupFailedError
+from bot.clock import Clock
+from bot.policy.directory import Directory, LookupFailedError
 from bot.slack.dialogs import Opening
 from bot.slack.directory import with_names
 from storage import calls, runs
@@ -38,6 +43,53 @@ from storage.store import Store
 
 if TYPE_CHECKING:
     from bot.approvals.form_requests import FormParts
+    from bot.approvals.question_answers import QuestionAnswers
+
+
+# The dialog in which a question is answered: opened for who was asked, checked at its fields.
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDialogs:
+    """The family of the answer dialog."""
+
+    answers: QuestionAnswers
+    clock: Clock
+    directory: Directory
+
+    @property
+    def actions(self) -> Collection[Action]:
+        """The button that opens it."""
+        return (Action.ANSWER,)
+
+    @property
+    def dialogs(self) -> Collection[Dialog]:
+        """The dialog itself."""
+        return (Dialog.ANSWER,)
+
+    def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
+        """Return the form for who was asked; whoever else is told whom it is for."""
+        if not isinstance(click.target, CallTarget):
+            return TurnedAway(refusals.stale_card())
+        found = self.answers.admit(click.target, body["user"]["id"], self.clock.now())
+        if isinstance(found, TurnedAway):
+            return found
+        message, channel = body.get("message") or {}, (body.get("channel") or {}).get("id", "")
+        thread = message.get("thread_ts") or message.get("ts") or ""
+        asker = who_asks(found.run.source, server_of(found.run) or found.run.client)
+        return Opening(note_thread(answer_modal(found.asked, click.target, asker), channel, thread))
+
+    def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
+        """Return the errors at its fields; who may not answer any more is told at the first."""
+        if not isinstance(subject.target, CallTarget):
+            return {}
+        found = self.answers.admit(subject.target, body["user"]["id"], self.clock.now())
+        if isinstance(found, TurnedAway):
+            inputs = [each for each in body["view"]["blocks"] if each["type"] == "input"]
+            text = strip_mrkdwn(with_names(self.directory, found.sentence))[:150]
+            return {inputs[0]["block_id"]: text} if inputs else {}
+        read = read_answer(found.asked, body["view"]["state"]["values"])
+        return read.errors if isinstance(read, FieldErrors) else {}
 
 
 # The dialog in which somebody has another decide for them.
@@ -76,7 +128,7 @@ class DelegationDialogs:
             return Opening(delegate_modal(now))
         return Opening(delegate_modal(now, until=given[0].until, delegate=given[0].delegate))
 
-    def check(self, subject: Subject, body: dict[str, Any]) -> dict[str, str]:
+    def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of what was entered, by block id."""
         try:
             found = self.delegations.wished(body["view"]["state"]["values"], body["user"]["id"])
@@ -114,7 +166,7 @@ class RequestDialogs:
                 return self.picker(person, team, Setting(channel))
             case Click(Action.PICK, FormTarget() as target):
                 found = decode_dialog(body.get("view") or {})
-                about = found.target if isinstance(found, Subject) else None
+                about = found.target if isinstance(found, DialogSubject) else None
                 setting = about if isinstance(about, Setting) else Setting()
                 return self.form(person, team, replace(target, setting=setting))
             case Click(Action.ASK_AGAIN, CallTarget(call=call)):
@@ -187,7 +239,7 @@ class RequestDialogs:
             place = ""
         return replace(asked, channel=place, asked_in="" if place else asked.channel)
 
-    def check(self, subject: Subject, body: dict[str, Any]) -> dict[str, str]:
+    def check(self, subject: DialogSubject, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of a submitted form by block id; none when it may be stored.
 
         Looks people up.
@@ -207,4 +259,4 @@ class RequestDialogs:
                 return {}
 
     def _plain(self, text: str) -> str:
-        return plainly(with_names(self._authority.directory, text))[:150]
+        return strip_mrkdwn(with_names(self._authority.directory, text))[:150]

@@ -24,7 +24,7 @@ from bot.monitoring.spans import Work
 from bot.signals import Signals
 from bot.slack.client import is_final, is_limited, meaning, seconds_asked, status_of
 from bot.slack.pace import Access, Channels, ElsewhereError, Pace, is_counted
-from bot.slack.posting import Found, Memory, Posted, Posting, PostSearch
+from bot.slack.posting import Found, OutboxMemory, Posting, PostSearch, SlackPost
 from bot.slack.render import Renderer, below_of, blocks_of
 from bot.slack_codes import CERTAIN, CODE, Meaning, code_of
 from storage import moves, outbox, runs
@@ -64,7 +64,7 @@ class Sender:
         store: Store,
         clock: Clock,
         signals: Signals,
-        memory: Memory,
+        memory: OutboxMemory,
         access: Access,
         pace: Pace,
         *,
@@ -144,7 +144,7 @@ class Sender:
             return  # from now on it belongs to the DM's lane: two lanes would post it twice
         if found := self._found(row, self._search.posted):
             version = 0 if row.kind in DRAWN else row.wanted
-            self._sent(row, Posted(str(found["ts"]), version))
+            self._sent(row, SlackPost(str(found["ts"]), version))
             return
         self._posting.link_back(row)
         drawn, version, revisions = self._renderer.draw(row)
@@ -161,7 +161,7 @@ class Sender:
                 unfurl_media=False,
             ),
         )
-        self._sent(row, Posted(_ts_of(response), version, revisions))
+        self._sent(row, SlackPost(_ts_of(response), version, revisions))
 
     def _whisper(self, row: Message) -> None:
         """Say words for one person in a channel; where that cannot be, in their direct message.
@@ -179,7 +179,7 @@ class Sender:
                     outbox.change(tx, row, body=outbox.dump({**body, "doubted": True}))
             else:
                 log.warning("message %s: it is not known whether it was said", row.seq)
-                self._sent(row, Posted("", row.wanted))
+                self._sent(row, SlackPost("", row.wanted))
                 return
         try:
             self._once(row, lambda: self._posting.private(row, text, blocks))
@@ -189,7 +189,7 @@ class Sender:
             with self._store.write() as tx:
                 moves.message(tx, row, M.PENDING, channel=row.recipient, thread_ts="")
             return
-        self._sent(row, Posted("", row.wanted))
+        self._sent(row, SlackPost("", row.wanted))
 
     def remove_strays(self, key: str) -> None:
         """Look once more for a message that was posted though it may have stood: one stays."""
@@ -212,10 +212,10 @@ class Sender:
             self._open_dm(row)
             return
         if found := self._found(row, self._search.uploaded):
-            self._sent(row, Posted(str(found["ts"]), row.wanted))
+            self._sent(row, SlackPost(str(found["ts"]), row.wanted))
             return
         self._once(row, lambda: self._posting.upload(row))
-        self._sent(row, Posted("", row.wanted))
+        self._sent(row, SlackPost("", row.wanted))
 
     def _once(self, row: Message, post: Callable[[], T]) -> T:
         """Write SENDING, then post.
@@ -288,7 +288,7 @@ class Sender:
         self._client.chat_update(
             channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks
         )
-        self._sent(row, Posted(row.ts, version, revisions))
+        self._sent(row, SlackPost(row.ts, version, revisions))
 
     def _mark(self, row: Message) -> None:
         """Have the request wear the one emoji that says how it stands.
@@ -326,11 +326,11 @@ class Sender:
             with self._store.write() as tx:  # one that has begun meanwhile is closed next
                 moves.never_began(tx, row, M.PENDING if body["text"] else M.FAILED)
         elif body["streamed"]:
-            self._sent(row, Posted(row.ts, row.wanted))
+            self._sent(row, SlackPost(row.ts, row.wanted))
         else:
             self._update(row)
 
-    def _sent(self, row: Message, stands: Posted) -> None:
+    def _sent(self, row: Message, stands: SlackPost) -> None:
         """Store that it stands in Slack; until that is done, it is remembered."""
         self._memory.keep(row.seq, stands)
         once = row.kind in ONCE

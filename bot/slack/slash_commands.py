@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from slack_bolt import App
 
-from bot.cards import quoting, refusals, request_list
+from bot.cards import refusals, request_list, sentence_words
 from bot.cards.action_names import Action
 from bot.cards.answers import notice_blocks
 from bot.cards.button_codec import LOOKS, Click, RunTarget, decode_action
-from bot.cards.request_list import Answered
-from bot.cards.text import plainly
+from bot.cards.request_list import CommandAnswer
+from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import team_of
 from bot.explain.typed_call import MistypedError
 from bot.policy.directory import LookupFailedError
@@ -118,7 +118,7 @@ class Commands:
         about = [click.target.run] if isinstance(click.target, RunTarget) else []
         asked = SlashCommand(body["user"]["id"], channel, about)
         said = self._answer(asked, lambda: QUESTIONS[BEHIND[click.action]].answer(self._can, asked))
-        self._give(respond, request_list.with_menu(said), replace_original=True)
+        self._give(respond, request_list.add_overview_menu(said), replace_original=True)
 
     def _tell(self, question: Question, asked: SlashCommand, thread_ts: str) -> None:
         """Answer what was asked in a message: where it was asked, to who asked."""
@@ -141,7 +141,7 @@ class Commands:
             log.warning("an answer could not be given: %s", type(error).__name__)
         self._send_file(asked.person, said)
 
-    def _give(self, respond: Callable[..., Any], said: Answered, **how: Any) -> None:
+    def _give(self, respond: Callable[..., Any], said: CommandAnswer, **how: Any) -> None:
         if not said.text:  # a dialog has opened instead
             return
         try:
@@ -149,7 +149,7 @@ class Commands:
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer to %s could not be given: %s", COMMAND, error)
 
-    def _send_file(self, person: str, said: Answered) -> None:
+    def _send_file(self, person: str, said: CommandAnswer) -> None:
         """Make the answer's file, if it has one, and put it into this person's direct message."""
         if said.file is None:
             return
@@ -177,28 +177,30 @@ class Commands:
     def _can(self) -> Answerer:
         return self._answerer
 
-    def _typed(self, asked: SlashCommand, text: str) -> str | Answered:
+    def _typed(self, asked: SlashCommand, text: str) -> str | CommandAnswer:
         """Answer the words behind the command; none of them ask for the menu."""
         if not (typed := _split(text)):
-            return request_list.menu()
+            return request_list.draw_overview_menu()
         name, *words = typed
         question = QUESTIONS.get(name.lower())
         if question is None:
             raise MistypedError(f"I do not know {COMMAND} {name!r}.")
         return question.answer(self._can, replace(asked, words=words))
 
-    def _answer(self, asked: SlashCommand, answer: Callable[[], str | Answered]) -> Answered:
+    def _answer(
+        self, asked: SlashCommand, answer: Callable[[], str | CommandAnswer]
+    ) -> CommandAnswer:
         """Return the answer for a colleague, drawn; or why there is none."""
         try:
             if not self._can.grounds.authority.colleague(asked.person):
                 return _drawn("I answer full members of this workspace only.")
             said = answer()
-            if isinstance(said, Answered):
+            if isinstance(said, CommandAnswer):
                 people = self._can.grounds.sources.directory
                 said = replace(said, blocks=named_where_literal(people, said.blocks))
             return _drawn(said)
         except MistypedError as error:
-            return _drawn(f"{quoting.said(str(error), 1200)} See {COMMAND} help.")
+            return _drawn(f"{sentence_words.cite(str(error), 1200)} See {COMMAND} help.")
         except LookupFailedError:
             return _drawn(
                 "I could not ask Slack about this just now. Please try again in a minute."
@@ -208,13 +210,13 @@ class Commands:
             return _drawn(refusals.could_not(False))
 
 
-def _drawn(answer: str | Answered) -> Answered:
+def _drawn(answer: str | CommandAnswer) -> CommandAnswer:
     if not answer:
-        return Answered("", [])
-    if isinstance(answer, Answered):
-        return request_list.with_menu(answer)
+        return CommandAnswer("", [])
+    if isinstance(answer, CommandAnswer):
+        return request_list.add_overview_menu(answer)
     text = _short(answer)
-    return Answered(plainly(text), notice_blocks(text))
+    return CommandAnswer(strip_mrkdwn(text), notice_blocks(text))
 
 
 def _short(text: str) -> str:

@@ -19,12 +19,12 @@ from slack_sdk import WebClient
 from bot.agent import file_items, prompt
 from bot.agent.file_items import Content
 from bot.agent.turn import PlannerError
-from bot.cards.text import visible
+from bot.cards.slack_text import visible
 from bot.cards.views import message_text
 from bot.clock import Clock
 from bot.config.model_settings import FilesGiven
 from bot.policy.directory import Directory, LookupFailedError
-from bot.slack.file_reader import FileReader, Read, not_read
+from bot.slack.file_reader import FileReader, ReadFile, not_read
 from storage import attached_files, inbox, runs
 from storage.attached_files import AttachedFile, message_key
 from storage.models import Delivery, Run
@@ -49,7 +49,7 @@ class MessageFiles:
 
 
 @dataclass(slots=True)
-class FilesHeard:
+class FileItems:
     """What is told of files: an item for each message that has some, and what is to be kept."""
 
     items: dict[str, Item] = field(default_factory=dict)  # by the key of the message
@@ -90,13 +90,15 @@ class AttachedFiles:
         self._which = which
         self._stopping = stopping
 
-    def hear(self, run: Run, posted: Iterable[MessageFiles], known: dict[str, Read]) -> FilesHeard:
+    def hear(
+        self, run: Run, posted: Iterable[MessageFiles], known: dict[str, ReadFile]
+    ) -> FileItems:
         """Read the files of these messages, those first that matter most.
 
         `known`: what was read before, by Slack's id, to which more is added: a message that changes
         while its files are read is heard again. Raises PlannerError where the process stops.
         """
-        heard, until = FilesHeard(), time.monotonic() + SECONDS
+        heard, until = FileItems(), time.monotonic() + SECONDS
         with_files = [each for each in posted if each.files]
         if not with_files:
             return heard
@@ -113,14 +115,14 @@ class AttachedFiles:
             heard.items[each.key] = file_items.item(head, parts)
         return heard
 
-    def keep(self, tx: Transaction, heard: FilesHeard) -> None:
+    def keep(self, tx: Transaction, heard: FileItems) -> None:
         """Store what is to be kept, in the transaction that stores the items."""
         for each in heard.rows:
             attached_files.add(tx, each, at=self._clock.now())
 
     def _read(
-        self, told: Mapping[str, Any], room: _Room, known: dict[str, Read], until: float
-    ) -> Read:
+        self, told: Mapping[str, Any], room: _Room, known: dict[str, ReadFile], until: float
+    ) -> ReadFile:
         if self._which is FilesGiven.OFF:
             return not_read(told, file_items.OFF)
         if room.files <= 0:
@@ -134,7 +136,7 @@ class AttachedFiles:
         return found
 
     def _given(
-        self, run: Run, posted: MessageFiles, read: Read, room: _Room, kept: list[AttachedFile]
+        self, run: Run, posted: MessageFiles, read: ReadFile, room: _Room, kept: list[AttachedFile]
     ) -> list[Item]:
         """Return the parts that tell of a file; what is given of it is added to `kept`."""
         content = read.content
@@ -213,7 +215,7 @@ class SlackThread:
 
         Raises moves.FencedError when the run was taken away, PlannerError where the process stops.
         """
-        known: dict[str, Read] = {}
+        known: dict[str, ReadFile] = {}
         while waiting := self._held(run):
             said, before = self._said(waiting), self._before(run, waiting)
             heard = self._files.hear(run, [*(each.files for each in said), *before.files], known)
@@ -242,7 +244,7 @@ class SlackThread:
         return found
 
     def _append(
-        self, run: Run, waiting: list[Delivery], items: list[dict[str, Any]], heard: FilesHeard
+        self, run: Run, waiting: list[Delivery], items: list[dict[str, Any]], heard: FileItems
     ) -> None:
         """Store them; raises _ChangedError where one of the messages has been changed meanwhile."""
         with self._store.write(durable=False) as tx:  # lost, it would be taken in again
@@ -352,7 +354,7 @@ class _Before:
     files: Sequence[MessageFiles] = ()
 
 
-def _in_order(said: list[_Said], before: _Before, heard: FilesHeard) -> list[dict[str, Any]]:
+def _in_order(said: list[_Said], before: _Before, heard: FileItems) -> list[dict[str, Any]]:
     """Return all items as the model is to read them: files before the words that they are with."""
     items = [*before.items]
     for posted in reversed(before.files):

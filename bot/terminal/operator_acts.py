@@ -21,8 +21,8 @@ from bot.cards.action_names import Action, Dialog
 from bot.cards.button_codec import CallTarget, CardTarget, Click, RunTarget, decode
 from bot.cards.field_layout import FieldErrors
 from bot.cards.question_message import read_answer
-from bot.cards.review import MAX_WORDS
-from bot.cards.text import plainly
+from bot.cards.review_dialog import MAX_WORDS
+from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import CallView
 from bot.policy.directory import NotYetKnownError
 from bot.policy.gates import Ask
@@ -194,7 +194,7 @@ class OperatorActs:
             return ""
         match read_:
             case Forbidden(sentence=sentence):
-                return plainly(host.named(sentence))
+                return strip_mrkdwn(host.named(sentence))
             case FieldErrors() as errors:
                 return errors
             case Unchanged():

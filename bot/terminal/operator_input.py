@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.cards.action_names import Action, Dialog, Entry, Field
-from bot.cards.button_codec import CallTarget, Subject, Target, encode, encode_dialog
-from bot.cards.field_inputs import Input, make
-from bot.cards.field_layout import FieldErrors, laid_out
-from bot.cards.field_slots import Kind, lookup, slots
-from bot.cards.text import visible
+from bot.cards.button_codec import CallTarget, DialogSubject, Target, encode, encode_dialog
+from bot.cards.field_inputs import Input, make_input
+from bot.cards.field_layout import FieldErrors, lay_out_fields
+from bot.cards.field_slots import SlotKind, slots, value_at
+from bot.cards.slack_text import visible
 from bot.terminal.terminal_messages import FieldShown
 from bot.tools import Tool
 from bot.tools.people.question import AskPerson, form_of, suggested
@@ -49,7 +49,7 @@ def dialog_delivery(
     """Build the delivery of a dialog that `person` has filled in."""
     view = {
         "callback_id": dialog,
-        "private_metadata": encode_dialog(Subject(dialog, target)),
+        "private_metadata": encode_dialog(DialogSubject(dialog, target)),
         "state": {"values": state},
     }
     return _delivery(DeliveryKind.SUBMISSION, {"view": view}, run, person)
@@ -96,13 +96,13 @@ WHEN = "Please enter a date and a time, like 2026-11-21 14:30."
 
 def inputs_of_edit(tool: Tool[Any], arguments: Mapping[str, Any]) -> list[Input]:
     """Return the inputs of a call's arguments: those of its Edit dialog."""
-    return [place.input for place in laid_out(tool, arguments)[0] if place.input]
+    return [place.input for place in lay_out_fields(tool, arguments)[0] if place.input]
 
 
 def inputs_of_question(question: AskPerson) -> list[Input]:
     """Return the inputs of a question's answer: those of its dialog."""
     tool, initial = form_of(question), suggested(question)
-    found = [make(slot, lookup(initial, slot.keys)) for slot in slots(tool, initial)]
+    found = [make_input(slot, value_at(initial, slot.keys)) for slot in slots(tool, initial)]
     return [each for each in found if each]
 
 
@@ -155,7 +155,7 @@ def _shown(made: Input) -> FieldShown:
         label=visible(made.slot.label),
         text=next(chosen, _text(made)),
         options=tuple(label for _, label, _ in made.options),
-        lines=made.kind is Kind.LINES,
+        lines=made.kind is SlotKind.LINES,
         hint=visible(made.slot.hint),
     )
 

@@ -13,8 +13,8 @@ from bot.approvals.call_state import approving, effect_of
 from bot.approvals.card_views import call_view
 from bot.approvals.person_questions import AskedQuestion, is_question, may_answer, read, server_of
 from bot.cards.button_codec import CallTarget, encode
-from bot.cards.pieces import finality
-from bot.cards.text import in_utc, mention, plainly, visible
+from bot.cards.call_pieces import finality
+from bot.cards.slack_text import in_utc, mention, strip_mrkdwn, visible
 from bot.cards.views import CallView
 from bot.policy.authority import Yes
 from bot.policy.directory import LookupFailedError
@@ -98,7 +98,7 @@ class Seen:
 
     def person(self, person: str) -> str:
         """Return the name of somebody."""
-        return plainly(self._host.named(mention(person)))
+        return strip_mrkdwn(self._host.named(mention(person)))
 
     def _fields(
         self, tx: Transaction, call: Call, question: AskedQuestion | None

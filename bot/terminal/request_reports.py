@@ -17,7 +17,7 @@ from bot.approvals.card_views import call_view
 from bot.approvals.person_questions import is_question, read
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, Click, decode, encode
-from bot.cards.question_message import in_words
+from bot.cards.question_message import answer_in_words
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
 from storage import call_history, calls, person_answers, request_lists, runs, sub_agents
@@ -270,6 +270,6 @@ def _answer(tx: Transaction, call: Call) -> AnswerTold | None:
     if answer is None:
         return None
     given = json.loads(answer.given)
-    lines = in_words(found.asked, given) if found and given else ()
+    lines = answer_in_words(found.asked, given) if found and given else ()
     values = {label: masked(text) for label, text, _ in lines}
     return AnswerTold(answer.person, answer.created_at, values, answer.declined)

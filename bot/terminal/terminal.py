@@ -14,7 +14,7 @@ from functools import partial
 
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, Click, decode
-from bot.cards.text import neutral_markdown, plainly
+from bot.cards.slack_text import neutral_markdown, strip_mrkdwn
 from bot.live import Event, EventKind, StepEvent, WordsEvent
 from bot.surfaces.port import Host
 from bot.terminal import terminal_sentences
@@ -135,7 +135,7 @@ class Following:
         text = self._host.named(str(outbox.body(row).get("text") or ""))
         if row.kind is MessageKind.ANSWER:
             return Happening(Happens.ANSWER, row.run_id, neutral_markdown(text), id=row.key)
-        return Happening(Happens.NOTICE, row.run_id, plainly(text), id=row.key)
+        return Happening(Happens.NOTICE, row.run_id, strip_mrkdwn(text), id=row.key)
 
 
 def _waits(told: Happening) -> bool:
@@ -211,7 +211,7 @@ class Terminal:
         found = [each for each in rows if each]
         if any(each.status is DeliveryStatus.BROKEN for each in found):
             return Answering(False, terminal_sentences.could_not_be_decided())
-        told = [plainly(self._host.named(each.answer)) for each in found if each.answer]
+        told = [strip_mrkdwn(self._host.named(each.answer)) for each in found if each.answer]
         if said := typed.came_of_it(found):
             return Answering(True, "\n".join([said, *told]), run=found[0].run_id or "")
         return Answering(False, "\n".join(told) or terminal_sentences.could_not_be_decided())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from countersign.cli.ending import leave
 from countersign.cli.main import main as run_command
+from countersign.cli.process import leave
 
 
 def main() -> int:

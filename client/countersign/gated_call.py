@@ -13,11 +13,10 @@ from inspect import BoundArguments
 from typing import Any
 
 from countersign.client import Countersign, GivenUp, Seconds, new_claimant
-from countersign.context import Circumstances, current
+from countersign.context import Circumstances, Suspension, current, suspension_now
 from countersign.errors import AlreadyTaken, CountersignError, Expired, trouble_of
 from countersign.request import OwnAction, Request, RequestStatus
 from countersign.schema import as_outcome
-from countersign.suspending import Suspension, suspension_now
 
 log = logging.getLogger("countersign.client")
 SIGNS_OF_LIFE = 3  # in each lease

@@ -10,8 +10,7 @@ import shlex
 import pytest
 
 from countersign.cli import ask
-from countersign.cli.ask import JobCommand
-from countersign.cli.code_places import read_as_code
+from countersign.cli.ask import JobCommand, read_as_code
 from countersign.cli.console import UsageError
 
 REFUSED = r"""

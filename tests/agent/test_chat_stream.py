@@ -17,8 +17,8 @@ from bot.agent.model_errors import lacks_tools, sentence_of
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal, Reply
-from bot.demo.model.exchange import chunks
-from bot.demo.model.server import Part, Planner, Turn
+from bot.demo.model_exchange import chunks
+from bot.demo.model_server import Part, StandInPlanner, Turn
 from tests.agent.test_planner import REQUEST, Wire, Words
 
 BODY = {"model": "gpt-5", "messages": [], "stream_options": {"include_usage": True}}
@@ -184,19 +184,19 @@ def test_the_same_chat_is_posted_as_by_the_library() -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[Planner]:
+def server() -> Iterator[StandInPlanner]:
     """A local planner."""
-    with Planner() as running:
+    with StandInPlanner() as running:
         yield running
 
 
-def both(server: Planner, model: str = "gpt-5") -> Turns:
+def both(server: StandInPlanner, model: str = "gpt-5") -> Turns:
     """A planner that finds out what the server speaks."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url, timeout=10)
     return Turns(client, model=model, dialects=(RESPONSES, CHAT), retries=2, backoff=0)
 
 
-def test_the_api_is_found_out_once(server: Planner) -> None:
+def test_the_api_is_found_out_once(server: StandInPlanner) -> None:
     """Where there is no Responses API the turn is taken by chat, and so are all after it."""
     server.without = {Part.RESPONSES}
     server.script(Turn(text="one"), Turn(text="two"))
@@ -207,7 +207,7 @@ def test_the_api_is_found_out_once(server: Planner) -> None:
     assert len(server.chats) == 2
 
 
-def test_a_missing_model_is_no_missing_api(server: Planner) -> None:
+def test_a_missing_model_is_no_missing_api(server: StandInPlanner) -> None:
     """What neither API answers is told as it is; a model that is not there is asked for once."""
     server.fail(404, times=2)
     with pytest.raises(PlannerError, match="404"):
@@ -225,7 +225,7 @@ def test_a_missing_model_is_no_missing_api(server: Planner) -> None:
 
 
 @pytest.mark.parametrize("lacking", [{Part.TOOLS}, {Part.TOOLS, Part.RESPONSES}])
-def test_a_model_without_tools_is_refused(server: Planner, lacking: set[Part]) -> None:
+def test_a_model_without_tools_is_refused(server: StandInPlanner, lacking: set[Part]) -> None:
     """A model that cannot call tools is told in a sentence, and asked no second time."""
     server.without = lacking
     with pytest.raises(PlannerError, match="The model gpt-5 cannot call tools"):

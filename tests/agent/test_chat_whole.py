@@ -17,32 +17,32 @@ from bot.agent.model_errors import lacks_streams, sentence_of
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal
-from bot.demo.model.server import Part, Planner, Turn
+from bot.demo.model_server import Part, StandInPlanner, Turn
 from tests.agent.test_planner import REQUEST, Words
 
 CALLS = [("look_up_order", {"order_id": 1042}), ("look_up_order", {"order_id": 7})]
 
 
 @pytest.fixture
-def server() -> Iterator[Planner]:
+def server() -> Iterator[StandInPlanner]:
     """A local planner that streams nothing where tools are offered."""
-    with Planner() as running:
+    with StandInPlanner() as running:
         running.without = {Part.RESPONSES, Part.STREAMS}
         yield running
 
 
-def asking(server: Planner) -> Turns:
+def asking(server: StandInPlanner) -> Turns:
     """A planner that finds out what the server has, and tries nothing twice."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url, timeout=10)
     return Turns(client, model="gpt-5", dialects=(RESPONSES, CHAT), retries=0)
 
 
-def streamed(server: Planner) -> list[bool]:
+def streamed(server: StandInPlanner) -> list[bool]:
     """Of each chat that was asked for, whether it was to be streamed."""
     return [bool(each.get("stream")) for each in server.chats]
 
 
-def test_what_is_not_streamed_is_asked_for_whole(server: Planner) -> None:
+def test_what_is_not_streamed_is_asked_for_whole(server: StandInPlanner) -> None:
     """A stream that ends before it began costs no retry; from then on answers are asked for whole.
 
     Words and calls are those that a stream would have come to.
@@ -63,7 +63,7 @@ def test_what_is_not_streamed_is_asked_for_whole(server: Planner) -> None:
     assert streamed(server) == [True, False, False]
 
 
-def test_who_has_streamed_is_asked_to_stream_again(server: Planner) -> None:
+def test_who_has_streamed_is_asked_to_stream_again(server: StandInPlanner) -> None:
     """One stream that was lost changes nothing for a server that has streamed before."""
     server.without = {Part.RESPONSES}
     server.script(*(Turn(text=each) for each in ("one", "two", "three")))
@@ -75,7 +75,7 @@ def test_who_has_streamed_is_asked_to_stream_again(server: Planner) -> None:
     assert streamed(server) == [True, True, False, True]
 
 
-def test_why_nothing_was_streamed_is_told(server: Planner) -> None:
+def test_why_nothing_was_streamed_is_told(server: StandInPlanner) -> None:
     """Where it is refused whole, too, people read the reason that no stream could give."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:

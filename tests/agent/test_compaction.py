@@ -16,8 +16,8 @@ from bot.agent.model_errors import raise_failed, window_in
 from bot.agent.planner import Planner
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import TooLongError
-from bot.demo.model.server import Part
-from bot.demo.model.server import Planner as Server
+from bot.demo.model_server import Part
+from bot.demo.model_server import StandInPlanner as Server
 from tests.agent.test_planner import Words
 
 LONG = [{"role": "user", "content": [{"type": "input_text", "text": "words " * 4_000}]}]

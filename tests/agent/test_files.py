@@ -16,8 +16,8 @@ from bot.agent.chat_completions import messages
 from bot.agent.file_items import PDF, TEXT, EncodedFile, content_of
 from bot.agent.model_errors import TRANSIENT, error_of, may_pass
 from bot.agent.turn import RequestRefusedError
-from bot.demo.model.chat_checks import check_chat
-from bot.demo.model.checks import check
+from bot.demo.chat_checks import check_chat
+from bot.demo.responses_checks import check
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, Secret, SecretStr, create_model
 
 from bot.mcp.definitions import Definition
 from bot.mcp.server_file import Server
-from bot.mcp.server_tools import _Line, made
+from bot.mcp.server_tools import _Line, make_tool
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.handed_over import HandedOver, described
 
@@ -233,7 +233,7 @@ def of_program(schema: dict[str, Any]) -> Tool[Any]:
 
 def of_server(schema: dict[str, Any]) -> Tool[Any]:
     server = Server.model_validate({"name": "depot", "command": "depot"})
-    return made(server, Definition("act", "Act", "", schema), _Line(server, {}))
+    return make_tool(server, Definition("act", "Act", "", schema), _Line(server, {}))
 
 
 _TOOLS = {"program": of_program, "server": of_server}

@@ -9,7 +9,7 @@ import pytest
 
 from bot.approvals.card_routing import FEW, away_of, still_away
 from bot.policy.authority import Authority
-from bot.slack.lookup_requests import person_of
+from bot.slack.lookups import person_of
 from tests.runs.fakes import ANA, CLEO, TEAM, FakeDirectory
 
 AT = datetime(2026, 11, 2, 12, tzinfo=UTC)

@@ -15,9 +15,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from bot.approvals.call_checks import lacking
-from bot.cards.card import card
+from bot.cards.card import draw_card
 from bot.cards.field_values import values
-from bot.cards.review import review_modal
+from bot.cards.review_dialog import review_modal
 from bot.tools import Effect, Tool
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
 from storage.digest import OddValueError
@@ -42,7 +42,7 @@ def drawn(tool: Tool[Any], runs: str) -> tuple[str, str | None] | None:
         return None
     rows = values(tool, readable_arguments(tool, runs))
     call = replace(REFUND, effect="Act on it", values=rows)
-    blocks = card(view(call), NOW).blocks
+    blocks = draw_card(view(call), NOW).blocks
     on_card = read(blocks) if "Approve" in list(texts(blocks)) else None
     return read(review_modal(call)["blocks"]), on_card
 

@@ -17,11 +17,11 @@ from pydantic import ValidationError
 
 from bot.approvals.call_checks import TOO_MUCH, lacking
 from bot.cards.button_codec import CallTarget
-from bot.cards.card import card
-from bot.cards.edit_form import Parsed, edit_modal, leaves, read_submission, unshown
+from bot.cards.card import draw_card
+from bot.cards.edit_form import ParsedEdit, edit_modal, first_unshown_leaf, leaves, read_submission
 from bot.cards.field_values import diff, values
-from bot.cards.labels import look_of
-from bot.cards.review import review_modal
+from bot.cards.review_dialog import review_modal
+from bot.cards.slack_text import look_of
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
 from bot.tools.runner import concealed
 from slack_sandbox.blockkit.inputs import states
@@ -78,7 +78,7 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
         rows = values(tool, readable_arguments(tool, stored))
         call = replace(REFUND, effect=tool.effect_sentence(args), values=rows)
         review = list(texts(review_modal(call)["blocks"]))
-        drawn = card(view(call), NOW).blocks
+        drawn = draw_card(view(call), NOW).blocks
         on_card = list(texts(drawn))
         wanted = own_leaves(stored) - sample.secrets
         assert all(is_in(leaf, review) for leaf in wanted), stored
@@ -101,18 +101,21 @@ def test_what_is_left_out_is_noticed(source: str, part: int) -> None:
         tool, runs = sample.tool, json.loads(stored)
         as_read, paths = readable_arguments(tool, stored), tool.secret_paths(runs)
         rows = values(tool, as_read)
-        assert unshown(runs, as_read, rows, paths) is None, stored
+        assert first_unshown_leaf(runs, as_read, rows, paths) is None, stored
         there = {path[: len(row.path)] for path, _ in leaves(runs) for row in rows}
         for index, row in enumerate(rows):
             if row.path not in there or not runs:
                 continue
             fewer = [*rows[:index], *rows[index + 1 :]]
-            assert unshown(runs, as_read, fewer, paths) is not None, (row, stored)
+            assert first_unshown_leaf(runs, as_read, fewer, paths) is not None, (row, stored)
             for leaf in own_leaves(stored) - sample.secrets:
                 if leaf in row.text:
                     cut = replace(row, text=row.text.replace(leaf, leaf[:-1]))
                     others = [*rows[:index], cut, *rows[index + 1 :]]
-                    assert unshown(runs, as_read, others, paths) is not None, (row, stored)
+                    assert first_unshown_leaf(runs, as_read, others, paths) is not None, (
+                        row,
+                        stored,
+                    )
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -129,13 +132,13 @@ def test_an_edit_shows_and_keeps_every_leaf(source: str, part: int) -> None:
         assert not any(secret in text for text in shown for secret in sample.secrets), stored
         state = states(modal["blocks"])
         parsed = read_submission(tool, given, state)
-        assert isinstance(parsed, Parsed), (parsed, stored)
+        assert isinstance(parsed, ParsedEdit), (parsed, stored)
         assert not parsed.changed, (parsed, stored)
         edited = _edited(modal, state)
         if edited is None:
             continue
         parsed = read_submission(tool, given, edited)
-        if not isinstance(parsed, Parsed) or not parsed.changed:
+        if not isinstance(parsed, ParsedEdit) or not parsed.changed:
             continue
         text = dump_arguments(load_arguments(tool, json.dumps(parsed.arguments)))
         before, after = dict(leaves(json.loads(stored))), dict(leaves(json.loads(text)))

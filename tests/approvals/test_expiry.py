@@ -12,7 +12,14 @@ from bot.agent import outputs
 from bot.approvals.expiry import Expiry
 from bot.cards import notices
 from bot.cards.action_names import Action, Dialog
-from bot.cards.button_codec import CallTarget, CardTarget, RunTarget, Subject, encode, encode_dialog
+from bot.cards.button_codec import (
+    CallTarget,
+    CardTarget,
+    DialogSubject,
+    RunTarget,
+    encode,
+    encode_dialog,
+)
 from storage import inbox, outbox
 from storage.models import Call, Delivery
 from storage.states import CallStatus
@@ -116,7 +123,7 @@ def test_the_first_click_is_what_counts(clockwork: Clockwork) -> None:
 def test_a_dialog_in_time_keeps_it(clockwork: Clockwork) -> None:
     """What was submitted counts as a click; an event, and what cannot be read, do not."""
     kept, lost = clockwork.falls(), clockwork.falls()
-    subject = encode_dialog(Subject(Dialog.REJECT, about(kept, "call")))
+    subject = encode_dialog(DialogSubject(Dialog.REJECT, about(kept, "call")))
     view = {"view": {"callback_id": Dialog.REJECT, "private_metadata": subject}}
     for number, (kind, body) in enumerate(
         (("submission", view), ("submission", {}), ("action", {"actions": [{}]}))

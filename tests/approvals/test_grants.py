@@ -10,8 +10,8 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.approvals import grants
-from bot.cards.text import channel_mention, mention, when
-from bot.policy.evaluate import parse
+from bot.cards.slack_text import channel_mention, mention, when
+from bot.policy.evaluation import parse
 from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
 from storage.grants import Grant
 from storage.store import Store

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import delete
 
 from bot.approvals.permissions import own_words, words_for
-from bot.cards.review import REASONS
+from bot.cards.review_dialog import REASONS
 from bot.policy.authority import No, Verdict, Yes
 from bot.policy.gates import Approvers, Ask, Stage
 from storage.calls import Involvement

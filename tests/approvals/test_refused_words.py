@@ -8,7 +8,7 @@ import pytest
 
 from bot.approvals.permissions import NAMED, STRANGER
 from bot.cards import refusals
-from bot.cards.text import mention
+from bot.cards.slack_text import mention
 from bot.policy.authority import No
 from bot.policy.directory import Person
 from bot.policy.gates import Approvers

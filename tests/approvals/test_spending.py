@@ -17,8 +17,8 @@ from sqlmodel import col
 
 from bot.approvals.facts import facts_of, with_sums
 from bot.core import Core
-from bot.policy.condition_values import Facts, Spent
-from bot.policy.evaluate import Ask, parse
+from bot.policy.condition_values import Facts, SpendingSum
+from bot.policy.evaluation import Ask, parse
 from storage import spending
 from storage.columns import values
 from storage.models import Call, Plan, Run
@@ -30,7 +30,7 @@ from tests.storage.builders import AT, TEAM, add_revision
 
 C = CallStatus
 DAY = timedelta(days=1)
-AMOUNT, COUNT = Spent("note", "amount", 86_400), Spent("note", "", 86_400)
+AMOUNT, COUNT = SpendingSum("note", "amount", 86_400), SpendingSum("note", "", 86_400)
 POLICY = """
 [defaults]
 approvers = ["@shop-leads"]
@@ -110,7 +110,7 @@ class Ledger:
         with self.store.read() as tx:
             return with_sums(tx, sources, run, note, facts, beside=beside, siblings=siblings)
 
-    def sum(self, wanted: Spent = AMOUNT, **how: Any) -> Decimal | None:
+    def sum(self, wanted: SpendingSum = AMOUNT, **how: Any) -> Decimal | None:
         """What they add up to now."""
         spent = self.facts(**how).spent
         assert spent is not None
@@ -136,7 +136,7 @@ def test_whose_calls_count(ledger: Ledger) -> None:
     ledger.call("10.00", requester=DAN)
     ledger.call("100.00", tool="put")
     ledger.call("1000.00", team="T0OTHERCO")
-    assert (ledger.sum(), ledger.sum(Spent("put", "amount", 86_400))) == (1, 100)
+    assert (ledger.sum(), ledger.sum(SpendingSum("put", "amount", 86_400))) == (1, 100)
 
 
 @pytest.mark.parametrize("status", [C.PENDING, C.APPROVED, C.RUNNING, C.ENTRUSTED])
@@ -208,7 +208,7 @@ def test_calls_proposed_together_count(ledger: Ledger) -> None:
         ("note", '{"amount":"8.00"}'),
     ]
     assert (ledger.sum(siblings=siblings), ledger.sum(COUNT, siblings=siblings)) == (11, 3)
-    assert ledger.sum(Spent("put", "amount", 86_400), siblings=iter(siblings)) == 4
+    assert ledger.sum(SpendingSum("put", "amount", 86_400), siblings=iter(siblings)) == 4
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.approvals.facts import total
-from bot.policy.condition import Condition, ConditionError, Spent
+from bot.policy.condition import Condition, ConditionError, SpendingSum
 from storage import spending
 from storage.spending import Counted
 from storage.states import CallStatus
@@ -21,8 +21,8 @@ from tests.runs.fakes import BEN, DAN
 from tests.storage.builders import AT, TEAM
 
 C = CallStatus
-SAME = Spent("pay", "amount", 86_400, ("currency",))
-BOTH = Spent("pay", "amount", 86_400, ("currency", "customer"))
+SAME = SpendingSum("pay", "amount", 86_400, ("currency",))
+BOTH = SpendingSum("pay", "amount", 86_400, ("currency", "customer"))
 
 
 def paid(amount: str, **fields: Any) -> Counted:
@@ -42,8 +42,8 @@ def test_the_words_of_a_sum() -> None:
         '|| count("pay", "24h", "by anyone") > 1'
     )
     assert found.spent == {
-        Spent("pay", "amount", 86_400, ("currency", "customer"), True),
-        Spent("pay", "", 86_400, (), True),
+        SpendingSum("pay", "amount", 86_400, ("currency", "customer"), True),
+        SpendingSum("pay", "", 86_400, (), True),
     }
     assert found.fields == {"currency", "customer"}  # the judged call needs them too
 
@@ -71,7 +71,7 @@ def test_one_sum_for_each_currency() -> None:
     assert total(SAME, calls, judged(currency="JPY", customer=9)) == 400
     assert total(SAME, calls, judged(currency="USD", customer=7)) == 0
     assert total(BOTH, calls, judged(currency="EUR", customer=7)) == 10
-    counts = Spent("pay", "", 86_400, ("customer",))
+    counts = SpendingSum("pay", "", 86_400, ("customer",))
     assert total(counts, calls, judged(customer=7)) == 2
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from pydantic import BaseModel, Field
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.tools import Effect, Preview, ToolContext, tool
 from sandbox.tests.page.page import THREAD, Page
 from tests.stories.harness import SUPPORT, Harness

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.tools import runner
 from sandbox.tests.page.page import THREAD, Page
 from tests.stories.fakes import FakeTools

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from bot.cli import chat_command
+from bot.cli import chat
 from bot.cli.chat_acts import fill_in
 from bot.cli.chat_painter import Painter, PlainPainter, as_typed
 from bot.cli.chat_rich_painter import RichPainter
@@ -115,10 +115,10 @@ def test_without_rich_it_is_plain_and_says_so(
 ) -> None:
     """The chat works without the extra, and tells what would bring frames."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert isinstance(chat_command.painter(plain=False), RichPainter)
-    assert isinstance(chat_command.painter(plain=True), PlainPainter)
+    assert isinstance(chat.painter(plain=False), RichPainter)
+    assert isinstance(chat.painter(plain=True), PlainPainter)
     missing(monkeypatch, "rich", "bot.cli.chat_rich_painter")
-    assert isinstance(chat_command.painter(plain=False), PlainPainter)
+    assert isinstance(chat.painter(plain=False), PlainPainter)
     assert "pip install 'countersign-bot[chat]'" in capsys.readouterr().out
 
 

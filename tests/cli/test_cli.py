@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner
+from bot.demo.model_server import StandInPlanner
 from countersign.cli.commands import all_commands
 from countersign.cli.main import main
 from storage.sqlite_connections import PRAGMAS
@@ -220,7 +220,7 @@ def test_expected_trouble_is_a_sentence(
 def test_run_connects_and_ends_well() -> None:
     """`run` connects with what .env says, and ends with 0 on SIGTERM."""
     Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
-    with local_slack() as sandbox, Planner() as planner:
+    with local_slack() as sandbox, StandInPlanner() as planner:
         variables = {
             "SLACK_BOT_TOKEN": sandbox.bot_token,
             "SLACK_APP_TOKEN": sandbox.app_token,

@@ -13,8 +13,8 @@ from bot.cli.doctor.doctor import check_all, doctor, examine
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.demo.local_slack import countersign_manifest, local_slack
-from bot.demo.model.server import Planner
-from bot.policy.evaluate import Policy, parse
+from bot.demo.model_server import StandInPlanner
+from bot.policy.evaluation import Policy, parse
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock
 
@@ -22,9 +22,9 @@ SOUND = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\npost_to = "#finan
 
 
 @pytest.fixture(scope="module")
-def planner() -> Iterator[Planner]:
+def planner() -> Iterator[StandInPlanner]:
     """One local planner for all."""
-    with Planner() as server:
+    with StandInPlanner() as server:
         yield server
 
 
@@ -36,7 +36,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def environ(sandbox: Sandbox, planner: Planner, tmp_path: Path) -> dict[str, str]:
+def environ(sandbox: Sandbox, planner: StandInPlanner, tmp_path: Path) -> dict[str, str]:
     """The variables of a bot on the local Slack."""
     (tmp_path / "policy.toml").write_text(SOUND)
     return {

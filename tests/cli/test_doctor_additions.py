@@ -8,7 +8,7 @@ import pytest
 
 from bot.cli.doctor.checks import check_rules
 from bot.config.settings import Settings
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from tests.cli.test_doctor_policy import DEFAULTS, people, rules
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.checks.rules import check_hours
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 
 HOURS = """
 [hours]

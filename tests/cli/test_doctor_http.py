@@ -13,7 +13,7 @@ from bot.cli.doctor.doctor import check_all
 from bot.clock import SystemClock
 from bot.config.connection_settings import Endpoint, Transport
 from bot.config.settings import Settings
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from tests.stories.harness import Harness
 
 SOUND = '[defaults]\napprovers = ["@shop-leads"]\n'

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.checks.operator import check_operator
+from bot.checks.people_checks import check_operator
 from bot.checks.slack import SignIn, make_client, sign_in
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 

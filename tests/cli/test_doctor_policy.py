@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from bot.checks.check import Check
-from bot.checks.people import check_people, usual_requesters
+from bot.checks.people_checks import check_people, usual_requesters
 from bot.checks.slack import SignIn, make_client, sign_in
 from bot.cli.doctor.checks import check_rules
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.policy.gates import dump_gate
 from storage import moves
 from storage.calls import add_plan

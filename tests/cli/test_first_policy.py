@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.first_policy import write_policy
-from bot.policy.evaluate import PolicyError, parse
+from bot.cli.doctor.doctor import write_policy
+from bot.policy.evaluation import PolicyError, parse
 
 
 def test_the_first_policy_works(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 ARENAS = """
 import ctypes, sys, threading
-from countersign.cli.loading import share_memory
+from countersign.cli.process import share_memory
 {call}
 libc = ctypes.CDLL(None)
 libc.fopen.restype = ctypes.c_void_p

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.monitoring.logs import LogFormat, write_logs
-from bot.policy.evaluate import PolicyError, parse
+from bot.policy.evaluation import PolicyError, parse
 from countersign.cli.commands import all_commands
 from countersign.cli.main import main
 

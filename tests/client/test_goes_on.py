@@ -16,7 +16,7 @@ import pytest
 
 from bot.http import ask_route as waiting_programs
 from bot.programs.program_client import KeyWanted, say_to_the_bot
-from countersign.cli import waiting
+from countersign.cli import approval_wait
 from countersign.cli.ask import Exit
 from countersign.cli.main import main
 from countersign.schema import schema_of_values
@@ -89,7 +89,7 @@ def test_however_it_stands_when_the_wait_begins(
     """Slack may take its time with the message that the request begins with: it is `preparing`
     when the job begins to wait for good.
     """
-    monkeypatch.setattr(waiting, "AT_ONCE", 0.3)
+    monkeypatch.setattr(approval_wait, "AT_ONCE", 0.3)
     version, held = f"8.{at}.{how}", None
     if at == "preparing":
         held = shop.harness.slack.faults.hold("chat.postMessage", match=about(version))
@@ -128,7 +128,7 @@ def test_while_the_bot_is_started_anew(
     nobody does.
     """
     caplog.set_level(logging.WARNING, "countersign.client")
-    monkeypatch.setattr(waiting, "AT_ONCE", 0.3)
+    monkeypatch.setattr(approval_wait, "AT_ONCE", 0.3)
     version = f"8.restart.{at}"
     if at == "preparing":
         shop.harness.slack.faults.hold("chat.postMessage", match=about(version))

@@ -16,7 +16,7 @@ from starlette.datastructures import QueryParams
 
 import countersign
 from bot.http.api import terms_of
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from countersign.cli import ask, hook
 from countersign.cli.ask import JobCommand
 from countersign.errors import CountersignError

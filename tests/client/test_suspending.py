@@ -9,8 +9,8 @@ import pytest
 
 from countersign import AlreadyTaken, CountersignError, Rejected, Request, Undecided, countersigned
 from countersign.adapters import missing
+from countersign.context import Suspension, as_told, refusal_of, suspending
 from countersign.decorated import ask
-from countersign.suspending import Suspension, as_told, refusal_of, suspending
 from tests.client.shop import Shop, ended
 from tests.stories.harness import SUPPORT
 

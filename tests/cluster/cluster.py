@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from bench.live import CHANNELS, seed
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner, Turn
+from bot.demo.model_server import StandInPlanner, Turn
 from slack_sandbox.server import Sandbox
 from storage import trail
 from storage.models import Call, Message, Run
@@ -55,7 +55,9 @@ def answer(word: str) -> str:
 class Cluster:
     """Everything a script needs."""
 
-    def __init__(self, folder: Path, server: Server, slack: Sandbox, planner: Planner) -> None:
+    def __init__(
+        self, folder: Path, server: Server, slack: Sandbox, planner: StandInPlanner
+    ) -> None:
         self.folder, self.server, self.slack, self.planner = folder, server, slack, planner
         server.fresh("cluster")
         self.policy = folder / "policy.toml"
@@ -240,7 +242,7 @@ def cluster_in(folder: Path) -> Iterator[Cluster]:
     with (
         serve(programs) as server,
         local_slack(seed=seed(5)) as slack,
-        Planner(mind=mind) as planner,
+        StandInPlanner(mind=mind) as planner,
     ):
         made = Cluster(folder, server, slack, planner)
         try:

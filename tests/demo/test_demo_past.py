@@ -13,9 +13,9 @@ from sqlmodel import col, select
 
 from bot.app import build
 from bot.demo.demo import begin, demo_settings, serving_at
-from bot.demo.history import HISTORY
+from bot.demo.first_days import HISTORY
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner
+from bot.demo.model_server import StandInPlanner
 from countersign.cli.main import main
 from storage import trail
 from storage.models import Call, Run
@@ -81,7 +81,7 @@ def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -
     """A demo installed without the extra `serve` listens to no program; with it, at a free port."""
     assert serving_at(0) == "127.0.0.1:0"
     assert int(serving_at(None).rpartition(":")[2]) in range(8080, 8100)
-    missing(monkeypatch, "uvicorn", "bot.http.server", "bot.http.web")
+    missing(monkeypatch, "uvicorn", "bot.http.server", "bot.http.http_side")
     assert serving_at(0) == ""
 
 
@@ -92,7 +92,7 @@ def test_servers_of_mcp_can_be_named_for_the_demo(
     file = tmp_path / "servers.toml"
     file.write_text('[[server]]\nname = "warehouse"\ncommand = "python"\n', "utf-8")
     monkeypatch.chdir(tmp_path)
-    with local_slack() as sandbox, Planner() as planner:
+    with local_slack() as sandbox, StandInPlanner() as planner:
         named = {"COUNTERSIGN_SERVERS": "servers.toml"}
         settings = demo_settings(tmp_path, sandbox, planner, named, "")
         assert settings.servers is not None

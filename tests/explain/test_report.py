@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.explain.report import Fate, report
-from bot.explain.report_lines import MOST, brief, report_lines
+from bot.explain.report_text import MOST_LINES, brief_duration, report_lines
 from storage.calls import FORM
 from storage.reports import AskedCall, Drafted, Said
 from storage.states import CallStatus, Verb
@@ -144,10 +144,10 @@ def test_nothing_asked_is_one_line() -> None:
 
 def test_long_tables_say_what_they_leave_out() -> None:
     """Of many tools the most asked are listed, and how many are not."""
-    many = [call(CallStatus.EXPIRED, tool=f"tool_{number}") for number in range(MOST + 3)]
+    many = [call(CallStatus.EXPIRED, tool=f"tool_{number}") for number in range(MOST_LINES + 3)]
     lines = list(report_lines(report(many, AT, UNTIL), Names()))
     assert "… and 3 more tools" in lines
-    assert sum(line.startswith("tool_") for line in lines) == MOST
+    assert sum(line.startswith("tool_") for line in lines) == MOST_LINES
 
 
 @pytest.mark.parametrize(
@@ -163,4 +163,4 @@ def test_long_tables_say_what_they_leave_out() -> None:
 )
 def test_times_are_short(seconds: float, told: str) -> None:
     """A time fits a column."""
-    assert brief(timedelta(seconds=seconds)) == told
+    assert brief_duration(timedelta(seconds=seconds)) == told

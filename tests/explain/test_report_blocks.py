@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from bot.explain.report import report
-from bot.explain.report_blocks import MOST, report_blocks
+from bot.explain.report_text import MOST, report_blocks
 from storage.states import CallStatus
 from tests.explain.test_report import ANA, APPROVE, AT, CALLS, UNTIL, call
 from tests.messages.cards_support import accept_message, read

@@ -129,7 +129,7 @@ def test_the_file_is_a_png_of_that_size() -> None:
 def test_the_bot_starts_without_it() -> None:
     """Neither the bot nor the command imports matplotlib before a picture is drawn."""
     code = (
-        "import sys, bot.app, bot.cli.report_command, bot.slack.command_answers;"
+        "import sys, bot.app, bot.cli.report, bot.slack.command_answers;"
         "sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

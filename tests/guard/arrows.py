@@ -78,7 +78,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
 SANDBOX = "slack_sandbox"
 OVER_ALL = (
     *("bot/__main__.py", "bot/cli/demo.py", "bot/cli/sandbox.py", "bot/cli/commands.py"),
-    *("bot/demo/demo.py", "bot/demo/programs.py"),
+    *("bot/demo/demo.py", "bot/demo/first_days.py"),
 )
 
 

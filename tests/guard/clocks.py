@@ -10,7 +10,7 @@ from tests.guard.sources import Source, imports
 # each with the reason why it may
 MAY_ASK = {
     "bot/clock.py": "it is the clock",
-    "client/countersign/mcp_client/login_file.py": "a login outlives the process",
+    "client/countersign/mcp_client/login.py": "a login outlives the process",
     "bot/monitoring/spans.py": "a default, where nobody gives one: for tests of the log",
     "bot/tools/database/sqlite_changes.py": "it looks for what SQLite took from that clock",
 }

@@ -125,7 +125,7 @@ FINE: list[tuple[Check, str, str]] = [
     (
         against_the_arrows,
         "bot/slack/command_answers.py",
-        "from bot.explain.explain import explain",
+        "from bot.explain.explanation import explain",
     ),
     (against_the_arrows, "bot/demo/demo.py", "from bot.app import build"),
     (

@@ -64,11 +64,11 @@ def test_purity_is_followed_through_imports() -> None:
     """A file that a pure file imports is held to the same rule, however it is imported."""
     files = project(
         bot__policy__rules="from bot import helper",
-        bot__helper="import bot.cards.text",
-        bot__cards__text=GUARDED.format("bot.clock"),
+        bot__helper="import bot.cards.slack_text",
+        bot__cards__slack_text=GUARDED.format("bot.clock"),
         bot__clock="",
     )
-    needed = {"bot/policy/rules.py", "bot/helper.py", "bot/cards/text.py"}
+    needed = {"bot/policy/rules.py", "bot/helper.py", "bot/cards/slack_text.py"}
     assert needed_by(["bot/policy/rules.py"], files) == needed
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from tests.pages import ROOT, blocks_in, section
 
 PAGE = ROOT / "docs" / "integrations.md"

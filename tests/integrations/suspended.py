@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from bot.demo.model.server import Planner, Turn
+from bot.demo.model_server import StandInPlanner, Turn
 from tests.client.shop import Shop
 from tests.integrations.frameworks import (
     ANSWER,
@@ -139,7 +139,7 @@ class Work:
         self,
         framework: Framework,
         shop: Shop,
-        model: Planner,
+        model: StandInPlanner,
         folder: Path,
         asked: Mapping[str, str],
     ) -> None:

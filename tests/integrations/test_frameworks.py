@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bot.config.connection_settings import Transport
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from countersign import Countersign
 from tests.client.shop import Shop, key_for
 from tests.integrations.frameworks import (

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from bot.config.connection_settings import Transport
-from bot.demo.model.server import Planner
+from bot.demo.model_server import StandInPlanner
 from countersign import Countersign
 from storage.program_requests import LEASE
 from storage.states import CallStatus
@@ -47,7 +47,7 @@ def work(
     asked = {"COUNTERSIGN_URL": web.url, "COUNTERSIGN_API_KEY": key}
     client = Countersign(web.url, key)
     with (
-        Planner(mind=mind) as model,
+        StandInPlanner(mind=mind) as model,
         gateway(model.url) as url,
         Shop(harness, client, PATIENCE) as shop,
     ):

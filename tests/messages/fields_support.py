@@ -12,7 +12,7 @@ from pydantic import AnyUrl, BaseModel, EmailStr, Field, SecretStr
 from slack_sdk.models.views import View
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import FieldErrors, Parsed, edit_modal, read_submission
+from bot.cards.edit_form import FieldErrors, ParsedEdit, edit_modal, read_submission
 from bot.tools import Effect, Tool, ToolContext
 from slack_sandbox.blockkit.blocks import check_view
 from slack_sandbox.blockkit.inputs import merge, problems, states
@@ -135,7 +135,7 @@ def _state(element: dict[str, Any], value: Any) -> dict[str, Any]:
             return {"value": value}
 
 
-def submit(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> Parsed | FieldErrors:
+def submit(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> ParsedEdit | FieldErrors:
     """Open the dialog, fill it in, and submit it as Slack's client would.
 
     The client complains of some things itself.
@@ -149,7 +149,7 @@ def submit(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> Parsed
 def edited(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, Any]:
     """What the edit changed: dotted key -> new value."""
     parsed = submit(tool, arguments, **entered)
-    assert isinstance(parsed, Parsed), parsed
+    assert isinstance(parsed, ParsedEdit), parsed
     old, new = _flat(arguments), _flat(parsed.arguments)
     changes = {
         key: value

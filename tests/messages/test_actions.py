@@ -18,16 +18,16 @@ from bot.cards.button_codec import (
     CardTarget,
     Click,
     DelegationTarget,
+    DialogSubject,
     FormKind,
     FormTarget,
     HomePart,
     HomeTarget,
-    Malformed,
-    Nothing,
+    MalformedValue,
+    NoTarget,
     Rating,
     RunTarget,
     Setting,
-    Subject,
     Target,
     block_id,
     decode,
@@ -35,7 +35,7 @@ from bot.cards.button_codec import (
     decode_dialog,
     encode,
     encode_dialog,
-    in_thread,
+    note_thread,
     thread_of,
 )
 from storage.models import new_id
@@ -61,7 +61,7 @@ ABOUT: dict[Dialog, st.SearchStrategy[Any]] = {
     Dialog.REJECT: CALLS | CARDS,
     Dialog.PICK: SETTINGS,
     Dialog.REQUEST: FILLED,
-    Dialog.DELEGATE: st.just(Nothing()),
+    Dialog.DELEGATE: st.just(NoTarget()),
 }
 
 
@@ -72,7 +72,7 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
     if action in {Action.CANCEL_RUN, Action.RETRY, Action.LOOK_SHOW}:
         return RUNS
     if action in LOOKS or action is Action.DELEGATE:
-        return st.just(Nothing())
+        return st.just(NoTarget())
     if action in TURNS_HOME:
         channels = st.sampled_from(["", "C0SUPPORT"])
         return st.builds(HomeTarget, st.sampled_from(HomePart), st.integers(0, 999), channels)
@@ -85,7 +85,7 @@ CLICKS = st.sampled_from(Action).flatmap(
     lambda each: st.builds(Click, st.just(each), targets(each))
 )
 SUBJECTS = st.sampled_from(Dialog).flatmap(
-    lambda each: st.builds(Subject, st.just(each), ABOUT.get(each, CALLS))
+    lambda each: st.builds(DialogSubject, st.just(each), ABOUT.get(each, CALLS))
 )
 
 
@@ -107,7 +107,7 @@ def test_a_value_that_is_read_was_written_so(action_id: str, value: str) -> None
         case Click(action, target) as click:
             assert encode(click if action_id == MENU else target) == value
             assert action_id in (MENU, action)
-        case Malformed(why):
+        case MalformedValue(why):
             assert why
 
 
@@ -149,7 +149,7 @@ ODD = [
 def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str) -> None:
     """A value the bot did not write is malformed, whatever it resembles."""
     found = decode(action_id, value)
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedValue)
     assert found.name == (value.partition(":")[0] if action_id == MENU else action_id)
 
 
@@ -168,7 +168,7 @@ def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str)
 def test_an_unknown_action_is_none_of_ours(action_id: str, value: str) -> None:
     """Neither a foreign id, nor a choice as a button, nor a button as a choice is acted on."""
     found = decode(action_id, value)
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedValue)
     assert found.name is None
 
 
@@ -184,18 +184,18 @@ def test_button_and_menu_give_their_value_in_different_places() -> None:
         {"action_id": MENU, "selected_option": None},
         {"action_id": 7, "value": ["c:1"]},
     ):
-        assert isinstance(decode_action(odd), Malformed)
+        assert isinstance(decode_action(odd), MalformedValue)
 
 
 @given(SUBJECTS, st.booleans())
-def test_a_dialog_is_read_as_it_was_written(about: Subject, placed: bool) -> None:
+def test_a_dialog_is_read_as_it_was_written(about: DialogSubject, placed: bool) -> None:
     """What a dialog is about, and the thread of its request, come back with its submission."""
     view: dict[str, Any] = {
         "callback_id": about.dialog,
         "private_metadata": encode_dialog(about),
     }
     if placed:
-        view = in_thread(view, "C0SUPPORT", "100.1")
+        view = note_thread(view, "C0SUPPORT", "100.1")
     assert decode_dialog(view) == about
     assert thread_of(view) == (("C0SUPPORT", "100.1") if placed else ("", ""))
 
@@ -220,7 +220,7 @@ def test_odd_metadata_is_malformed(dialog: str, metadata: str) -> None:
     """A dialog whose metadata the bot did not write is about nothing."""
     view = {"callback_id": dialog, "private_metadata": metadata}
     found = decode_dialog(view)
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedValue)
     assert found.name == dialog
     assert thread_of(view) == ("", "")
 
@@ -228,14 +228,14 @@ def test_odd_metadata_is_malformed(dialog: str, metadata: str) -> None:
 def test_a_foreign_dialog_is_none_of_ours() -> None:
     """A dialog with another callback id is malformed, also when its metadata fits."""
     found = decode_dialog({"callback_id": "mine", "private_metadata": '{"target": "c:1"}'})
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedValue)
     assert found.name is None
 
 
 def test_a_dialog_is_about_what_it_can_be() -> None:
     """Only a rejection is about a whole card; another such dialog is a mistake in the program."""
     with pytest.raises(ValueError, match="no edit_call dialog is about a CardTarget"):
-        encode_dialog(Subject(Dialog.EDIT, CardTarget("p", 1, 1)))
+        encode_dialog(DialogSubject(Dialog.EDIT, CardTarget("p", 1, 1)))
 
 
 def test_stored_ids_fit_into_values() -> None:

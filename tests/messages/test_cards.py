@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.cards.card import card
+from bot.cards.card import draw_card
 from bot.cards.views import CallView, Value
 from storage.states import CallStatus
 from tests.messages.cards_support import (
@@ -28,7 +28,7 @@ from tests.messages.cards_support import (
 
 def test_a_pending_card_reads_from_effect_to_buttons() -> None:
     """The effect stands first and big, then the agent, arguments, who and when, the buttons."""
-    drawn = card(view(), NOW)
+    drawn = draw_card(view(), NOW)
     accept_message(drawn.blocks)
     assert drawn.blocks[0]["type"] == "header"
     assert read(drawn.blocks).splitlines() == [
@@ -47,15 +47,15 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
 
 def test_the_notification_is_a_plain_sentence() -> None:
     """The lock screen says who asks for what, by which program, until when."""
-    assert card(view(), NOW).text == (
+    assert draw_card(view(), NOW).text == (
         "<@UBEN00001> asks to refund 40.00 EUR of order 1042. Approve or reject within 1 hour."
     )
-    assert card(view(REFUND, CANCEL), NOW).text.startswith(
+    assert draw_card(view(REFUND, CANCEL), NOW).text.startswith(
         "<@UBEN00001> asks for 2 things: refund 40.00 EUR of order 1042; "
         "cancel order 1043 for good. Approve"
     )
     by = "<@UBEN00001> through “ci &lt;1&gt;” asks to refund 40.00"
-    assert card(view(client="ci <1>"), NOW).text.startswith(by)
+    assert draw_card(view(client="ci <1>"), NOW).text.startswith(by)
 
 
 def test_short_arguments_stand_in_two_columns() -> None:
@@ -67,7 +67,7 @@ def test_short_arguments_stand_in_two_columns() -> None:
         Value("Reason", "damaged"),
         Value("Why", "The parcel arrived broken, and so did everything in it."),
     )
-    blocks = card(view(replace(REFUND, values=values)), NOW).blocks
+    blocks = draw_card(view(replace(REFUND, values=values)), NOW).blocks
     accept_message(blocks)
     [cells] = [each["fields"] for each in blocks if "fields" in each]
     assert [(each["type"], each["text"]) for each in cells] == [
@@ -78,24 +78,24 @@ def test_short_arguments_stand_in_two_columns() -> None:
     assert "Amount:  40.00  →  30.00" in text
     assert "Why:  The parcel" in text
     many = tuple(Value(f"Field {number}", "x") for number in range(25))
-    blocks = card(view(replace(REFUND, values=many)), NOW).blocks
+    blocks = draw_card(view(replace(REFUND, values=many)), NOW).blocks
     accept_message(blocks)
     assert [len(each["fields"]) for each in blocks if "fields" in each] == [10, 10]
     assert all(f"Field {number}:" in read(blocks) for number in range(25))
     four = [replace(REFUND, id=f"call-{number}") for number in range(4)]
-    assert not any("fields" in each for each in card(view(*four), NOW).blocks)
+    assert not any("fields" in each for each in draw_card(view(*four), NOW).blocks)
 
 
 def test_a_warning_stands_above_and_nothing_is_green() -> None:
     """What cannot be undone, or is asked again, is said before its arguments; no button invites."""
     again = replace(REFUND, note="the same was done already in this request")
     for call, says in ((CANCEL, "⚠️ This cannot be undone."), (again, "🔁 Why this is asked: the")):
-        blocks = card(view(call), NOW).blocks
+        blocks = draw_card(view(call), NOW).blocks
         accept_message(blocks)
         lines = read(blocks).splitlines()
         assert lines[1].startswith(says)
         assert "style" not in buttons(blocks)["approve", f"{call.id}:1"]
-        found = buttons(card(view(REFUND, replace(call, id="call-9")), NOW).blocks)
+        found = buttons(draw_card(view(REFUND, replace(call, id="call-9")), NOW).blocks)
         assert "style" not in found["approve_all", "plan-1:3:0"]
         assert found["approve", "call-1:1"]["style"] == "primary"
 
@@ -104,7 +104,7 @@ def test_a_plan_has_a_head() -> None:
     """How many, whose decisions, one deadline and the buttons for all stand above the calls."""
     soon = NOW + timedelta(hours=1, milliseconds=5)  # asked a moment later
     other = replace(REFUND, id="call-3", deadline=soon)
-    blocks = card(view(REFUND, other, CANCEL), NOW).blocks
+    blocks = draw_card(view(REFUND, other, CANCEL), NOW).blocks
     accept_message(blocks)
     lines = read(blocks).splitlines()
     assert lines[0] == "3 things to decide"
@@ -112,19 +112,19 @@ def test_a_plan_has_a_head() -> None:
     assert lines[2].startswith("Approve all (3)")
     assert read(blocks).count("⏳ Decide by") == 1
     late = replace(other, deadline=NOW + timedelta(hours=4))
-    assert read(card(view(REFUND, late), NOW).blocks).count("⏳ Decide by") == 2
+    assert read(draw_card(view(REFUND, late), NOW).blocks).count("⏳ Decide by") == 2
     done = replace(REFUND, status=CallStatus.APPROVED, decided_by=("UANA00001",), decided_at=NOW)
-    lines = read(card(view(done, other, CANCEL), NOW).blocks).splitlines()
+    lines = read(draw_card(view(done, other, CANCEL), NOW).blocks).splitlines()
     assert lines[0] == "2 of 3 left to decide"
     assert any("runs once the rest is decided" in each for each in lines)
-    last = card(view(done, CANCEL), NOW).blocks
+    last = draw_card(view(done, CANCEL), NOW).blocks
     assert not {"approve_all", "reject_all"} & set(action_ids(last))
     assert all(each in read(last) for each in ("Withdraw (who", "Cancel the request (who"))
 
 
 def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
     """Each button says which revision of what it means."""
-    found = buttons(card(view(REFUND, replace(CANCEL, revision=4)), NOW).blocks)
+    found = buttons(draw_card(view(REFUND, replace(CANCEL, revision=4)), NOW).blocks)
     assert set(found) == {
         *((verb, "call-1:1") for verb in ("approve", "edit", "reject_now")),
         *((verb, "call-2:4") for verb in ("approve", "edit", "reject_now")),
@@ -138,10 +138,10 @@ def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
 
 def test_reject_is_one_step_where_no_reason_is_needed() -> None:
     """Else the button opens the dialog, which stands in the menu otherwise."""
-    free = card(view(), NOW).blocks
+    free = draw_card(view(), NOW).blocks
     assert buttons(free)["reject_now", "call-1:1"]["text"]["text"] == "Reject"
     assert "Reject with a reason…" in read(free)
-    bound = card(view(replace(REFUND, no_needs_words=True)), NOW).blocks
+    bound = draw_card(view(replace(REFUND, no_needs_words=True)), NOW).blocks
     assert buttons(bound)["reject", "call-1:1"]["text"]["text"] == "Reject…"
     assert "Reject with a reason…" not in read(bound)
 
@@ -149,12 +149,12 @@ def test_reject_is_one_step_where_no_reason_is_needed() -> None:
 def test_only_arguments_that_are_set_are_shown() -> None:
     """But one that an edit has emptied is: that is what has changed."""
     values = (Value("Order", "1042"), Value("Note", "—"), Value("Reason", "—", "damaged"))
-    text = read(card(view(replace(REFUND, values=values)), NOW).blocks)
+    text = read(draw_card(view(replace(REFUND, values=values)), NOW).blocks)
     assert "Order:  1042" in text
     assert "Note" not in text
     assert "Reason:  damaged  →  —" in text
     decided = replace(REFUND, values=values, status=CallStatus.SUCCEEDED)
-    assert "Note" not in read(card(view(decided), NOW).blocks)
+    assert "Note" not in read(draw_card(view(decided), NOW).blocks)
 
 
 def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:
@@ -162,7 +162,7 @@ def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:
 
     So does an Approve all that holds one.
     """
-    found = buttons(card(view(REFUND, CANCEL), NOW).blocks)
+    found = buttons(draw_card(view(REFUND, CANCEL), NOW).blocks)
     assert "confirm" not in found["approve", "call-1:1"]
     assert found["approve", "call-2:1"]["confirm"]["text"]["text"].startswith(
         "Cancel order 1043 for good"
@@ -171,21 +171,21 @@ def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:
         "Cancel order 1043 for good"
         in found["approve_all", "plan-1:3:0"]["confirm"]["text"]["text"]
     )
-    harmless = buttons(card(view(REFUND, replace(REFUND, id="call-3")), NOW).blocks)
+    harmless = buttons(draw_card(view(REFUND, replace(REFUND, id="call-3")), NOW).blocks)
     assert "confirm" not in harmless["approve_all", "plan-1:3:0"]
-    assert "cannot be undone" not in read(card(view(), NOW).blocks)
-    assert "cannot be undone" in read(card(view(CANCEL), NOW).blocks)
+    assert "cannot be undone" not in read(draw_card(view(), NOW).blocks)
+    assert "cannot be undone" in read(draw_card(view(CANCEL), NOW).blocks)
 
 
 def test_what_may_not_be_edited_has_no_edit_button() -> None:
     """Edit is only offered where it leads somewhere."""
-    assert "edit" not in action_ids(card(view(replace(REFUND, editable=False)), NOW).blocks)
+    assert "edit" not in action_ids(draw_card(view(replace(REFUND, editable=False)), NOW).blocks)
 
 
 def test_an_edited_argument_shows_old_and_new() -> None:
     """After an edit the card shows what changed to what, and who changed it."""
     values = (Value("Amount", "40.00 EUR", "45.00 EUR"), Value("Note", "a\nb", "a\nc"))
-    drawn = card(view(replace(REFUND, values=values, edited_by="UCLEO0001")), NOW)
+    drawn = draw_card(view(replace(REFUND, values=values, edited_by="UCLEO0001")), NOW)
     accept_message(drawn.blocks)
     assert "Amount:  45.00 EUR  →  40.00 EUR" in read(drawn.blocks)
     assert "Note:  before\na\nc\nnow\na\nb" in read(drawn.blocks)
@@ -199,7 +199,7 @@ def test_an_edited_argument_shows_old_and_new() -> None:
 def test_values_of_several_lines_stand_in_a_frame() -> None:
     """A value with line ends cannot pass for further lines of the card."""
     value = Value("Text", "Hello\nAmount:  1.00 EUR")
-    blocks = card(view(replace(REFUND, values=(value,))), NOW).blocks
+    blocks = draw_card(view(replace(REFUND, values=(value,))), NOW).blocks
     framed = [each for each in inside(blocks) if each.get("type") == "rich_text_preformatted"]
     assert [each["elements"][0]["text"] for each in framed] == ["Hello\nAmount:  1.00 EUR"]
 
@@ -212,7 +212,7 @@ def test_hidden_characters_are_shown() -> None:
     call = replace(
         REFUND, effect="Pay \u202e001", values=(Value("To", "a\u200bb"),), agent_reason="\u2066x"
     )
-    text = read(card(view(call), NOW).blocks)
+    text = read(draw_card(view(call), NOW).blocks)
     assert "Pay ⟨U+202E⟩001" in text
     assert "a⟨U+200B⟩b" in text
     assert "⟨U+2066⟩x" in text
@@ -221,9 +221,9 @@ def test_hidden_characters_are_shown() -> None:
 def test_after_the_deadline_nothing_can_be_clicked() -> None:
     """A card drawn at its deadline or later offers no decision, even before the sweep."""
     at = NOW + timedelta(hours=1)
-    assert action_ids(card(view(), at).blocks) == []
-    assert "the deadline has passed" in read(card(view(), at).blocks)
-    assert "approve" in action_ids(card(view(), at - timedelta(microseconds=1)).blocks)
+    assert action_ids(draw_card(view(), at).blocks) == []
+    assert "the deadline has passed" in read(draw_card(view(), at).blocks)
+    assert "approve" in action_ids(draw_card(view(), at - timedelta(microseconds=1)).blocks)
 
 
 def test_a_part_says_so_and_decides_for_itself() -> None:
@@ -231,7 +231,7 @@ def test_a_part_says_so_and_decides_for_itself() -> None:
 
     Its buttons are for what it shows.
     """
-    drawn = card(view(REFUND, CANCEL, part=1, parts=2), NOW)
+    drawn = draw_card(view(REFUND, CANCEL, part=1, parts=2), NOW)
     accept_message(drawn.blocks)
     assert "Part 1 of 2" in read(drawn.blocks)
     found = buttons(drawn.blocks)
@@ -242,16 +242,18 @@ def test_a_part_says_so_and_decides_for_itself() -> None:
 def test_a_card_elsewhere_links_to_the_request() -> None:
     """Approvers in another channel can go and look."""
     link = "https://shop.slack.com/archives/C1/p1795269600000100"
-    assert f"<{link}|see it>" in read(card(view(origin=link), NOW).blocks)
-    assert "javascript" not in read(card(view(origin="javascript:alert(1)"), NOW).blocks)
+    assert f"<{link}|see it>" in read(draw_card(view(origin=link), NOW).blocks)
+    assert "javascript" not in read(draw_card(view(origin="javascript:alert(1)"), NOW).blocks)
 
 
 def test_the_approving_channel_is_named() -> None:
     """Where a channel decides, the card names the channel; where nobody does, it says nobody."""
-    drawn = card(view(approver_users=(), approver_groups=(), approver_channel="C0SUPPORT"), NOW)
+    drawn = draw_card(
+        view(approver_users=(), approver_groups=(), approver_channel="C0SUPPORT"), NOW
+    )
     assert "Approvers: members of <#C0SUPPORT>" in read(drawn.blocks)
     assert "Approvers: nobody" in read(
-        card(view(approver_users=(), approver_groups=()), NOW).blocks
+        draw_card(view(approver_users=(), approver_groups=()), NOW).blocks
     )
 
 
@@ -260,14 +262,14 @@ def test_a_card_takes_one_to_five_calls(count: int) -> None:
     """A caller that forgets to split is told, instead of a call being left out."""
     calls: tuple[CallView, ...] = tuple(replace(REFUND, id=f"c{n}") for n in range(count))
     with pytest.raises(ValueError, match="one to five"):
-        card(replace(view(), calls=calls), NOW)
+        draw_card(replace(view(), calls=calls), NOW)
 
 
 def test_block_ids_change_with_the_revision() -> None:
     """An edit makes new block ids, so that a click on the old card is not taken for a new one."""
 
     def ids(call: CallView) -> set[Any]:
-        return {block.get("block_id") for block in card(view(call), NOW).blocks}
+        return {block.get("block_id") for block in draw_card(view(call), NOW).blocks}
 
     assert ids(REFUND) == ids(REFUND)
     assert not ids(REFUND) & ids(replace(REFUND, revision=2))
@@ -284,17 +286,17 @@ def test_the_schema_judge_notices_a_bad_block() -> None:
 
 def test_mrkdwn_holds_our_words_only() -> None:
     """What a card formats is the same whatever the call says."""
-    tame = mrkdwn_texts(card(view(CANCEL), NOW).blocks)
+    tame = mrkdwn_texts(draw_card(view(CANCEL), NOW).blocks)
     wild = replace(
         CANCEL, title="*t*", effect="`e`", values=(Value("_l_", "<!here>"),), agent_reason="<@U1>"
     )
-    assert mrkdwn_texts(card(view(wild), NOW).blocks) == tame
+    assert mrkdwn_texts(draw_card(view(wild), NOW).blocks) == tame
 
 
 def test_plain_text_leaves_emoji_codes_alone() -> None:
     """A ":white_check_mark:" in a title or an effect stays what somebody typed."""
     call = replace(CANCEL, effect=":white_check_mark: approved")
-    blocks = card(view(call), NOW).blocks
+    blocks = draw_card(view(call), NOW).blocks
     texts = [each for each in inside(blocks) if each.get("type") == "plain_text"]
     assert texts
     assert all(each["emoji"] is False for each in texts)

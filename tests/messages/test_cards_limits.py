@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.cards.card import approved_on, card
-from bot.cards.text import slack_length, visible
+from bot.cards.card import approved_on, draw_card
+from bot.cards.slack_text import slack_length, visible
 from bot.cards.views import CallView, CardView, Progress, Value
 from storage.states import CallStatus
 from tests.messages.cards_support import (
@@ -120,7 +120,7 @@ def test_any_card_is_valid(shown: CardView) -> None:
 
     The notification is one short plain line.
     """
-    drawn = card(shown, NOW)
+    drawn = draw_card(shown, NOW)
     accept_message(drawn.blocks)
     assert "\n" not in drawn.text
     assert len(drawn.text) <= 300
@@ -135,7 +135,7 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
 
     Else there is a Review.
     """
-    blocks = card(shown, NOW).blocks
+    blocks = draw_card(shown, NOW).blocks
     text, found = read(blocks), buttons(blocks)
     approved = approved_on(shown, NOW)
     for call in shown.calls:
@@ -183,8 +183,8 @@ def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView)
         )
         for call in shown.calls
     )
-    allowed = set(mrkdwn_texts(card(replace(shown, calls=tame), NOW).blocks))
-    assert set(mrkdwn_texts(card(shown, NOW).blocks)) <= allowed
+    allowed = set(mrkdwn_texts(draw_card(replace(shown, calls=tame), NOW).blocks))
+    assert set(mrkdwn_texts(draw_card(shown, NOW).blocks)) <= allowed
 
 
 def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
@@ -193,7 +193,7 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
     The other call is unaffected.
     """
     values = (Value("To", "#general"), Value("Text", "word " * 800), Value("At", "noon"))
-    drawn = card(view(replace(REFUND, values=values), CANCEL), NOW)
+    drawn = draw_card(view(replace(REFUND, values=values), CANCEL), NOW)
     accept_message(drawn.blocks)
     text = read(drawn.blocks)
     assert "🔎 Not in full here: “Text”. Review shows all of it to those who may decide." in text
@@ -227,7 +227,7 @@ def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> Non
 
     The beginning of what is too long is shown.
     """
-    drawn = card(view(replace(REFUND, **changes)), NOW)
+    drawn = draw_card(view(replace(REFUND, **changes)), NOW)
     accept_message(drawn.blocks)
     text = read(drawn.blocks)
     assert f"Not in full here: {said}. Review" in text
@@ -238,13 +238,14 @@ def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> Non
 def test_lengths_are_counted_after_escaping() -> None:
     """What grows by escaping counts with what it grows to."""
     assert "approve" in action_ids(
-        card(view(replace(REFUND, values=(Value("T", "a" * 2_800),))), NOW).blocks
+        draw_card(view(replace(REFUND, values=(Value("T", "a" * 2_800),))), NOW).blocks
     )
     assert "review" in action_ids(
-        card(view(replace(REFUND, values=(Value("T", "&" * 600),))), NOW).blocks
+        draw_card(view(replace(REFUND, values=(Value("T", "&" * 600),))), NOW).blocks
     )
     assert (
-        card(view(replace(REFUND, effect="&" * 31)), NOW).blocks[0]["text"]["text"] == REFUND.title
+        draw_card(view(replace(REFUND, effect="&" * 31)), NOW).blocks[0]["text"]["text"]
+        == REFUND.title
     )
     assert slack_length("&<>a") == 5 + 4 + 4 + 1
 
@@ -252,7 +253,7 @@ def test_lengths_are_counted_after_escaping() -> None:
 def test_a_long_effect_stands_below_the_title_in_full() -> None:
     """A sentence too long for a header is shown whole, in bold, below the title."""
     effect = "Post in #general: " + "hello " * 30 + "end"
-    drawn = card(view(replace(REFUND, effect=effect)), NOW)
+    drawn = draw_card(view(replace(REFUND, effect=effect)), NOW)
     assert drawn.blocks[0]["text"]["text"] == "Refund an order"
     assert effect in read(drawn.blocks)
     assert "approve" in action_ids(drawn.blocks)
@@ -262,11 +263,11 @@ def test_small_calls_leave_their_room_to_large_ones() -> None:
     """A message is shared out: two long calls beside small ones are still shown in full."""
     long = tuple(Value(f"Field {n}", "word " * 150) for n in range(4))
     small = [replace(REFUND, id=f"s{n}") for n in range(3)]
-    drawn = card(view(*small, replace(CANCEL, values=long)), NOW)
+    drawn = draw_card(view(*small, replace(CANCEL, values=long)), NOW)
     accept_message(drawn.blocks)
     assert "review" not in action_ids(drawn.blocks)
     five = [replace(CANCEL, id=f"f{n}", values=long) for n in range(5)]
-    drawn = card(view(*five), NOW)
+    drawn = draw_card(view(*five), NOW)
     accept_message(drawn.blocks)
     assert action_ids(drawn.blocks).count("review") == 5
 
@@ -294,6 +295,8 @@ def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
         decided_at=NOW,
     )
     some = [replace(call, id=f"{n}{'i' * 21}") for n in range(5)]
-    drawn = card(view(*some, approver_users=tuple(f"U{n:010}" for n in range(300)), parts=2), NOW)
+    drawn = draw_card(
+        view(*some, approver_users=tuple(f"U{n:010}" for n in range(300)), parts=2), NOW
+    )
     accept_message(drawn.blocks)
     assert len(drawn.text) <= 300

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.cards.button_codec import CallTarget, CardTarget
-from bot.cards.review import REASONS, chunks, read_rejection, reject_modal, review_modal
-from bot.cards.text import slack_length, visible
+from bot.cards.review_dialog import REASONS, chunks, read_rejection, reject_modal, review_modal
+from bot.cards.slack_text import slack_length, visible
 from bot.cards.views import Value
 from tests.messages.cards_support import CANCEL, REFUND, accept_view, inside, read
 

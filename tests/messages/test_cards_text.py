@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.cards.text import (
+from bot.cards.slack_text import (
     channel_mention,
     escape,
     group_mention,

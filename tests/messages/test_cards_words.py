@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cards import notices, quoting, refusals, request_sentences
-from bot.cards.answers import answer_blocks, notice_blocks, retry_blocks
-from bot.cards.help import greeting, help_text
-from bot.cards.text import unescape
+from bot.cards import notices, refusals, request_sentences, sentence_words
+from bot.cards.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
+from bot.cards.slack_text import unescape
 from bot.policy.gates import Offer
 from storage.states import CallStatus, Mode, RunSource, Surface
 from tests.messages.cards_support import accept_message, buttons, inside
@@ -24,7 +23,9 @@ TOOLS = [
     ("Cancel <an> order", "destructive"),
 ]
 
-PEOPLE = notices.People("UBEN00001", ("UCLEO0001",), (("UANA00001", EVIL), ("UDAN00001", "")))
+PEOPLE = notices.CallParticipants(
+    "UBEN00001", ("UCLEO0001",), (("UANA00001", EVIL), ("UDAN00001", ""))
+)
 SAID = {
     "already_decided": ("UANA00001", "approve", AT),
     "late_message": (),
@@ -53,7 +54,7 @@ SAID = {
     "goes_on_here": ("C0PARTNER", EVIL),
     "goes_on_in_private": ("UBEN00001",),
     "outsiders_read_along": (),
-    "errand_line": (EVIL, EVIL, EVIL),
+    "delegated_task_line": (EVIL, EVIL, EVIL),
     "program_line": (EVIL,),
     "not_done": (CallStatus.REJECTED,),
     "through": (EVIL,),
@@ -68,7 +69,7 @@ SAID = {
     "requester_gone": (),
     "reminder": ([EVIL], "<@UANA00001>", AT),
     "next_step": ([EVIL], "<@UANA00001>", AT, [("UCLEO0001", EVIL)]),
-    "escalated": ([EVIL], "<@UANA00001>", AT),
+    "escalation_line": ([EVIL], "<@UANA00001>", AT),
     "own_request": (),
     "own_edit": (),
     "lookup_failed": (),
@@ -94,7 +95,7 @@ SAID = {
     "answer_by_buttons": (),
     "answer_too_long": (2_000,),
     "words_decide_nothing": (),
-    "said": (EVIL,),
+    "cite": (EVIL,),
     "past": ("approve",),
     "asks": ("UBEN00001", EVIL, EVIL),
     "was_done": (EVIL, EVIL),
@@ -140,7 +141,7 @@ SAID = {
 }
 
 
-MODULES = [quoting, notices, refusals, request_sentences]
+MODULES = [sentence_words, notices, refusals, request_sentences]
 SENTENCES = {
     name: each
     for module in MODULES
@@ -191,7 +192,7 @@ def test_the_thread_line_is_one_line() -> None:
         "reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice"
     )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR of order 1042 — “paid twice”"
-    assert quoting.effect_list(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
+    assert sentence_words.effect_list(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
 
 
 def test_who_asked_is_told_how_it_ended() -> None:
@@ -202,7 +203,7 @@ def test_who_asked_is_told_how_it_ended() -> None:
     line = notices.outcome_line(CallStatus.SUCCEEDED, what, PEOPLE)
     assert line.startswith(f"✅ {what}. Asked by <@UBEN00001>, approved by <@UANA00001> (“")
     assert line.endswith("”) and <@UDAN00001>.")
-    alone = notices.People("UBEN00001", ("UANA00001",), (("UANA00001", ""),))
+    alone = notices.CallParticipants("UBEN00001", ("UANA00001",), (("UANA00001", ""),))
     line = notices.outcome_line(CallStatus.FAILED, "Refund 30.00 EUR", alone, why="no such order")
     assert line == (
         "❌ It failed: Refund 30.00 EUR — “no such order”. "

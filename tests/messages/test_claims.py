@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.cards.answers import Ended
+from bot.cards.answers import CallOutcome
 from bot.cards.claims import claims_of, contradict
 from storage.states import CallStatus
 
@@ -67,14 +67,14 @@ LOOKED_UP = [
 @pytest.mark.parametrize("text", CLAIMS)
 def test_a_claim_against_what_was_not_done(text: str, status: CallStatus) -> None:
     """Wherever the only call did not certainly succeed, the words contradict the record."""
-    assert contradict(claims_of(text), [Ended(status, "")], whole=False)
+    assert contradict(claims_of(text), [CallOutcome(status, "")], whole=False)
 
 
 @pytest.mark.parametrize("status", NOT_DONE)
 @pytest.mark.parametrize("text", HONEST)
 def test_honest_words_beside_what_was_not_done(text: str, status: CallStatus) -> None:
     """What says so itself, or speaks of what is to come, contradicts nothing."""
-    assert not contradict(claims_of(text), [Ended(status, "")], whole=True)
+    assert not contradict(claims_of(text), [CallOutcome(status, "")], whole=True)
 
 
 @pytest.mark.parametrize("text", LOOKED_UP)
@@ -87,7 +87,7 @@ def test_what_was_looked_up_is_no_claim(text: str) -> None:
 @pytest.mark.parametrize("text", CLAIMS)
 def test_a_claim_of_what_was_done(text: str) -> None:
     """What succeeded may be told; of one that did not beside it, the last words have to tell."""
-    done, rejected = Ended(C.SUCCEEDED, ""), Ended(C.REJECTED, "")
+    done, rejected = CallOutcome(C.SUCCEEDED, ""), CallOutcome(C.REJECTED, "")
     assert not contradict(claims_of(text), [done], whole=True)
     assert not contradict(claims_of(text), [done, rejected], whole=False)
     told = f"{text} The other was rejected."
@@ -96,7 +96,7 @@ def test_a_claim_of_what_was_done(text: str) -> None:
 
 def test_all_is_claimed_and_one_was_rejected() -> None:
     """The last words say nothing of the one that was not done."""
-    ended = [Ended(C.SUCCEEDED, ""), Ended(C.REJECTED, "")]
+    ended = [CallOutcome(C.SUCCEEDED, ""), CallOutcome(C.REJECTED, "")]
     assert contradict(claims_of("Both are done."), ended, whole=True)
 
 

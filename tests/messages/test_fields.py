@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, NaiveDatetime
 
-from bot.cards.edit_form import Parsed, read_submission
+from bot.cards.edit_form import ParsedEdit, read_submission
 from tests.messages.fields_support import (
     Address,
     Everything,
@@ -87,7 +87,7 @@ def test_each_kind_has_its_input() -> None:
 
 def test_untouched_changes_nothing() -> None:
     """An edit that changes nothing is no edit, down to microseconds and zones."""
-    assert submit(TOOL, NOW) == Parsed(NOW, changed=False, approve=False)
+    assert submit(TOOL, NOW) == ParsedEdit(NOW, changed=False, approve=False)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_unset_differs_from_empty(
 ) -> None:
     """An optional text can be unset, empty or filled, and goes from each to each."""
     parsed = submit(TOOL, NOW | {"note": before}, note=entered)
-    assert isinstance(parsed, Parsed)
+    assert isinstance(parsed, ParsedEdit)
     assert parsed.arguments["note"] == after
     assert parsed.changed == (before != after)
 
@@ -207,7 +207,7 @@ def test_a_nested_model_is_set_as_a_whole() -> None:
     }
     there = NOW | {"other": {"city": "Bonn", "zip_code": None, "country": "FR"}}
     parsed = submit(TOOL, there, other="no", other__city=None)
-    assert isinstance(parsed, Parsed)
+    assert isinstance(parsed, ParsedEdit)
     assert parsed.arguments["other"] is None
 
 
@@ -228,7 +228,7 @@ def test_errors_below_what_is_unset() -> None:
     tool = tool_for(Counted)
     there = {"inner": {"number": 3}}
     state = typed(view_of(tool, there), inner="no", inner__number="1.5")
-    assert read_submission(tool, there, state) == Parsed(
+    assert read_submission(tool, there, state) == ParsedEdit(
         {"inner": None}, changed=True, approve=False
     )
 

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import FieldErrors, Parsed, edit_modal, read_submission, values
+from bot.cards.edit_form import FieldErrors, ParsedEdit, edit_modal, read_submission, values
 from tests.messages.fields_support import (
     Address,
     Everything,
@@ -89,14 +89,14 @@ def test_read_only_and_secret_values_ignore_the_state() -> None:
         "f:name": {"v": {"value": "B"}},
     }
     parsed = read_submission(tool, NOW, state)
-    assert isinstance(parsed, Parsed)
+    assert isinstance(parsed, ParsedEdit)
     assert parsed.arguments == NOW | {"name": "B"}
 
 
 def test_secrets_survive_an_edit() -> None:
     """A secret of either sort is the same after an edit of something else."""
     parsed = submit(TOOL, NOW | {"password": "hunter22"}, name="Ben")
-    assert isinstance(parsed, Parsed)
+    assert isinstance(parsed, ParsedEdit)
     assert (parsed.arguments["token"], parsed.arguments["password"]) == ("s3cret-value", "hunter22")
 
 
@@ -106,7 +106,7 @@ def test_save_and_approve_is_a_box_to_tick() -> None:
     view = view_of(TOOL, NOW, approve=True)
     assert "initial_options" not in block(view, "then")["element"]
     parsed = read_submission(TOOL, NOW, typed(view, then=["approve"], name="Ben"))
-    assert isinstance(parsed, Parsed)
+    assert isinstance(parsed, ParsedEdit)
     assert parsed.approve
     assert parsed.changed
 
@@ -231,7 +231,9 @@ def test_values_that_fit_no_widget() -> None:
 def test_a_missing_key_stays_missing_until_given() -> None:
     """Arguments stored before a field was added take the model's default, not an empty value."""
     tool = tool_for(Address)
-    assert submit(tool, {"city": "Bonn"}) == Parsed({"city": "Bonn"}, changed=False, approve=False)
+    assert submit(tool, {"city": "Bonn"}) == ParsedEdit(
+        {"city": "Bonn"}, changed=False, approve=False
+    )
     assert edited(tool, {"city": "Bonn"}, city="Berlin") == {
         "city": "Berlin",
         "zip_code": None,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, EmailStr, SecretStr, create_model
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import Parsed, diff, edit_modal, read_submission, values
+from bot.cards.edit_form import ParsedEdit, diff, edit_modal, read_submission, values
 from slack_sandbox.blockkit.inputs import states
 from tests.messages.fields_support import tool_for, view_of
 
@@ -120,7 +120,7 @@ def test_untouched_modal_changes_nothing(instance: BaseModel, approve: bool) -> 
     view = view_of(tool, arguments, approve)
     assert len(json.dumps(view)) <= 250_000
     state = json.loads(json.dumps(states(view["blocks"])))
-    assert read_submission(tool, arguments, state) == Parsed(
+    assert read_submission(tool, arguments, state) == ParsedEdit(
         arguments, changed=False, approve=False
     )
     assert diff(tool, arguments, arguments) == []
@@ -139,9 +139,9 @@ def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -
     )
     state["f:marked"]["v"]["value"] = text
     parsed = read_submission(tool, arguments, state)
-    assert isinstance(parsed, Parsed)
+    assert isinstance(parsed, ParsedEdit)
     expected = arguments | {"marked": text.replace("\r\n", "\n").replace("\r", "\n")}
-    assert parsed == Parsed(expected, changed=expected != arguments, approve=False)
+    assert parsed == ParsedEdit(expected, changed=expected != arguments, approve=False)
 
 
 @SETTINGS
@@ -163,7 +163,7 @@ def test_any_state_is_read_or_refused(instance: BaseModel, data: st.DataObject) 
                 {"selected_option": option, "selected_options": st.just([])}.get(key, odd)
             )
     answer = read_submission(tool, arguments, state)
-    if isinstance(answer, Parsed):
+    if isinstance(answer, ParsedEdit):
         instance.model_validate_json(json.dumps(answer.arguments))
         assert answer.changed == bool(diff(tool, arguments, answer.arguments))
     else:

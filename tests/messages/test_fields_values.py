@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
 from bot.cards.edit_form import diff, values
-from bot.cards.text import visible
+from bot.cards.slack_text import visible
 from bot.cards.views import Value
 from bot.tools.invisible_characters import is_hidden
 from tests.messages.fields_support import Address, Everything, dumped, tool_for

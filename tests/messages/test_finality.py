@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bot.cards.card import card
-from bot.cards.help import help_text
-from bot.cards.pieces import FINAL, UNSAID, UNTRUSTED, sure_of_all
-from bot.cards.review import review_modal
+from bot.cards.answers import help_text
+from bot.cards.call_pieces import FINAL, UNSAID, UNTRUSTED, confirmation_of_all
+from bot.cards.card import draw_card
+from bot.cards.review_dialog import review_modal
 from bot.mcp.definitions import Definition
 from bot.mcp.server_file import Server
-from bot.mcp.server_tools import _Line, made
+from bot.mcp.server_tools import _Line, make_tool
 from bot.tools import Effect, Tool
 from bot.tools.effect_source import EffectSource
 from bot.tools.handed_over import HandedOver, described
@@ -30,7 +30,9 @@ SAID = {
 def of_server(*, trusted: bool = False, **hints: bool) -> Tool[Any]:
     """A tool of a server with these hints."""
     server = Server.model_validate({"name": "s", "command": "s", "trusted": trusted})
-    return made(server, Definition("t", "T", "", {"type": "object"}, **hints), _Line(server, {}))
+    return make_tool(
+        server, Definition("t", "T", "", {"type": "object"}, **hints), _Line(server, {})
+    )
 
 
 def of_program(does: Effect | None) -> Tool[Any]:
@@ -70,7 +72,7 @@ def test_what_is_not_said_counts_as_destructive(
 def test_every_place_says_what_is_known(stated: EffectSource) -> None:
     """The card, the question before Approve counts, and Review: one sentence, and no other."""
     call = replace(CANCEL, stated=stated)
-    places = [json.dumps(card(view(call), NOW).blocks), json.dumps(review_modal(call))]
+    places = [json.dumps(draw_card(view(call), NOW).blocks), json.dumps(review_modal(call))]
     for drawn in places:
         assert SAID[stated] in drawn
         assert not any(each in drawn for each in SAID.values() if each != SAID[stated])
@@ -79,14 +81,14 @@ def test_every_place_says_what_is_known(stated: EffectSource) -> None:
 def test_a_plan_of_both_kinds_tells_them_apart() -> None:
     """Approving all of them asks about each kind in its own words."""
     other = replace(CANCEL, id="call-3", effect="Ship order 7", stated=EffectSource.BY_NOBODY)
-    drawn = json.dumps(card(view(CANCEL, other), NOW).blocks, ensure_ascii=False)
-    sure = sure_of_all([CANCEL.effect], 2, unsure=[other.effect])
+    drawn = json.dumps(draw_card(view(CANCEL, other), NOW).blocks, ensure_ascii=False)
+    sure = confirmation_of_all([CANCEL.effect], 2, unsure=[other.effect])
     assert json.dumps(sure.text, ensure_ascii=False) in drawn
     assert sure.text == (
         "This cannot be undone:\n• Cancel order 1043 for good\n"
         "It is not known whether these can be undone:\n• Ship order 7"
     )
-    long = sure_of_all(["x" * 400], 9, unsure=["y" * 400])
+    long = confirmation_of_all(["x" * 400], 9, unsure=["y" * 400])
     assert len(long.text) <= 300
 
 

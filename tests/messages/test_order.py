@@ -6,11 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from bot.cards.card import card
-from bot.cards.parts import quoted_line
-from bot.cards.quoting import said
-from bot.cards.review import review_modal, shows_all
-from bot.cards.text import apart, in_order, plain, plainly, visible
+from bot.cards.block_kit import quoted_line
+from bot.cards.card import draw_card
+from bot.cards.review_dialog import review_modal, shows_all
+from bot.cards.sentence_words import cite
+from bot.cards.slack_text import (
+    isolate_leftward,
+    isolate_leftward_runs,
+    plain,
+    strip_mrkdwn,
+    visible,
+)
 from bot.cards.views import Value
 from tests.messages.cards_support import NOW, REFUND, accept_message, accept_view, read, view
 
@@ -33,7 +39,7 @@ def test_a_value_from_right_to_left_is_isolated(word: str) -> None:
     """On the card and in Review, beside its label and where an edit has changed it."""
     values = (Value("Item", f"{word} 12"), Value("Note", f"{word} 40", before=f"{word} 30"))
     call = replace(REFUND, values=values, effect=f"Sell {word} 12 for 40 EUR")
-    drawn = card(view(call), NOW)
+    drawn = draw_card(view(call), NOW)
     accept_message(drawn.blocks)
     modal = review_modal(call)
     accept_view(modal)
@@ -48,7 +54,7 @@ def test_a_value_from_right_to_left_is_isolated(word: str) -> None:
 def test_a_preview_keeps_its_numbers_in_order() -> None:
     """Between an old and a new number no word is that could turn them round."""
     call = replace(REFUND, preview=f"{COFFEE}: 40 → 30\n{COFFEE} 12 → {COFFEE} 7\nplain: 1 → 2")
-    for shown in (read(card(view(call), NOW).blocks), read(review_modal(call)["blocks"])):
+    for shown in (read(draw_card(view(call), NOW).blocks), read(review_modal(call)["blocks"])):
         assert f"{OPEN}{COFFEE}{END}: 40 → 30" in shown
         assert f"{OPEN}{COFFEE}{END} 12 → {OPEN}{COFFEE}{END} 7" in shown
         assert "plain: 1 → 2" in shown
@@ -58,31 +64,33 @@ def test_a_preview_keeps_its_numbers_in_order() -> None:
 def test_texts_within_json_are_isolated_one_by_one() -> None:
     """A key, and a number behind it, stay in that order."""
     text = f'{{\n  "{COFFEE}": 12,\n  "b": "{COFFEE} \\" 3"\n}}'
-    assert apart(text) == (
+    assert isolate_leftward(text) == (
         f'{{\n  {OPEN}"{COFFEE}"{END}: 12,\n  "b": {OPEN}"{COFFEE} \\" 3"{END}\n}}'
     )
-    assert apart(f'["{COFFEE}", 1]') == f'{OPEN}[{OPEN}"{COFFEE}"{END}, 1]{END}'
+    assert isolate_leftward(f'["{COFFEE}", 1]') == f'{OPEN}[{OPEN}"{COFFEE}"{END}, 1]{END}'
 
 
 def test_what_is_cut_is_closed() -> None:
     """A text that is shortened within such words does not turn round what says so."""
     for limit in range(40, 80):
-        cut = plain(apart(f"{COFFEE} " * 40), limit)
+        cut = plain(isolate_leftward(f"{COFFEE} " * 40), limit)
         assert balanced(cut)
         assert cut.endswith("more characters)")
 
 
 def test_lines_in_a_thread_are_in_order() -> None:
     """What a sentence of ours quotes, and what a notification does."""
-    assert said(f"Refund {COFFEE} 40 EUR") == f"Refund {OPEN}{COFFEE}{END} 40 EUR"
-    assert plainly(said(f"Refund {COFFEE} 40 EUR")) == f"Refund {COFFEE} 40 EUR"
+    assert cite(f"Refund {COFFEE} 40 EUR") == f"Refund {OPEN}{COFFEE}{END} 40 EUR"
+    assert strip_mrkdwn(cite(f"Refund {COFFEE} 40 EUR")) == f"Refund {COFFEE} 40 EUR"
     assert quoted_line(f"{COFFEE} 40") == f"“{OPEN}{COFFEE} 40{END}”"
 
 
 def test_whoever_writes_isolates_themselves_is_seen() -> None:
     """Only ours are unseen: in a text they are written out, as all that is hidden."""
-    assert apart(visible(f"{OPEN}{COFFEE}{END}")) == f"{OPEN}⟨U+2068⟩{COFFEE}⟨U+2069⟩{END}"
-    assert in_order(visible("a\u202eb")) == "a⟨U+202E⟩b"
+    assert (
+        isolate_leftward(visible(f"{OPEN}{COFFEE}{END}")) == f"{OPEN}⟨U+2068⟩{COFFEE}⟨U+2069⟩{END}"
+    )
+    assert isolate_leftward_runs(visible("a\u202eb")) == "a⟨U+202E⟩b"
     assert visible(f"{COFFEE}\u200f 1") == f"{COFFEE}⟨U+200F⟩ 1"
 
 

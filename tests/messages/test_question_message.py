@@ -12,8 +12,8 @@ from bot.cards.button_codec import CallTarget
 from bot.cards.edit_form import FieldErrors
 from bot.cards.question_message import (
     QuestionView,
+    answer_in_words,
     answer_modal,
-    in_words,
     question_message,
     read_answer,
 )
@@ -94,8 +94,8 @@ def test_a_form_left_as_it_is_needs_its_fields() -> None:
 def test_only_what_was_corrected_is_told_as_corrected() -> None:
     """A value that is as suggested, in another form, is no correction."""
     asked = question_of(question="How much?", kind="form", fields=[FIELD])
-    assert in_words(asked, {"a0": "1042"}) == (("Order", "1042", None),)
-    assert in_words(asked, {"a0": "1043"}) == (("Order", "1043", "1042"),)
+    assert answer_in_words(asked, {"a0": "1042"}) == (("Order", "1042", None),)
+    assert answer_in_words(asked, {"a0": "1043"}) == (("Order", "1043", "1042"),)
 
 
 def test_a_suggestion_of_another_kind_is_refused() -> None:

@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from bot.cards.answers import Ended, record_line
+from bot.cards.answers import CallOutcome, record_line
 from storage.states import CallStatus
 
 C = CallStatus
@@ -16,11 +16,11 @@ ENDS = [*CallStatus, MIDWAY]
 MAY_HAVE_ACTED = {C.SUCCEEDED, C.UNKNOWN, C.RUNNING, C.ENTRUSTED, MIDWAY}
 
 
-def ended(how: str, *, told: bool) -> Ended:
+def ended(how: str, *, told: bool) -> CallOutcome:
     """A call that ended so."""
     midway = how == MIDWAY
     status = C.FAILED if midway else C(how)
-    return Ended(status, "" if told else f"Do {how}", told, midway=midway)
+    return CallOutcome(status, "" if told else f"Do {how}", told, midway=midway)
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "untold"])

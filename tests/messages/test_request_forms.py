@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from bot.cards.button_codec import FormKind, FormTarget, Setting, Subject, decode_dialog
+from bot.cards.button_codec import DialogSubject, FormKind, FormTarget, Setting, decode_dialog
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import (
     MOST,
     MOST_QUOTED,
-    Choice,
-    FilledIn,
-    Form,
-    askable,
-    blank,
+    CompletedForm,
+    FormChoice,
+    RequestForm,
+    blank_values,
+    can_ask_with_form,
     form_modal,
-    misfits,
-    offered,
     picker_modal,
+    prefill_message,
     read_form,
+    template_misfits,
 )
 from bot.tools import Effect, Tool, ToolContext, tool
 from slack_sandbox.blockkit import blocks as checker
@@ -71,9 +71,9 @@ FILLED: dict[str, Any] = {
 }
 
 
-def form(of: Tool[Any] = order, **fixed: Any) -> Form:
+def form(of: Tool[Any] = order, **fixed: Any) -> RequestForm:
     """The new form of a tool."""
-    return Form(of, of.title, {**blank(of), **fixed}, frozenset(fixed))
+    return RequestForm(of, of.title, {**blank_values(of), **fixed}, frozenset(fixed))
 
 
 def inputs(view: dict[str, Any]) -> dict[str, bool]:
@@ -95,7 +95,7 @@ def test_what_has_to_be_entered_is_marked() -> None:
 def test_what_is_filled_in_is_read() -> None:
     """The entered values, the defaults of the rest, and the words for the approver."""
     filled = read_form(form(), FILLED)
-    assert isinstance(filled, FilledIn)
+    assert isinstance(filled, CompletedForm)
     assert filled.why == "we sit on the floor"
     args = filled.arguments
     assert isinstance(args, Order)
@@ -124,16 +124,18 @@ def test_what_is_fixed_is_no_input() -> None:
     assert "f:what" not in inputs(view)
     assert "a lamp" in str(view["blocks"])
     filled = read_form(made, FILLED)
-    assert isinstance(filled, FilledIn)
+    assert isinstance(filled, CompletedForm)
     assert filled.values["what"] == "a lamp"
 
 
 def test_a_message_is_offered_where_there_is_room() -> None:
     """A message's text goes into the one free text that has to be filled in and can hold it."""
-    assert offered(order, blank(order), "a chair for two")["what"] == "a chair for two"
+    assert (
+        prefill_message(order, blank_values(order), "a chair for two")["what"] == "a chair for two"
+    )
     long = "a chair " * 20
-    assert "what" not in offered(order, blank(order), long)
-    assert offered(order, blank(order), " ") == blank(order)
+    assert "what" not in prefill_message(order, blank_values(order), long)
+    assert prefill_message(order, blank_values(order), " ") == blank_values(order)
 
 
 class Sealed(BaseModel):
@@ -147,8 +149,8 @@ def log_in(args: Sealed, context: ToolContext) -> str:
 
 def test_what_needs_a_secret_is_not_askable() -> None:
     """A secret has no place in a form; a tool that needs one is not offered."""
-    assert askable(order)
-    assert not askable(log_in)
+    assert can_ask_with_form(order)
+    assert not can_ask_with_form(log_in)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_what_needs_a_secret_is_not_askable() -> None:
 )
 def test_what_a_template_may_fix(fixed: dict[str, Any], wrong: list[str]) -> None:
     """Each wrong field and value is named; what is not fixed may be missing."""
-    assert misfits(order, fixed) == wrong
+    assert template_misfits(order, fixed) == wrong
 
 
 def test_the_metadata_holds_whatever_a_message_says() -> None:
@@ -175,16 +177,18 @@ def test_the_metadata_holds_whatever_a_message_says() -> None:
         assert len(view["private_metadata"]) <= 3000
         assert checker.check_view(view) == []
     found = decode_dialog(form_modal(form(), target))
-    assert isinstance(found, Subject)
+    assert isinstance(found, DialogSubject)
     assert found.target == target
 
 
-CHOICE = Choice(FormKind.TOOL, "order", "Order something", "write")
+CHOICE = FormChoice(FormKind.TOOL, "order", "Order something", "write")
 
 
 def test_a_picker_holds_as_many_as_slack_takes() -> None:
     """More tools than a menu takes are counted, and are to be had by their names."""
-    choices = [Choice(FormKind.TOOL, f"t{n}", f"{n} " + "x" * 90, "read") for n in range(MOST + 7)]
+    choices = [
+        FormChoice(FormKind.TOOL, f"t{n}", f"{n} " + "x" * 90, "read") for n in range(MOST + 7)
+    ]
     view = picker_modal(choices, Setting())
     assert checker.check_view(view) == []
     assert "There are 7 more" in str(view)

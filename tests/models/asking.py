@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bot.agent.chat_completions import messages
 from bot.config.model_settings import ModelApi
-from bot.demo.model.chat_checks import check_chat
+from bot.demo.chat_checks import check_chat
 from storage import runs
 from storage.models import Run
 from storage.states import RunStatus

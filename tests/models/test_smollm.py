@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cards.text import visible
+from bot.cards.slack_text import visible
 from bot.config.model_settings import ModelApi
 from storage import runs
 from storage.states import CallStatus, RunStatus

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from bot.policy.condition import Condition, ConditionError, Facts, Spent
-from bot.policy.evaluate import PolicyError, parse
+from bot.policy.condition import Condition, ConditionError, Facts, SpendingSum
+from bot.policy.evaluation import PolicyError, parse
 from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
 from bot.policy.tally import Ballot
 
@@ -42,9 +42,9 @@ def facts(**changed: Any) -> Facts:
         "now": datetime(2026, 3, 1, 12, 5, tzinfo=UTC),
         "groups": {"finance": frozenset({"U1", "U2"}), "gone": None},
         "spent": {
-            Spent("refund_order", "amount", DAY): Decimal("459.99"),
-            Spent("refund_order", "", DAY): Decimal(7),
-            Spent("lost", "amount", DAY): None,
+            SpendingSum("refund_order", "amount", DAY): Decimal("459.99"),
+            SpendingSum("refund_order", "", DAY): Decimal(7),
+            SpendingSum("lost", "amount", DAY): None,
         },
     }
     return Facts(**{**known, **changed})

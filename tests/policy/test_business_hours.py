@@ -12,9 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.business_hours import BusinessHours
-from bot.policy.evaluate import parse
-from bot.policy.gates import Approvers, Ask, Escalation, Stage, dump_gate, load_gate
-from bot.policy.strictness import hastened, stricter
+from bot.policy.evaluation import parse
+from bot.policy.gates import (
+    Approvers,
+    Ask,
+    Escalation,
+    Stage,
+    dump_gate,
+    load_gate,
+    shorten_deadline,
+    stricter_gate,
+)
 from tests.policy.builders import facts, problems
 
 BERLIN = BusinessHours(zone="Europe/Berlin", opens=540, closes=1020, days=(1, 2, 3, 4, 5))
@@ -81,7 +89,7 @@ def test_its_library_comes_late() -> None:
     """A policy that names no calendar does not wait for the library of calendars."""
     policy = '[defaults]\napprovers = ["@a"]\n'
     program = (
-        "import sys; from bot.policy.evaluate import parse; "
+        "import sys; from bot.policy.evaluation import parse; "
         f"parse({policy!r}); print('holidays' in sys.modules)"
     )
     done = subprocess.run(
@@ -251,9 +259,13 @@ def test_the_stricter_of_two_clocks() -> None:
     stage = Stage(approvers=Approvers(groups=("leads",)))
     slow = Ask(rule="r", stages=(stage,), hours=BERLIN, escalation=(step,))
     fast = slow.model_copy(update={"hours": None})
-    for both in (stricter(slow, fast), stricter(fast, slow), hastened(slow, fast)):
+    for both in (
+        stricter_gate(slow, fast),
+        stricter_gate(fast, slow),
+        shorten_deadline(slow, fast),
+    ):
         assert (both.hours, both.escalation, both.deadline) == (None, (), 3600)
-    assert stricter(slow, slow.model_copy(update={"deadline": 60})).escalation == (step,)
+    assert stricter_gate(slow, slow.model_copy(update={"deadline": 60})).escalation == (step,)
     assert not slow.same_terms(fast)
     assert fast.model_copy(update={"escalation": ()}).same_terms(
         slow.model_copy(update={"escalation": ()})

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from bot.policy.condition import Condition, ConditionError, Spent, seconds_of
+from bot.policy.condition import Condition, ConditionError, SpendingSum, seconds_of
 from tests.policy.builders import ARGS, DAY, facts, holds, refused, untold
 
 
@@ -72,7 +72,7 @@ def test_what_it_needs_is_known_when_it_is_read() -> None:
         'spent("a", "b", "1d") > 1 || (count("c", "30m") > 2 && requester in groups.x) || '
         'args.l.all(y, y in groups["y-z"] && spent("a", "b", "24h") > y)'
     )
-    assert found.spent == {Spent("a", "b", DAY), Spent("c", "", 1800)}
+    assert found.spent == {SpendingSum("a", "b", DAY), SpendingSum("c", "", 1800)}
     assert found.groups == {"x", "y-z"}
 
 

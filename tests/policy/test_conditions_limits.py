@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bot.policy.condition import Condition, ConditionError, Spent
+from bot.policy.condition import Condition, ConditionError, SpendingSum
 from tests.policy.builders import DAY, facts, holds, refused, untold
 
 MANY = list(range(10_000))
@@ -95,7 +95,7 @@ def test_numbers_without_measure(value: Any) -> None:
         assert "cannot be used" in untold(source, args={"n": value, "codes": [1]})
     assert holds("has(args.n)", args={"n": value})
     assert "too large" in untold(
-        'count("a", "1h") == 0', spent={Spent("a", "", 3600): Decimal("1e999999")}
+        'count("a", "1h") == 0', spent={SpendingSum("a", "", 3600): Decimal("1e999999")}
     )
     assert time.perf_counter() - begun < 1
 
@@ -218,7 +218,7 @@ def test_it_is_quick() -> None:
     )
     known = facts(
         groups={"finance": frozenset(f"U{n}" for n in range(5_000))},
-        spent={Spent("refund_order", "amount", DAY): 490},
+        spent={SpendingSum("refund_order", "amount", DAY): 490},
     )
     condition.holds(known)
     begun = time.process_time()

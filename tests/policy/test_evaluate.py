@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.condition_values import Facts
-from bot.policy.evaluate import Policy, parse
+from bot.policy.evaluation import Policy, parse
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
 
 WHO = '[defaults]\napprovers = ["U0123", "@shop-leads", "channel"]\n'

@@ -12,14 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from bot.policy.gates import (
-    Allow,
-    Approvers,
-    Ask,
-    Deny,
-    Gate,
-    Stage,
-)
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, Stage
 from bot.policy.tally import Ballot, Tally, tally
 from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.authority import _missing
-from bot.policy.evaluate import parse
-from bot.policy.gates import Approvers, Ask, Stage
-from bot.policy.strictness import stricter
+from bot.policy.evaluation import parse
+from bot.policy.gates import Approvers, Ask, Stage, stricter_gate
 from bot.policy.tally import Ballot, tally
 from storage.states import Verb
 from tests.policy.builders import ASKED, asks, facts
@@ -124,12 +123,12 @@ def test_where_it_stands_when_it_is_over() -> None:
 @given(unordered, asks)
 def test_an_order_is_stricter_than_none(gate: Ask, other: Ask) -> None:
     """Where one of two gates has an order, both together have; the laws of `stricter` hold."""
-    assert not stricter(gate, other).any_order or gate == other
-    assert not stricter(other, gate).any_order or gate == other
+    assert not stricter_gate(gate, other).any_order or gate == other
+    assert not stricter_gate(other, gate).any_order or gate == other
     free = other.model_copy(update={"any_order": True})
-    both = stricter(gate, free)
+    both = stricter_gate(gate, free)
     assert both.any_order
-    assert stricter(both, free) == both
+    assert stricter_gate(both, free) == both
     assert not gate.same_terms(gate.model_copy(update={"any_order": False}))
 
 

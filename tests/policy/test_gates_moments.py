@@ -7,12 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy.gates import (
-    Approvers,
-    Ask,
-    Escalation,
-    Stage,
-)
+from bot.policy.gates import Approvers, Ask, Escalation, Stage
 from tests.policy.builders import asks
 
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))

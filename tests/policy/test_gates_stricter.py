@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from bot.policy.gates import Approvers, Ask, Escalation, Stage
-from bot.policy.strictness import stricter
+from bot.policy.gates import Approvers, Ask, Escalation, Stage, stricter_gate
 from bot.policy.tally import Ballot, tally
 from tests.policy.builders import asks, ballot, ballots
 
@@ -81,7 +80,7 @@ def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
 
     They do so stage for stage of the same approvers.
     """
-    both = stricter(shown, now)
+    both = stricter_gate(shown, now)
     standing = tally(both, _approve(both))
     assert standing.outcome == "approved"
     people: dict[Any, list[tuple[str, ...]]] = defaultdict(list)
@@ -96,7 +95,7 @@ def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
 @given(asks, asks)
 def test_it_asks_for_no_more_than_both(shown: Ask, now: Ask) -> None:
     """Of the same approvers it asks for no more stages than one gate, nor people than both."""
-    both = stricter(shown, now)
+    both = stricter_gate(shown, now)
 
     def per(gate: Ask) -> Counter[Any]:
         return Counter(_who(each) for each in gate.stages)
@@ -116,7 +115,7 @@ def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> Non
 
     They never come further than before.
     """
-    both = stricter(shown, now)
+    both = stricter_gate(shown, now)
     for old, new in zip(shown.stages, both.stages, strict=False):
         assert old.approvers == new.approvers
         assert new.quorum >= old.quorum
@@ -131,7 +130,7 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
 
     More have to give reasons.
     """
-    both = stricter(shown, now)
+    both = stricter_gate(shown, now)
     for each in (shown, now):
         assert both.deadline <= each.deadline
         assert both.good_for <= each.good_for
@@ -157,18 +156,20 @@ def test_the_stricter_gate_keeps_its_laws(one: Ask, two: Ask, three: Ask) -> Non
 
     Asking again settles at once.
     """
-    both = stricter(one, two)
-    assert stricter(one, one) == one
-    assert stricter(both, two) == both
-    assert stricter(one, both) == both
-    assert _strictness(stricter(two, one)) == _strictness(both)
-    assert _strictness(stricter(both, three)) == _strictness(stricter(one, stricter(two, three)))
+    both = stricter_gate(one, two)
+    assert stricter_gate(one, one) == one
+    assert stricter_gate(both, two) == both
+    assert stricter_gate(one, both) == both
+    assert _strictness(stricter_gate(two, one)) == _strictness(both)
+    assert _strictness(stricter_gate(both, three)) == _strictness(
+        stricter_gate(one, stricter_gate(two, three))
+    )
 
 
 @given(asks, asks)
 def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
     """What comes out is a gate that can be stored, read again and met."""
-    both = stricter(shown, now)
+    both = stricter_gate(shown, now)
     assert Ask.model_validate_json(both.model_dump_json()) == both
     assert all(moment < both.deadline for moment in both.moments())
 
@@ -186,7 +187,7 @@ def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
 )
 def test_stages_side_by_side(shown: Any, now: Any, both: Any) -> None:
     """A stage that both gates have is one stage, and twice the same stage stays two."""
-    assert stricter(_ask(*shown), _ask(*now)).stages == _ask(*both).stages
+    assert stricter_gate(_ask(*shown), _ask(*now)).stages == _ask(*both).stages
 
 
 @given(asks)

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.condition_values import Facts
-from bot.policy.evaluate import Policy, parse
-from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, Stage
+from bot.policy.evaluation import Policy, parse
+from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, Stage, tighten_gate
 from bot.policy.rules import Rule
-from bot.policy.strictness import tightened
 from bot.policy.tally import tally
 from storage.states import Verb
 from tests.policy.builders import approvers, asks, ballot, facts, problems, stages
@@ -56,7 +55,7 @@ def judged(text: str, **changed: Any) -> Allow | Ask | Deny:
 @given(asks, some)
 def test_nothing_is_loosened(gate: Ask, adding: list[tuple[Addition, bool]]) -> None:
     """Every term is as strict as it was or stricter, and each stage has the same people."""
-    found = tightened(gate, adding)
+    found = tighten_gate(gate, adding)
     assert isinstance(found, Ask)
     for old, new in zip(gate.stages, found.stages, strict=False):
         assert (old.approvers, old.quorum <= new.quorum) == (new.approvers, True)
@@ -76,7 +75,7 @@ def test_who_meets_it_meets_what_was_asked_before(
     gate: Ask, adding: list[tuple[Addition, bool]], data: st.DataObject
 ) -> None:
     """Votes that approve under the composed gate would have approved under the first one alone."""
-    found = tightened(gate, adding)
+    found = tighten_gate(gate, adding)
     assert isinstance(found, Ask)
     people = st.sampled_from("ABCDEFGHIJKL")
     drawn = st.lists(
@@ -94,7 +93,7 @@ def test_more_people_come_only_by_a_sure_escalation(
     gate: Ask, adding: list[tuple[Addition, bool]]
 ) -> None:
     """Who may decide in a stage grows by escalations of rules that surely apply, and then only."""
-    found = tightened(gate, adding)
+    found = tighten_gate(gate, adding)
     assert isinstance(found, Ask)
     sure = [step for addition, known in adding if known for step in addition.escalation]
     assert set(found.escalation) == {*gate.escalation, *sure}
@@ -104,15 +103,15 @@ def test_more_people_come_only_by_a_sure_escalation(
 @given(some)
 def test_what_is_allowed_stays_so_or_is_asked(adding: list[tuple[Addition, bool]]) -> None:
     """What another rule allows is asked where one that adds names who decides, else allowed."""
-    found = tightened(Allow(rule="free"), adding)
+    found = tighten_gate(Allow(rule="free"), adding)
     assert isinstance(found, Ask) == any(addition.ask for addition, _ in adding)
 
 
 @given(asks, some)
 def test_adding_twice_adds_nothing(gate: Ask, adding: list[tuple[Addition, bool]]) -> None:
     """What a rule has added it does not add again."""
-    once = tightened(gate, adding)
-    assert tightened(once, adding) == once
+    once = tighten_gate(gate, adding)
+    assert tighten_gate(once, adding) == once
     assert once == gate or (isinstance(once, Ask) and once.added)
 
 

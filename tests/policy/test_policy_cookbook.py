@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from bot.policy.condition_values import Facts, Id, Spent
-from bot.policy.evaluate import Policy, parse
+from bot.policy.condition_values import Facts, Id, SpendingSum
+from bot.policy.evaluation import Policy, parse
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 from tests.policy.recipes import RECIPES
 
 MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # noon in London, 13:00 in Berlin
-SPENT, COUNT = Spent("refund_order", "amount", 86_400), Spent("refund_order", "", 86_400)
+SPENT, COUNT = (
+    SpendingSum("refund_order", "amount", 86_400),
+    SpendingSum("refund_order", "", 86_400),
+)
 EFFECTS = {
     "refund_order": "write",
     "cancel_order": "destructive",

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bot.policy.condition_values import Facts, Spent
-from bot.policy.evaluate import Policy, parse
+from bot.policy.condition_values import Facts, SpendingSum
+from bot.policy.evaluation import Policy, parse
 from bot.policy.gates import Allow, Ask, Deny
 from tests.pages import ROOT, blocks_in, section
 from tests.policy.recipes import FIRST
 
-DAY = Spent("pay", "amount", 86_400, ("currency",), True)
+DAY = SpendingSum("pay", "amount", 86_400, ("currency",), True)
 CONTRACTORS = {"contractors": frozenset({"UDAN"})}
 
 
@@ -129,7 +129,7 @@ def test_rules_that_add_as_they_are_shown() -> None:
 def test_a_sum_as_it_is_shown() -> None:
     """One customer's week in one currency, whoever asks, takes two of finance above 900."""
     policy = example("Limits over a time")
-    week = Spent("pay", "amount", 7 * 86_400, ("currency", "customer"), True)
+    week = SpendingSum("pay", "amount", 7 * 86_400, ("currency", "customer"), True)
     for spent, people in (("800", 1), ("801", 2)):
         known = {"amount": 100, "customer": 7, "currency": "EUR", "spent": {week: Decimal(spent)}}
         assert asked(policy, "pay", **known).people == people

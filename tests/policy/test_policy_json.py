@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bot.policy.evaluate import PolicyError, parse
+from bot.policy.evaluation import PolicyError, parse
 from bot.policy.gates import Ask, dump_gate, load_gate
 from bot.toml_file import to_json
 from storage.grants import Grant, dump_grant, load_grant

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.policy.condition_values import Facts
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
 from tests.policy.builders import facts, problems
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from tests.policy.builders import facts, problems
 
 NAMED = """

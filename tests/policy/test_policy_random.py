@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.condition_values import Facts
-from bot.policy.evaluate import Policy
+from bot.policy.evaluation import Policy
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
 from bot.policy.rules import Rule
 

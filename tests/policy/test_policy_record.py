@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.policy.condition_values import Facts
-from bot.policy.evaluate import Policy, PolicyError, parse
+from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.policy.gates import Ask
 from tests.policy.builders import facts, problems
 

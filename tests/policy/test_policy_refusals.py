@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.condition_values import Facts
-from bot.policy.evaluate import Policy, PolicyError, parse
+from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.policy.gates import Allow, Ask, Deny
 from tests.policy.builders import problems
 

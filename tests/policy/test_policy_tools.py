@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.policy.evaluate import PolicyError, parse
+from bot.policy.evaluation import PolicyError, parse
 
 TOOLS = {"pay": frozenset({"amount", "to"}), "refund_order": frozenset({"amount"})}
 WHO = '[defaults]\napprovers = ["@leads"]\n'

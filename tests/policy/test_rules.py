@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.policy.condition_values import Facts, Needs, Spent
+from bot.policy.condition_values import Facts, Needs, SpendingSum
 from bot.policy.gates import Allow
 from bot.policy.rules import Rule, needs_of
 
@@ -125,7 +125,7 @@ def test_needs_are_collected() -> None:
     assert needs == Needs(
         frozenset({"a", "b-c"}),
         frozenset({"#x"}),
-        frozenset({Spent("pay", "amount", DAY), Spent("pay", "", DAY)}),
+        frozenset({SpendingSum("pay", "amount", DAY), SpendingSum("pay", "", DAY)}),
     )
     assert needs_of([rule()]) == Needs(frozenset(), frozenset(), frozenset())
 
@@ -172,7 +172,7 @@ def test_what_a_rule_covers(keys: dict[str, Any]) -> None:
 
 def test_facts_reach_the_condition() -> None:
     """Sums are exact and the time is the one that was handed in."""
-    spent = {Spent("pay", "amount", DAY): Decimal("499.99")}
+    spent = {SpendingSum("pay", "amount", DAY): Decimal("499.99")}
     over = rule(when='spent("pay", "amount", "24h") + args.amount > 500.0')
     assert fits(over, args={"amount": Decimal("0.01")}, spent=spent) is False
     assert fits(over, args={"amount": Decimal("0.02")}, spent=spent) is True

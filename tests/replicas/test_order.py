@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from bot.cards.action_names import Action, Dialog
-from bot.cards.button_codec import CallTarget, Subject, encode, encode_dialog
+from bot.cards.button_codec import CallTarget, DialogSubject, encode, encode_dialog
 from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
 from storage.models import Delivery
 from storage.states import CallStatus, DeliveryKind
@@ -43,7 +43,7 @@ def test_an_approval_does_not_overtake_an_edit(tmp_path: Path) -> None:
     loop.tick()
     harness.work()
     target = CallTarget(harness.all()[1][0].id, 1)
-    about, state = Subject(Dialog.EDIT, target), {"f:text": {"v": {"value": "final"}}}
+    about, state = DialogSubject(Dialog.EDIT, target), {"f:text": {"v": {"value": "final"}}}
     metadata = json.loads(encode_dialog(about))
     harness.arrive(lambda key: submission(key, about.dialog, metadata, state, ANA))
     harness.arrive(lambda key: click(key, Action.APPROVE, encode(target), CLEO))

@@ -15,9 +15,9 @@ from bot.config.settings import Settings
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
+from bot.policy.current_policy import CurrentPolicy
 from bot.policy.directory import Group, LookupFailedError, Person
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.tools import Effect, Registry, Tool, ToolContext, tool
 from bot.tools.agents import agent_tool
 from storage.store import Store

@@ -17,8 +17,8 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
-from bot.cards.answers import NOTHING_BELOW, Below
-from bot.policy.evaluate import Allow
+from bot.cards.answers import NOTHING_BELOW, AnswerFooter
+from bot.policy.evaluation import Allow
 from bot.policy.gates import load_gate
 from bot.runs.worker_pool import WorkerPool
 from bot.tools import ToolContext, ToolError
@@ -131,7 +131,7 @@ class SilentThread:
         """Nothing to take back."""
 
     def finish(
-        self, tx: Transaction, text: str, *, last: bool, record: Below = NOTHING_BELOW
+        self, tx: Transaction, text: str, *, last: bool, record: AnswerFooter = NOTHING_BELOW
     ) -> None:
         """Nothing to post."""
 

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from bot.approvals import grants as remembered
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.policy.gates import Offer
 from storage import calls, grants, moves, runs
 from storage.models import Call

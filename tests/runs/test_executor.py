@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.tools import Effect, ToolContext, tool
 from storage import outbox, trail
 from storage.models import Call

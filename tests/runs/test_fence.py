@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from storage.states import CallStatus
 from storage.store import Store
 from storage.transaction import Transaction

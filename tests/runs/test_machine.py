@@ -18,8 +18,8 @@ from bot.cards.action_names import Action, Dialog
 from bot.cards.button_codec import (
     CallTarget,
     CardTarget,
+    DialogSubject,
     RunTarget,
-    Subject,
     Target,
     encode,
     encode_dialog,
@@ -81,7 +81,7 @@ class Machine(RuleBasedStateMachine):
         """Store a click on a button, as the card has it."""
         self.harness.arrive(lambda key: click(key, action, encode(target), person))
 
-    def submit(self, about: Subject, state: dict[str, Any], person: str) -> None:
+    def submit(self, about: DialogSubject, state: dict[str, Any], person: str) -> None:
         """Store a submitted dialog."""
         metadata = json.loads(encode_dialog(about))
         self.harness.arrive(lambda key: submission(key, about.dialog, metadata, state, person))
@@ -124,7 +124,7 @@ class Machine(RuleBasedStateMachine):
             "words": {"text": {"value": "no"}},
             "reason": {"preset": {"selected_option": {"value": "other"}}},
         }
-        self.submit(Subject(Dialog.REJECT, target), state, person)
+        self.submit(DialogSubject(Dialog.REJECT, target), state, person)
 
     @rule(
         person=people,
@@ -161,7 +161,7 @@ class Machine(RuleBasedStateMachine):
         """A submitted edit, sometimes approved in the same breath, sometimes invalid."""
         pending = self.calls(C.PENDING)
         call = pending[pick % len(pending)]
-        about = Subject(Dialog.EDIT, CallTarget(call.id, call.revision))
+        about = DialogSubject(Dialog.EDIT, CallTarget(call.id, call.revision))
         options = [{"value": "approve"}] if then else []
         state = {"f:text": {"v": {"value": text}}, "then": {"v": {"selected_options": options}}}
         self.submit(about, state, person)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.cards.action_names import Dialog
-from bot.cards.button_codec import CallTarget, Subject, encode_dialog
+from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.fakes import ANA
@@ -173,7 +173,7 @@ def test_a_rejection_counts_in_all_of_the_request(harness: LoopHarness) -> None:
         "words": {"text": {"value": "no"}},
         "reason": {"preset": {"selected_option": {"value": "other"}}},
     }
-    about = Subject(Dialog.REJECT, CallTarget(note(harness).id, 1))
+    about = DialogSubject(Dialog.REJECT, CallTarget(note(harness).id, 1))
     metadata = json.loads(encode_dialog(about))
     harness.arrive(lambda key: submission(key, about.dialog, metadata, state, ANA))
     harness.loop.tick()

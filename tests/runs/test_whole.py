@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bot.cards.action_names import Dialog
-from bot.cards.button_codec import CallTarget, Subject, encode_dialog
-from bot.policy.evaluate import parse
+from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog
+from bot.policy.evaluation import parse
 from storage.states import CallStatus
 from storage.transaction import Trace, Transaction
 from tests.runs.fakes import ANA, POLICY
@@ -67,7 +67,7 @@ def said(harness: LoopHarness) -> list[str]:
 def test_an_edit_is_saved_and_approved_together(harness: LoopHarness) -> None:
     """Who saved and approved has done both or neither, whenever the process dies."""
     call = harness.all()[1][0]
-    about = Subject(Dialog.EDIT, CallTarget(call.id, 1))
+    about = DialogSubject(Dialog.EDIT, CallTarget(call.id, 1))
     options = {"v": {"selected_options": [{"value": "approve"}]}}
     state = {"f:text": {"v": {"value": "other"}}, "then": options}
     metadata = json.loads(encode_dialog(about))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import mcp_command
+from bot.cli import mcp
 from bot.cli.doctor.checks import check_servers
 from bot.config.settings import Settings
 from bot.mcp.definitions import Definition, changes, read_lock
@@ -104,7 +104,7 @@ def test_what_a_server_calls_itself_passes_for_nothing_else(
     """Whatever lines it puts into a name or a title, none of them looks like one of a hint."""
     fake = "Look\n  +hint, only reads: yes"
     found = Definition(f"look{fake}", fake, fake, {"type": "object"})
-    mcp_command._show(Server(name="depot", command="x"), next(changes({}, {found.name: found})))
+    mcp._show(Server(name="depot", command="x"), next(changes({}, {found.name: found})))
     said = capsys.readouterr().out
     assert "look" in said
     assert not [each for each in said.splitlines() if each.strip().startswith("+hint")]

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from bot.mcp.server_questions import Elicited, NotTakenError, UnaskableError, taken
+from bot.mcp.server_questions import Elicitation, NotTakenError, UnaskableError, taken
 from bot.tools.people.question import AnswerKind
 
 COLOURS = {"oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}
 
 
-def wants(message: str = "About the order", **properties: Any) -> Elicited:
+def wants(message: str = "About the order", **properties: Any) -> Elicitation:
     """A wish for these values, all required."""
     schema = {"type": "object", "properties": properties, "required": list(properties)}
-    return Elicited(message, schema)
+    return Elicitation(message, schema)
 
 
-def answered(wish: Elicited, *given: Any) -> Any:
+def answered(wish: Elicitation, *given: Any) -> Any:
     """What the server is given for these answers to its one question."""
     [(_, part)] = wish.questions()
     return taken(part, {f"a{number}": each for number, each in enumerate(given)})
@@ -57,7 +57,7 @@ def test_one_value_is_asked_without_a_form() -> None:
     """It has the buttons that a question has; what may be left out is asked with one."""
     [(asked, _)] = wants("Which colour?", colour={"type": "string", **COLOURS}).questions()
     assert (asked.kind, asked.options) == (AnswerKind.CHOICE, ["Red", "Blue"])
-    optional = Elicited("A note?", {"properties": {"note": {"type": "string"}}})
+    optional = Elicitation("A note?", {"properties": {"note": {"type": "string"}}})
     [(asked, part)] = optional.questions()
     assert asked.kind is AnswerKind.FORM
     assert taken(part, {"a0": None}) == {}

@@ -17,9 +17,8 @@ from anyio import to_thread
 
 from countersign.mcp_client.address import UrlAddress
 from countersign.mcp_client.connection import NotReachedError, ServerConnection
-from countersign.mcp_client.login import ServerLogin
-from countersign.mcp_client.login_file import LoginFile, login_path
-from countersign.mcp_client.outcomes import CallOutcome, GaveResult, NotStarted, Unknown
+from countersign.mcp_client.login import LoginFile, ServerLogin, login_path
+from countersign.mcp_client.sent_calls import CallOutcome, GaveResult, NotStarted, Unknown
 from tests.servers.guarded import Guarded, guarded
 from tests.servers.support import until
 

@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from countersign.mcp_client.address import Address, CommandAddress, UrlAddress
 from countersign.mcp_client.connection import NotReachedError, ServerConnection
-from countersign.mcp_client.outcomes import (
+from countersign.mcp_client.sent_calls import (
     CallOutcome,
     Failed,
     GaveResult,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult
 
-from bot.mcp.results import result_of
+from bot.mcp.server_connection import result_of
 
 VALUES = {"number": 7, "names": ["a", "b"], "deep": {"x": 1.5, "y": None}}
 TURNED = dict(reversed(VALUES.items()))

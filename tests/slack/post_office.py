@@ -11,7 +11,7 @@ from sqlmodel import col
 
 from bot.slack.client import SlackClient
 from bot.slack.pace import Access, Channels, EveryChannel, Pace
-from bot.slack.posting import Memory, Posting, PostSearch
+from bot.slack.posting import OutboxMemory, Posting, PostSearch
 from bot.slack.render import Renderer
 from bot.slack.sender import Sender
 from slack_sandbox.server import Sandbox
@@ -37,7 +37,7 @@ class PostOffice:
         core = make_core(store, self.clock, FakeDirectory(), tools)
         self.signals = core.signals
         self.client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-        self.memory = Memory(self.clock)
+        self.memory = OutboxMemory(self.clock)
         self.pace = Pace(self.clock, slack.api_url)
         self.access = Access(self.clock, self.client.auth_test)
         bot_user = str(self.client.auth_test()["user_id"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ssl
 
 from bot.identity import Identity
-from bot.slack.bolt import make_bolt
 from bot.slack.client import SlackClient
+from bot.slack.listeners import make_bolt
 
 
 def test_the_systems_certificates_are_read_once() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from bot.slack import file_reader
 from bot.slack.file_reader import (
-    Fetcher,
+    FileFetcher,
     NoMoreError,
     NotAllowedError,
     NotAtSlackError,
@@ -42,10 +42,12 @@ class Host:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
-    def fetch(self, *answers: Answer, most: int = 1000, seconds: float = 5) -> file_reader.Fetched:
+    def fetch(
+        self, *answers: Answer, most: int = 1000, seconds: float = 5
+    ) -> file_reader.FetchedFile:
         """Fetch a file of this host, which answers each try so."""
         self.answers = [*answers]
-        fetcher = Fetcher("xoxb-secret", f"{self.url}/api/")
+        fetcher = FileFetcher("xoxb-secret", f"{self.url}/api/")
         return fetcher.fetch(f"{self.url}/files-pri/a", most, time.monotonic() + seconds)
 
     def close(self) -> None:
@@ -114,7 +116,7 @@ def test_a_file_comes_whole_and_a_page_is_known(host: Host) -> None:
 )
 def test_the_token_goes_nowhere_else(host: Host, url: str) -> None:
     """Only Slack's hosts for files, over TLS, and the host of the Web API are asked."""
-    fetcher = Fetcher("xoxb-secret", f"{host.url}/api/")
+    fetcher = FileFetcher("xoxb-secret", f"{host.url}/api/")
     with pytest.raises(NotAtSlackError):
         fetcher.fetch(url, 10, time.monotonic() + 5)
     assert host.tokens == []
@@ -187,7 +189,7 @@ def test_time_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
 
     other = Host()  # at the first one, what was given up may arrive only now
     other.answers = [stops]
-    fetcher = Fetcher("xoxb-secret", other.url, stopping)
+    fetcher = FileFetcher("xoxb-secret", other.url, stopping)
     with pytest.raises(NotFetchedError):
         fetcher.fetch(f"{other.url}/a", 10**9, time.monotonic() + 60)
     ended.set()

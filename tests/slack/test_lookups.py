@@ -15,7 +15,7 @@ from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.signals import Signals
 from bot.slack.client import SlackClient, reading_client
 from bot.slack.directory import FEW, SlackDirectory
-from bot.slack.lookup_results import Answers, Topic
+from bot.slack.lookups import LookupCache, Topic
 from bot.tools.names import Named, Naming
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.people import Channel, Person
@@ -150,7 +150,7 @@ def test_a_crowd_whose_list_cannot_be_read(slack: Sandbox, directory: SlackDirec
 
 def test_many_who_ask_at_once_are_one_question(slack: Sandbox) -> None:
     """Who looks right before an answer lands and asks right after gets it: none asks twice."""
-    answers, asked = Answers(slack.clock, Signals()), []
+    answers, asked = LookupCache(slack.clock, Signals()), []
     at_once, rounds = threading.Barrier(6), 60
 
     def ask(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from bot.slack.posting import Memory, Posted
+from bot.slack.posting import OutboxMemory, SlackPost
 from tests.runs.fakes import StillClock
 from tests.storage.builders import AT
 
@@ -14,7 +14,7 @@ TENTH = timedelta(seconds=0.1)
 def test_a_channel_rests_longer_each_time() -> None:
     """A tenth of a second, then twice that; once something went well it begins anew."""
     clock = StillClock()
-    memory = Memory(clock)
+    memory = OutboxMemory(clock)
     for pause in (TENTH, 2 * TENTH, 4 * TENTH):
         memory.rest("C1")
         assert memory.next_end(AT) == AT + pause
@@ -28,7 +28,7 @@ def test_a_channel_rests_longer_each_time() -> None:
 
 def test_it_may_go_on_at_the_end_of_its_rest() -> None:
     """Not before; the first of several is what there is to wait for."""
-    memory = Memory(StillClock())
+    memory = OutboxMemory(StillClock())
     memory.rest("C2")
     memory.rest("C2")
     memory.rest("C1")
@@ -40,7 +40,7 @@ def test_it_may_go_on_at_the_end_of_its_rest() -> None:
 
 def test_what_stands_is_remembered_until_it_is_stored() -> None:
     """By its row."""
-    memory, posted = Memory(StillClock()), Posted("1.1", 2)
+    memory, posted = OutboxMemory(StillClock()), SlackPost("1.1", 2)
     memory.keep(7, posted)
     assert (memory.posted(7), memory.posted(8)) == (posted, None)
     memory.forget(7)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.slack.pace import EveryChannel
-from bot.slack.posting import Posted
+from bot.slack.posting import SlackPost
 from slack_sandbox.web_api.faults import When
 from storage import moves, outbox
 from storage.models import Message
@@ -363,7 +363,7 @@ def test_a_card_elsewhere_links_back(
 def test_what_stands_and_could_not_be_stored(office: PostOffice) -> None:
     """It is only stored then, and forgotten once that is done."""
     row = office.put()
-    office.memory.keep(row.seq, Posted("1.7", 1))
+    office.memory.keep(row.seq, SlackPost("1.7", 1))
     assert office.send(row) is True
     assert (office.methods(), office.now(row).status, office.now(row).ts) == ([], M.SENT, "1.7")
     assert office.memory.posted(row.seq) is None

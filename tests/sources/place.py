@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.config.connection_settings import Transport
-from bot.demo.model.server import Planner
+from bot.demo.model_server import StandInPlanner
 from bot.programs.program_client import KeyWanted, say_to_the_bot
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
@@ -86,7 +86,7 @@ class Place:
         return self.harness.slack
 
     @property
-    def planner(self) -> Planner:
+    def planner(self) -> StandInPlanner:
         """The stand-in for the model."""
         return self.harness.planner
 

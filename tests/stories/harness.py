@@ -23,8 +23,8 @@ from bot.config.connection_settings import Transport
 from bot.config.model_settings import ModelApi
 from bot.config.settings import Settings
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner
-from bot.policy.evaluate import parse
+from bot.demo.model_server import StandInPlanner
+from bot.policy.evaluation import parse
 from bot.tools import Tool
 from bot.tools.shop.shop import Shop
 from slack_sandbox.workspace.clock import ShiftedClock
@@ -88,7 +88,7 @@ class Harness:
         self.machine = Machine(self.clock)
         self.slack = local_slack(clock=self.clock, shares_clock=True)
         self.slack.start()
-        self.planner = Planner()
+        self.planner = StandInPlanner()
         self.planner.start()
         self.shop = Shop(folder / "shop.db")
         self.shop.create()

@@ -11,9 +11,9 @@ from pathlib import Path
 from sqlalchemy import select
 
 from bot.config.connection_settings import Transport
-from bot.demo.model.server import Planner
-from countersign.cli.ending import leave
+from bot.demo.model_server import StandInPlanner
 from countersign.cli.main import main
+from countersign.cli.process import leave
 from slack_sandbox.server import Sandbox
 from storage.models import Call, Run
 from storage.transaction import rows
@@ -53,7 +53,7 @@ class BotProcess:
         self,
         folder: Path,
         slack: Sandbox,
-        planner: Planner,
+        planner: StandInPlanner,
         over: Transport = OVER,
         **settings: str,
     ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlmodel import col
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.slack.directory import SlackDirectory
 from slack_sandbox.workspace.records import Delivery as Sent
 from storage.models import Audit, Message

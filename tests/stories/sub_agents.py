@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.tools import Tool, ToolContext
 from bot.tools.agents import agent_tool
 from storage.models import Run

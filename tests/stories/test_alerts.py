@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("prometheus_client")
 pytest.importorskip("starlette")
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask, press, vote, waiting

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from bot.config.model_settings import ModelApi
-from bot.demo.model.server import Part, Turn
+from bot.demo.model_server import Part, Turn
 from storage.states import CallStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from slack_sandbox.workspace import events, messages
 from slack_sandbox.workspace.messages import Draft
 from storage.models import Audit, Delivery, Run

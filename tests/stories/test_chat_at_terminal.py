@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Run, Vote
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

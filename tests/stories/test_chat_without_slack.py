@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from bot.cli.bot_connection import heard
-from bot.demo.model.server import Turn
+from bot.cli.bot_connection import exchange_line
+from bot.demo.model_server import Turn
 from bot.terminal.surface import CHATS
 from bot.terminal.terminal_messages import (
     Asking,
@@ -42,15 +42,17 @@ def test_what_is_typed_waits_until_slack_has_its_beginning(harness: Harness) -> 
     path = socket_path(harness.app.core.store.path)
     harness.slack.faults.status("chat.postMessage", 503, times=50)
     harness.planner.script(Turn(text="Here, at last."))
-    asked = [heard(path, Asking(Wish.SAY, "", words)) for words in ("a first wish", "a second")]
+    asked = [
+        exchange_line(path, Asking(Wish.SAY, "", words)) for words in ("a first wish", "a second")
+    ]
     harness.settle()
     for each in asked:
         found = harness.run_of(each.run)
         assert (each.counted, found.status, found.thread_ts) == (True, RunStatus.READY, "")
     assert harness.planner.requests == []
-    more = heard(path, Asking(Wish.SAY, asked[0].run, "and more"))
+    more = exchange_line(path, Asking(Wish.SAY, asked[0].run, "and more"))
     assert (more.counted, "does not have the beginning" in more.sentence) == (False, True)
-    assert heard(path, Asking(Wish.CANCEL, asked[1].run)).counted
+    assert exchange_line(path, Asking(Wish.CANCEL, asked[1].run)).counted
     harness.slack.faults.clear()
     with followed(harness, asked[0].run) as chat:
         all_sent(harness)
@@ -62,7 +64,7 @@ def test_so_many_chats_and_no_more(harness: Harness) -> None:
     """One too many is told so; one that is closed makes room."""
     path = socket_path(harness.app.core.store.path)
     harness.planner.script(Turn(text="Yes."))
-    run = heard(path, Asking(Wish.SAY, "", "who is there?")).run
+    run = exchange_line(path, Asking(Wish.SAY, "", "who is there?")).run
     line = write_line(Asking(Wish.FOLLOW, run))
     with ExitStack() as open_:
         for _ in range(CHATS):

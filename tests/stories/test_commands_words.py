@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bot.app import make_commands
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, ask, chat

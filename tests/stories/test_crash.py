@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner, Turn
+from bot.demo.model_server import StandInPlanner, Turn
 from storage.models import Call
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT
@@ -21,7 +21,7 @@ from tests.stories.process import BotProcess
 
 @contextmanager
 def started(folder: Path) -> Iterator[BotProcess]:
-    with local_slack() as slack, Planner() as planner:
+    with local_slack() as slack, StandInPlanner() as planner:
         bot = BotProcess(folder, slack, planner)
         bot.start()
         yield bot

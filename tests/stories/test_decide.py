@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Audit, Call, Delivery, Vote
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Run
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

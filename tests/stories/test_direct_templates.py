@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bot.config.startup import StartupError
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.tools.people.question import ASK_PERSON
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from bot.demo.model.server import Hold, Turn
+from bot.demo.model_server import Hold, Turn
 from bot.tools import Effect, ToolContext, tool
 from storage.models import Audit, Run
 from storage.states import CallStatus, RunStatus

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bot.agent import file_items as told_of
-from bot.demo.model.server import Part, Turn
+from bot.demo.model_server import Part, Turn
 from slack_sandbox.workspace import events
 from storage.attached_files import AttachedFile, Withheld
 from storage.models import Audit, Item

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bot.agent import file_items as told_of
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.attached_files import Withheld
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import arrived

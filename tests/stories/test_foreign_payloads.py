@@ -20,14 +20,14 @@ from bot.cards.button_codec import (
     CardTarget,
     Click,
     DelegationTarget,
+    DialogSubject,
     FormKind,
     FormTarget,
     HomeTarget,
-    Nothing,
+    NoTarget,
     Rating,
     RunTarget,
     Setting,
-    Subject,
     encode,
     encode_dialog,
 )
@@ -86,7 +86,7 @@ class About:
             FormTarget: FormTarget(FormKind.TOOL, "note", Setting(SUPPORT)),
             DelegationTarget: DelegationTarget("d1"),
             HomeTarget: HomeTarget(),
-            Nothing: Nothing(),
+            NoTarget: NoTarget(),
         }[_ABOUT[action]]
 
 
@@ -150,7 +150,7 @@ def dialogs(about: About) -> Iterator[tuple[str, Json]]:
         Dialog.PICK: Setting(SUPPORT),
         Dialog.REQUEST: FormTarget(FormKind.TOOL, "note", Setting(SUPPORT)),
         Dialog.ANSWER: call,
-        Dialog.DELEGATE: Nothing(),
+        Dialog.DELEGATE: NoTarget(),
     }
     text = {"type": "plain_text_input", "value": "from elsewhere"}
     typed = {"f:text": {"v": text}, "words": {"text": text}, "reason": {"preset": text}}
@@ -162,7 +162,7 @@ def dialogs(about: About) -> Iterator[tuple[str, Json]]:
                 "type": "modal",
                 "hash": "h",
                 "callback_id": dialog,
-                "private_metadata": encode_dialog(Subject(dialog, subjects[dialog])),
+                "private_metadata": encode_dialog(DialogSubject(dialog, subjects[dialog])),
                 "state": {"values": typed},
                 "blocks": [{"type": "input", "block_id": each, "element": text} for each in typed],
             },

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.runs.program_requests import ProgramRequests
 from bot.tools.handed_over import HandedOver
 from countersign.cli.main import main

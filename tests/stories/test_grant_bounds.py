@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

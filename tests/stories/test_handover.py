@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Audit
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness

@@ -11,7 +11,7 @@ import pytest
 
 from bot.approvals.request_overview import LOOKED_AT
 from bot.cards.home_tab import REQUESTS, WAITING
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.asked_people import question

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.cards.home_tab import WAITING_PAGE
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.delegations import Delegation
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Delivery, Run
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from pydantic import BaseModel
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.tools import Effect, ToolContext, tool
 from bot.tools.elicitation import ElicitationRequest
 from bot.tools.people.question import AnswerKind, AskPerson

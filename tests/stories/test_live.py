@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.live import Event, EventKind, StepEnd, StepEvent, WordsEvent
 from bot.tools import runner
 from storage.states import CallStatus

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.slack import posting
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, SUPPORT, Harness

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from tests.proof.crash.troubles import fill
 from tests.proof.crash.world import can_mount, mount, unmount
 from tests.records import new_record
@@ -64,7 +64,7 @@ def made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Harness:
     """A bot with the record there, in a Slack that waits half a second."""
-    monkeypatch.setattr("bot.http.web.GOOD_FOR", 0.0)
+    monkeypatch.setattr("bot.http.http_side.GOOD_FOR", 0.0)
     where = {"DATABASE_URL": new_record(record), "COUNTERSIGN_HTTP": "127.0.0.1:0"}
     harness = own_harness(fakes.tools, **where)
     harness.slack.world.ack_seconds = 0.5

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.tools import ToolContext
 from bot.tools.agents import agent_tool
 from storage import channel_changes, channel_modes

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.grants import Grant
 from storage.models import Audit
 from storage.states import CallStatus

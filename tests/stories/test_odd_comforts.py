@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Delivery
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from slack_bolt import BoltRequest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Delivery
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 from sqlmodel import col
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from slack_sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Message
 from storage.states import MESSAGE_OPEN, MessageKind
 from tests.stories.fakes import FakeTools

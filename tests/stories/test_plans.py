@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Audit, Message, Vote
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from tests.stories.harness import SUPPORT, Harness
 
 MINUTES = 180  # seconds: three of them

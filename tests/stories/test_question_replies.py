@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Delivery
 from storage.states import CallStatus, DeliveryStatus
 from tests.stories.asked_people import HOURS, outcome, question

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import all_sent
 

@@ -10,7 +10,7 @@ import pytest
 
 from bot.app import build
 from bot.config.startup import StartupError
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.tools import Effect, ToolContext, tool
 from storage.models import Audit
 from storage.states import CallStatus

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bot.approvals.grants import GrantList
-from bot.demo.model.server import Turn
-from bot.policy.evaluate import parse
+from bot.demo.model_server import Turn
+from bot.policy.evaluation import parse
 from storage.grants import Grant
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Audit
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

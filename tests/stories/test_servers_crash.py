@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner, Turn
+from bot.demo.model_server import StandInPlanner, Turn
 from bot.mcp.definitions import write_lock
 from bot.mcp.server_tools_check import look
 from storage.models import Call
@@ -24,7 +24,7 @@ def test_a_question_amid_a_call_goes_with_the_life_that_asked_it(tmp_path: Path)
     """Nobody waits for its answer any more, so its message says so; the server may have done
     anything by then, so the call is unknown, and not made again.
     """
-    with over_http(tmp_path) as server, local_slack() as slack, Planner() as planner:
+    with over_http(tmp_path) as server, local_slack() as slack, StandInPlanner() as planner:
         (tmp_path / "servers.toml").write_text(
             f'[[server]]\nname = "depot"\nurl = "{server.url}"\n'
         )

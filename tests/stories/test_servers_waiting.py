@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.mcp.definitions import write_lock
 from bot.mcp.server_tools_check import look
 from storage.states import CallStatus

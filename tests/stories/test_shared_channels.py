@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, PARTNERS, Harness

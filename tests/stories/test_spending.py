@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

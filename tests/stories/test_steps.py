@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.tools import ToolContext, runner
 from bot.tools.agents import agent_tool
 from storage.states import RunStatus

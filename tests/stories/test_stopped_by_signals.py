@@ -21,7 +21,7 @@ from tests.stories.typist import ROOT
 # ends in the library for longer than a stop may take, as a locked database does, and hangs again
 HELD = """
 import os, signal, sqlite3, sys, threading
-from countersign.cli.ending import leave, obey_signals
+from countersign.cli.process import leave, obey_signals
 obey_signals()
 base = sqlite3.connect(sys.argv[1], timeout=9, isolation_level=None)
 def strike():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.slack import answer_streams as stream
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus, RunStatus

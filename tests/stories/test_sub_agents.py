@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Audit
 from storage.states import CallStatus, RunStatus
 from tests.pages import ROOT, blocks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Delivery, Message
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from sqlmodel import col
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage.models import Message
 from storage.states import CallStatus, MessageStatus
 from tests.stories.fakes import FakeTools

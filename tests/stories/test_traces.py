@@ -12,7 +12,7 @@ pytest.importorskip("opentelemetry")
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.monitoring.traces import trace_id
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from storage import inbox
 from storage.models import Delivery, Run, new_id
 from storage.states import DeliveryKind, DeliveryStatus, Surface

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from tests.records import ON_A_SERVER
 from tests.runs.test_disk import read_only
 from tests.stories.harness import GENERAL, SUPPORT, Harness

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.tools import Effect, Tool, ToolContext, tool
 from storage.models import Audit
 from storage.states import RunStatus

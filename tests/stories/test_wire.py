@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from slack_sandbox.workspace import events
 from slack_sandbox.workspace.records import Delivery as Sent
 from storage.models import Delivery, Run

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.toolbox import ToolsError
 from tests.stories.harness import POLICY, SUPPORT, Harness
 

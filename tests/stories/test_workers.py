@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from bot.agent import outputs
 from bot.app import App
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 from bot.tools import runner
 from storage import decisions
 from storage.models import Audit, Delivery, Run

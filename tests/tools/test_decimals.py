@@ -10,7 +10,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel
 
 from bot.cards.button_codec import CallTarget
-from bot.cards.edit_form import Parsed, edit_modal, read_submission
+from bot.cards.edit_form import ParsedEdit, edit_modal, read_submission
 from bot.cards.field_values import values
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
@@ -144,5 +144,5 @@ def test_the_same_amount_typed_again_is_no_edit() -> None:
     assert state["f:plain"][action]["value"] == "412.50"
     state["f:plain"] = {action: {**state["f:plain"][action], "value": "412.5"}}
     parsed = read_submission(what, given, state)
-    assert isinstance(parsed, Parsed)
+    assert isinstance(parsed, ParsedEdit)
     assert not parsed.changed

@@ -15,11 +15,11 @@ from bot.config.connection_settings import Endpoint
 from bot.http import server as module
 from bot.http.app import web_app
 from bot.http.server import NotListeningError, WebServer
-from bot.http.slack_endpoint import Signatures, SlackDoor
+from bot.http.slack_endpoint import Signatures, SlackEndpoint
 from bot.identity import Identity
 from bot.signals import Arrivals
-from bot.slack.bolt import make_bolt
 from bot.slack.client import SlackClient
+from bot.slack.listeners import make_bolt
 from tests.web.requests import Sender, event, head
 
 SECRET = "secret-of-the-app"
@@ -36,7 +36,7 @@ class Served:
         bolt.middleware(self._take)
         self.arrivals = Arrivals()
         signatures = Signatures(SECRET, SystemClock())
-        self.door = SlackDoor(bolt, signatures, self.arrivals, {"UBOT00001"})
+        self.door = SlackEndpoint(bolt, signatures, self.arrivals, {"UBOT00001"})
         self.server = WebServer(Endpoint("127.0.0.1", 0))
         self.server.start(web_app([], self.door))
 

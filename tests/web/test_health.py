@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from bot.config.connection_settings import Transport
-from bot.http import health as module
-from bot.http import web
-from bot.http.health import Health
+from bot.http import http_side
+from bot.http import http_side as module
+from bot.http.http_side import Health
 from bot.monitoring import health_checks
 from bot.monitoring.health_checks import OK, CachedCheck
 from bot.signals import Signal
@@ -65,7 +65,7 @@ def test_a_database_that_cannot_be_written(
 ) -> None:
     """While another program holds it, no work is to be sent here; the process lives."""
     monkeypatch.setattr(health_checks, "PATIENCE", 0.3)
-    monkeypatch.setattr(web, "GOOD_FOR", 0.0)
+    monkeypatch.setattr(http_side, "GOOD_FOR", 0.0)
     harness = own_harness(transport=Transport.HTTP)
     there = sender_to(harness)
     harness.slack.wait(lambda: asked(there, "/readyz")[0] == 200)
@@ -82,7 +82,7 @@ def test_a_token_that_slack_refuses(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once Slack no longer takes the bot's token, no work is to be sent here, until it does."""
-    monkeypatch.setattr(web, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(http_side, "ASK_AGAIN", 0.0)
     harness = own_harness(transport=Transport.HTTP)
     there = sender_to(harness)
     harness.slack.world.app.revoked = True
@@ -96,7 +96,7 @@ def test_a_slack_that_does_not_answer(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That Slack is down says nothing about the token, and holds up no answer."""
-    monkeypatch.setattr(web, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(http_side, "ASK_AGAIN", 0.0)
     harness = own_harness(transport=Transport.HTTP)
     there = sender_to(harness)
     harness.slack.faults.hang("auth.test")

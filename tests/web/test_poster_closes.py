@@ -8,16 +8,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-from bot.http.webhooks import Attempted, Envelope, Poster
+from bot.http.webhooks import Envelope, PostAttempt, WebhookPoster
 
 AT = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 ENVELOPE = Envelope("msg_1", "request.ended", ("whsec_" + "a" * 32,), AT, AT, {})
-NOT_TOLD = Attempted(False, why="this process stops")
+NOT_TOLD = PostAttempt(False, why="this process stops")
 
 
 def test_closing_starts_nothing() -> None:
     """One that has told nobody anything is closed without a thread, and tells nobody afterwards."""
-    poster, before = Poster(), threading.active_count()
+    poster, before = WebhookPoster(), threading.active_count()
     poster.close()
     assert threading.active_count() == before
     assert poster.post("http://127.0.0.1:1/", ENVELOPE) == NOT_TOLD
@@ -26,7 +26,7 @@ def test_closing_starts_nothing() -> None:
 
 def test_an_address_that_never_answers_holds_up_no_end() -> None:
     """What is under way is cut short, and tried again in the next life."""
-    poster = Poster()
+    poster = WebhookPoster()
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         post = pool.submit(poster.post, url, ENVELOPE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.http.slack_endpoint import WINDOW, Known, Signatures
+from bot.http.slack_endpoint import WINDOW, Signatures, SignatureStatus
 from slack_sandbox.delivery.signing import signature
 from slack_sandbox.workspace.clock import ShiftedClock
 
@@ -16,12 +16,12 @@ def test_remembered_as_long_as_it_could_come_again() -> None:
     now = int(clock.now().timestamp())
     soon = now + WINDOW - 10  # from a clock that is ahead: good for almost twice as long
     first, ahead = (signature(SECRET, each, b"{}") for each in (now, soon))
-    assert signatures.admit(str(now), first) is Known.NEVER
-    assert signatures.admit(str(soon), ahead) is Known.NEVER
+    assert signatures.admit(str(now), first) is SignatureStatus.NEVER
+    assert signatures.admit(str(soon), ahead) is SignatureStatus.NEVER
     clock.advance(WINDOW + 5)
     assert not signatures.may_be(str(now), first)
     assert signatures.may_be(str(soon), ahead)
-    assert signatures.admit(str(soon), ahead) is Known.UNDER_WAY
+    assert signatures.admit(str(soon), ahead) is SignatureStatus.UNDER_WAY
     clock.advance(WINDOW)
     assert not signatures.may_be(str(soon), ahead)
     later = int(clock.now().timestamp())

@@ -31,7 +31,7 @@ from bot.config.settings import Settings
 from bot.mcp.definitions import ChangeKind, Definitions, LockError, changes, read_lock
 from bot.mcp.server_file import Server
 from bot.monitoring.exporters import METRICS, TRACES, is_installed, missing
-from bot.policy.evaluate import Policy
+from bot.policy.evaluation import Policy
 from bot.slack.socket import GREETED
 from bot.slack.socket_client import Hello, SocketClient
 from bot.surfaces.registry import PartKind, SurfacesError, surface_classes

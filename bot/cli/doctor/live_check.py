@@ -26,8 +26,15 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot import version
-from bot.cli.doctor.live_steps import OK, LiveStep, LiveSteps, report, said_of
-from bot.cli.doctor.live_workspace import NotingClient, Visit
+from bot.cli.doctor.live_workspace import (
+    OK,
+    LiveStep,
+    LiveSteps,
+    NotingClient,
+    Visit,
+    report,
+    said_of,
+)
 from bot.clock import SystemClock
 from bot.config.environment import prepare_environment, split
 from bot.config.settings import Settings

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from bot.policy.condition_values import Untold, pattern
+from bot.policy.condition_values import UnknownValueError, pattern
 
 Schema = dict[str, Any]
 Path = tuple[str, ...]
@@ -93,7 +93,7 @@ def re2_pattern(text: str) -> Any:
     """
     try:
         return pattern(_ESCAPED.sub(r"\1\\x{\2}", text))
-    except Untold:
+    except UnknownValueError:
         why = "is none that can be checked in bounded time"
         raise UnfitSchemaError(f"The pattern {text[:100]} {why}.") from None
 

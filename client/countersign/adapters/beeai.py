@@ -12,12 +12,10 @@ from functools import partial
 from typing import Any
 
 from countersign.adapters import missing
-from countersign.context import asking
-from countersign.decorated import ask
+from countersign.context import Suspension, as_told, asking, refusal_of, suspending, undecided
+from countersign.decorated import ask, in_thread
 from countersign.errors import CountersignError, Undecided
 from countersign.request import Request
-from countersign.suspending import Suspension, as_told, refusal_of, suspending, undecided
-from countersign.threads import in_thread
 
 try:
     from beeai_framework.agents.requirement import RequirementAgent, RequirementAgentOutput

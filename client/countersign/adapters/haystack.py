@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from countersign.adapters import missing
-from countersign.context import asking
+from countersign.context import Suspension, asking, refusal_of, suspending
 from countersign.decorated import ask
-from countersign.suspending import Suspension, refusal_of, suspending
 
 try:
     from haystack import component

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from countersign.adapters import missing
+from countersign.context import Suspension, as_told, suspending
 from countersign.errors import CountersignError
 from countersign.request import Request
-from countersign.suspending import Suspension, as_told, suspending
 
 try:
     from langchain.agents.middleware import AgentMiddleware

@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from countersign.adapters import missing
-from countersign.context import current
+from countersign.context import Suspension, as_told, current, refusal_of, suspending
 from countersign.decorated import ask
 from countersign.errors import CountersignError
-from countersign.suspending import Suspension, as_told, refusal_of, suspending
 
 try:
     from agents import FunctionTool, RunContextWrapper, RunState, function_tool

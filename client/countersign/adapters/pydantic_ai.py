@@ -10,9 +10,9 @@ from typing import Any
 
 from countersign.adapters import missing
 from countersign.client import Countersign
+from countersign.context import Suspension, as_told, refusal_of, suspending
 from countersign.errors import CountersignError
 from countersign.request import Request
-from countersign.suspending import Suspension, as_told, refusal_of, suspending
 
 try:
     from pydantic_ai import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 DOTENV = Path(".env")  # where settings are read from, under the environment
@@ -51,3 +51,12 @@ def assignments(words: Iterable[str]) -> dict[str, str]:
 
 def _acts(char: str) -> bool:
     return char not in "\n\t" + _JOINER and unicodedata.category(char) in _ACTING
+
+
+def complain_of_missing(
+    what: str, error: ModuleNotFoundError, needs: Collection[str], install: str
+) -> int:
+    """Say how to install what `what` needs; raises `error` where none of `needs` is missing."""
+    if error.name not in needs:
+        raise error
+    return complain(f"The {what} needs {error.name}: pip install '{install}'")

@@ -17,8 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from countersign.cli.console import complain, harmless, say
-from countersign.cli.waiting import (
+from countersign.cli.approval_wait import (
     AT_ONCE,
     BRIEF,
     add_circumstances,
@@ -26,6 +25,7 @@ from countersign.cli.waiting import (
     tell,
     time_to_wait,
 )
+from countersign.cli.console import complain, harmless, say
 from countersign.client import LONGEST_LOOK, Countersign
 from countersign.errors import CountersignError, Expired, Unreachable
 

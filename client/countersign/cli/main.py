@@ -19,8 +19,7 @@ from countersign.cli.commands import (
     complaint,
 )
 from countersign.cli.console import UsageError, complain
-from countersign.cli.ending import obey_signals
-from countersign.cli.loading import uncollected
+from countersign.cli.process import obey_signals, uncollected
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C cut short
 MISUSED = 2  # of no command at all

@@ -9,8 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from countersign.cli.console import UsageError, complain, harmless
-from countersign.cli.extras import complain_of_missing
+from countersign.cli.console import UsageError, complain, complain_of_missing, harmless
 
 if TYPE_CHECKING:
     from countersign.mcp_client.address import Address
@@ -100,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _behind(arguments: argparse.Namespace) -> Address:
     """Where the server behind is; raises UsageError."""
-    from countersign.cli.remote import remote_address
+    from countersign.cli.remote_server import remote_address
     from countersign.mcp_client.address import CommandAddress
 
     if arguments.url:

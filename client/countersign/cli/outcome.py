@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from countersign.cli.approval_wait import read_receipt
 from countersign.cli.console import UsageError, complain, harmless
-from countersign.cli.waiting import read_receipt
 from countersign.client import Countersign
 from countersign.errors import CountersignError
 

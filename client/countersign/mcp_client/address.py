@@ -15,7 +15,7 @@ from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from countersign.mcp_client.wire import ServerWire, call_id, watch_answer, watched
+from countersign.mcp_client.sent_calls import ServerWire, call_id, watch_answer, watched
 
 if TYPE_CHECKING:
     from countersign.mcp_client.login import ServerLogin

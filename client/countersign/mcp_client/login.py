@@ -7,12 +7,19 @@ request: where the server wants a login, the request ends with that, and a perso
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
+import os
+import secrets
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from secrets import compare_digest
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -22,10 +29,77 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
+    OAuthMetadata,
     OAuthToken,
+    ProtectedResourceMetadata,
 )
+from pydantic import BaseModel, ValidationError
 
-from countersign.mcp_client.login_file import KeptLogin, LoginFile, expiry
+# The file that keeps somebody's login at one server: its tokens, and what they were given for.
+
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+
+
+class KeptLogin(BaseModel):
+    """What the file holds."""
+
+    tokens: OAuthToken
+    expires_at: float | None = None  # of the access token, by the clock of this machine
+    client: OAuthClientInformationFull
+    server: OAuthMetadata | None = None  # that gave the tokens, and renews them
+    resource: ProtectedResourceMetadata | None = None
+
+
+@dataclass(slots=True)
+class LoginFile:
+    """One file; several processes may have it open, and the newest login counts."""
+
+    path: Path
+    _seen: tuple[int, int] = (0, 0)
+
+    def changed(self) -> KeptLogin | None:
+        """Return what it holds, where that is not what this process has read or written last; None
+        also for no file, and for one that cannot be read.
+        """
+        try:
+            stat = self.path.stat()
+            seen = stat.st_ino, stat.st_mtime_ns
+            if seen == self._seen:
+                return None
+            self._seen = seen
+            return KeptLogin.model_validate(json.loads(self.path.read_text("utf-8")))
+        except (OSError, ValueError, ValidationError):
+            return None
+
+    def keep(self, login: KeptLogin) -> None:
+        """Replace what it holds; raises OSError."""
+        self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        beside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+        try:
+            with os.fdopen(file, "w", encoding="utf-8") as writing:
+                writing.write(json.dumps(_as_json(login)))
+            stat = beside.stat()
+            beside.replace(self.path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        self._seen = stat.st_ino, stat.st_mtime_ns
+
+
+def login_path(folder: Path, url: str) -> Path:
+    """Return where in a folder the login at this address is kept."""
+    return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
+
+
+def expiry(tokens: OAuthToken) -> float | None:
+    """Return until when the access token is good that was given just now; None: nobody said."""
+    return None if tokens.expires_in is None else time.time() + tokens.expires_in
+
+
+def _as_json(login: KeptLogin) -> Any:
+    return login.model_dump(mode="json", exclude_none=True)
+
 
 # Where somebody's browser is sent after a login: an address of this machine alone.
 
@@ -90,7 +164,7 @@ class Redirect:
 
 
 @asynccontextmanager
-async def redirected() -> AsyncIterator[Redirect]:
+async def await_redirect() -> AsyncIterator[Redirect]:
     """Listen at a port that is free, until the block ends; raises OSError where none is."""
     redirect = Redirect("")
     server = await asyncio.start_server(redirect.heard, LOCAL, 0, limit=LINE)
@@ -262,7 +336,7 @@ class ServerLogin:
     async def _log_in(self, request: httpx2.Request) -> None:
         try:
             with fail_after(LOGIN_SECONDS):
-                async with redirected() as redirect:
+                async with await_redirect() as redirect:
                     await self._logged_in(request, redirect)
         except NotLoggedInError as error:
             self._failed = str(error)

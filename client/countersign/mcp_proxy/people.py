@@ -13,8 +13,7 @@ from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from countersign.client import Countersign
 from countersign.errors import NotAllowed, trouble_of
-from countersign.mcp_proxy.held_calls import HeldCalls, HeldOutcome
-from countersign.mcp_proxy.waiting import Patience, Told
+from countersign.mcp_proxy.held_calls import HeldCalls, HeldOutcome, Patience, Told
 from countersign.request import OwnAction
 
 ASK, APPROVE = "ask_person", "request_approval"

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 
-from bot.demo.model.server import Planner
+from bot.demo.model_server import StandInPlanner
 
 
 @pytest.fixture
-def planner() -> Iterator[Planner]:
-    with Planner() as running:
+def planner() -> Iterator[StandInPlanner]:
+    with StandInPlanner() as running:
         yield running
 
 
 @pytest.fixture
-def client(planner: Planner) -> Iterator[OpenAI]:
+def client(planner: StandInPlanner) -> Iterator[OpenAI]:
     with OpenAI(base_url=planner.url, api_key="sk-offline", max_retries=0, timeout=10) as made:
         yield made

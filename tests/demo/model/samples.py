@@ -7,7 +7,7 @@ from typing import Any
 from openai import OpenAI
 from openai.types.responses import Response, ResponseStreamEvent
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 
 SCHEMA = {
     "type": "object",

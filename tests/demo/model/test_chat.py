@@ -11,7 +11,7 @@ from openai import OpenAI
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from bot.demo.model.server import Part, Planner, Turn
+from bot.demo.model_server import Part, StandInPlanner, Turn
 from tests.demo.model.samples import SCHEMA, TWO
 
 TOOL: Any = {"type": "function", "function": {"name": "look_up_order", "parameters": SCHEMA}}
@@ -27,7 +27,7 @@ def ask(client: OpenAI, **changes: Any) -> ChatCompletion:
     return client.chat.completions.create(model="gpt-5", messages=messages, extra_body=changes)
 
 
-def test_whole_and_streamed_say_the_same(planner: Planner, client: OpenAI) -> None:
+def test_whole_and_streamed_say_the_same(planner: StandInPlanner, client: OpenAI) -> None:
     """Words, calls and usage of a whole answer are those that the chunks add up to, and each is
     valid for the client.
     """
@@ -60,7 +60,7 @@ def test_whole_and_streamed_say_the_same(planner: Planner, client: OpenAI) -> No
         assert json.loads("".join(each.arguments or "" for each in mine)) == {"order_id": order}
 
 
-def test_a_request_is_kept_as_both(planner: Planner, client: OpenAI) -> None:
+def test_a_request_is_kept_as_both(planner: StandInPlanner, client: OpenAI) -> None:
     """What came is kept, and so is what it would be by the Responses API, one item for each thing
     that was said.
     """
@@ -114,7 +114,7 @@ def test_a_request_is_kept_as_both(planner: Planner, client: OpenAI) -> None:
     ],
 )
 def test_what_the_real_one_refuses_is_refused(
-    planner: Planner, client: OpenAI, changes: dict[str, Any], message: str
+    planner: StandInPlanner, client: OpenAI, changes: dict[str, Any], message: str
 ) -> None:
     """A request that OpenAI's own server does not take gets its error, and uses up no script."""
     planner.script(Turn(text="for the good one"))
@@ -125,7 +125,7 @@ def test_what_the_real_one_refuses_is_refused(
     assert ask(client).choices[0].message.content == "for the good one"
 
 
-def test_a_model_that_has_to_call_does(planner: Planner, client: OpenAI) -> None:
+def test_a_model_that_has_to_call_does(planner: StandInPlanner, client: OpenAI) -> None:
     """Made to call a tool, it calls one; without tools it refuses them, and says so."""
     [choice] = ask(client, tools=[TOOL], tool_choice="required").choices
     assert [each.type for each in choice.message.tool_calls or ()] == ["function"]
@@ -135,7 +135,7 @@ def test_a_model_that_has_to_call_does(planner: Planner, client: OpenAI) -> None
         ask(client, tools=[TOOL])
 
 
-def test_a_chat_is_cut_and_fails(planner: Planner, client: OpenAI) -> None:
+def test_a_chat_is_cut_and_fails(planner: StandInPlanner, client: OpenAI) -> None:
     """A stream breaks off where it is told to, and a failure is told as one, streamed or whole."""
     messages: Any = [SAYS]
     planner.script(Turn(text="One two three"))

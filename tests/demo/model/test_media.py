@@ -9,7 +9,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from bot.demo.model.server import Part, Planner, Turn
+from bot.demo.model_server import Part, StandInPlanner, Turn
 from tests.demo.model.samples import ASK
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
@@ -67,7 +67,9 @@ def test_only_a_user_shows_anything(client: OpenAI) -> None:
         ask(client, image(), role="developer")
 
 
-def test_a_chat_with_files_is_one_of_the_responses_api(planner: Planner, client: OpenAI) -> None:
+def test_a_chat_with_files_is_one_of_the_responses_api(
+    planner: StandInPlanner, client: OpenAI
+) -> None:
     """By chat the same parts have other names; they belong to what was said before them, and what
     is said after them is an item of its own.
     """
@@ -93,7 +95,7 @@ def test_a_chat_with_files_is_one_of_the_responses_api(planner: Planner, client:
         by_chat(client, {"type": "image_url", "image_url": {"url": "cat.png"}})
 
 
-def test_a_model_may_lack_sight(planner: Planner, client: OpenAI) -> None:
+def test_a_model_may_lack_sight(planner: StandInPlanner, client: OpenAI) -> None:
     """A model that sees no pictures, or reads no files, refuses those alone."""
     planner.without = {Part.SIGHT}
     with pytest.raises(openai.BadRequestError, match="image_url is only supported by certain"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.demo import demo
-from bot.demo.model.brain import plan
+from bot.demo.model_turns import plan
 from bot.slack import presence
 from tests.demo.model.test_phrases import called, refund, said, turn
 from tests.demo.model.tools import WRITES, offered

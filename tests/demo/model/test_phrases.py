@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.demo.model.brain import plan
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
+from bot.demo.model_turns import plan
 from tests.demo.model.tools import READS, WRITES, offered
 
 Calls = list[tuple[str, dict[str, Any]]]

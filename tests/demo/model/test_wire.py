@@ -14,11 +14,11 @@ from openai.types.responses import (
 )
 from pydantic import TypeAdapter
 
-from bot.demo.model.server import Planner, Turn
+from bot.demo.model_server import StandInPlanner, Turn
 from tests.demo.model.samples import ASK, TWO, answered, stream
 
 
-def test_stream_has_the_documented_events(planner: Planner, client: OpenAI) -> None:
+def test_stream_has_the_documented_events(planner: StandInPlanner, client: OpenAI) -> None:
     """Text, reasoning and two calls come as the documented events, numbered without a gap."""
     planner.script(TWO)
     events = stream(client)
@@ -54,7 +54,7 @@ def test_stream_has_the_documented_events(planner: Planner, client: OpenAI) -> N
     assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
-def test_every_event_is_valid_for_the_client(planner: Planner, client: OpenAI) -> None:
+def test_every_event_is_valid_for_the_client(planner: StandInPlanner, client: OpenAI) -> None:
     """Each event passes the client's own models in strict validation."""
     planner.script(TWO)
     adapter: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
@@ -64,7 +64,7 @@ def test_every_event_is_valid_for_the_client(planner: Planner, client: OpenAI) -
         )
 
 
-def test_deltas_add_up_to_what_is_done(planner: Planner, client: OpenAI) -> None:
+def test_deltas_add_up_to_what_is_done(planner: StandInPlanner, client: OpenAI) -> None:
     """Deltas joined equal the finished items' text and arguments, white space included."""
     text = "One two.\n\n  • three   four\n" + "x" * 50
     planner.script(Turn(text=text, calls=[("look_up_order", {"order_id": 1042})]))
@@ -80,7 +80,7 @@ def test_deltas_add_up_to_what_is_done(planner: Planner, client: OpenAI) -> None
     assert done == events[-1].response.output
 
 
-def test_whole_answer_has_the_same_content(planner: Planner, client: OpenAI) -> None:
+def test_whole_answer_has_the_same_content(planner: StandInPlanner, client: OpenAI) -> None:
     """Without streaming the client reads text, calls and a usage that adds up."""
     planner.script(TWO)
     response = client.responses.create(**ASK)
@@ -97,7 +97,7 @@ def test_whole_answer_has_the_same_content(planner: Planner, client: OpenAI) -> 
     )
 
 
-def test_the_clients_stream_helper_agrees(planner: Planner, client: OpenAI) -> None:
+def test_the_clients_stream_helper_agrees(planner: StandInPlanner, client: OpenAI) -> None:
     """The client's stream helper takes the whole sequence and ends with the final response."""
     planner.script(TWO)
     with client.responses.stream(**ASK) as running:
@@ -110,7 +110,7 @@ def test_the_clients_stream_helper_agrees(planner: Planner, client: OpenAI) -> N
     ]
 
 
-def test_reasoning_only_where_it_was_asked_for(planner: Planner, client: OpenAI) -> None:
+def test_reasoning_only_where_it_was_asked_for(planner: StandInPlanner, client: OpenAI) -> None:
     """A sealed reasoning item comes before calls when `include` names it, and not otherwise."""
     planner.script(TWO, TWO)
     kept = [
@@ -124,7 +124,7 @@ def test_reasoning_only_where_it_was_asked_for(planner: Planner, client: OpenAI)
     assert not [item for item in bare.output if item.type == "reasoning"]
 
 
-def test_what_was_sent_is_taken_back(planner: Planner, client: OpenAI) -> None:
+def test_what_was_sent_is_taken_back(planner: StandInPlanner, client: OpenAI) -> None:
     """Output items returned verbatim with one output for each call are accepted."""
     planner.script(TWO, Turn(text="done"))
     first = client.responses.create(**ASK)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from sqlalchemy import select
 from sqlmodel import col
 
-from bot.demo.model.server import Planner
+from bot.demo.model_server import StandInPlanner
 from slack_sandbox.server import Sandbox
 from storage.examination import examine
 from storage.head_file import HeadFile, head_path
@@ -43,7 +43,7 @@ class Looked(Protocol):
     def slack(self) -> Sandbox: ...
 
     @property
-    def planner(self) -> Planner: ...
+    def planner(self) -> StandInPlanner: ...
 
     @property
     def database(self) -> Path: ...

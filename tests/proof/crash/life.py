@@ -23,7 +23,7 @@ from sqlmodel import col
 from bot.app import App, build
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage import replicas
 from storage.models import Run

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bot.demo.model.server import Turn
+from bot.demo.model_server import Turn
 
 ANSWER = "That is all there was to do."
 ASIDE = "It will write that down."

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from bot.config.connection_settings import Transport
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner
+from bot.demo.model_server import StandInPlanner
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage.digest import key_path, load_key
 from storage.models import Call, Delivery, Message, Run
@@ -62,7 +62,7 @@ class World:
         self.clock = ShiftedClock()
         self.slack = local_slack(clock=self.clock)
         self.slack.world.ack_seconds = 1.5  # seconds that people wait for a process that is dead
-        self.planner = Planner(mind=mind)
+        self.planner = StandInPlanner(mind=mind)
         self.ledger = Ledger(folder)
         self.trouble, self.at = strike or (Trouble.KILLED, None)
         self.database = folder / "disk" / "countersign.db"

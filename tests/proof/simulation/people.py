@@ -18,7 +18,7 @@ from bot.cards.button_codec import (
     CallTarget,
     CardTarget,
     Click,
-    Subject,
+    DialogSubject,
     decode,
     encode_dialog,
 )
@@ -154,7 +154,7 @@ class People:
         dialog = DIALOGS.get(meant.action)
         if dialog is None or not isinstance(meant.target, CallTarget | CardTarget):
             return None
-        about = Subject(dialog, meant.target)
+        about = DialogSubject(dialog, meant.target)
         view = {
             "callback_id": dialog,
             "private_metadata": encode_dialog(about),

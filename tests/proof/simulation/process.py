@@ -15,10 +15,10 @@ from bot.config.startup import fit_policy
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current import CurrentPolicy
-from bot.policy.evaluate import parse
+from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import parse
 from bot.runs.worker_pool import WorkerPool
-from bot.slack.answer_streams import SlackAnswers
+from bot.slack.answer_streams import StreamedAnswers
 from bot.slack.channel_queues import Outbox
 from bot.slack.posting import Posting, PostSearch
 from bot.slack.render import Renderer
@@ -158,7 +158,7 @@ class Process:
             model,
             core.executor(pool, no_portal),  # type: ignore[arg-type]  # no tool is asynchronous
             SlackThread(store, clock, directory, BOT, reading),
-            SlackAnswers(store, directory, self.signals, posting, clock).of,
+            StreamedAnswers(store, directory, self.signals, posting, clock).of,
             quiet,
         )
         deciding = core.over(directory.hurried())

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.tools.people.question import ASK_PERSON
 from storage.models import Delivery
 from storage.states import DeliveryKind

@@ -26,7 +26,7 @@ from sqlalchemy import select
 
 from bot.config.connection_settings import Transport
 from bot.demo.local_slack import local_slack
-from bot.demo.model.server import Planner, Turn
+from bot.demo.model_server import StandInPlanner, Turn
 from bot.programs.program_client import KeyWanted, NotRunningError, TurnedAwayError, say_to_the_bot
 from bot.terminal.terminal_messages import socket_path
 from storage.models import Delivery
@@ -110,7 +110,7 @@ def stop_of_a_bot(
     """The bot over Socket Mode or HTTP, or as a replica on that server."""
     with ExitStack() as stack:
         silence = stack.enter_context(silent())
-        slack, planner = stack.enter_context(local_slack()), stack.enter_context(Planner())
+        slack, planner = stack.enter_context(local_slack()), stack.enter_context(StandInPlanner())
         bot = BotProcess(folder, slack, planner, over=over, **_settings(hung, silence, server))
         if hung == "import":
             bot.target = run_stuck

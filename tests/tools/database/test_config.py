@@ -10,7 +10,7 @@ import pytest
 from bot.cli.doctor.checks import check_databases
 from bot.config.settings import Settings, SettingsError
 from bot.policy.condition_values import Facts
-from bot.policy.evaluate import parse
+from bot.policy.evaluation import parse
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools.database.config import DatabasesError, parse_databases
 from bot.tools.registration import REASON_FIELD

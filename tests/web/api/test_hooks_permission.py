@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.http.claude_code import EventHeard, HookEvent
+from bot.http.claude_code import HookEvent, HookEventReader
 from storage.models import Call
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import open_modal, reject, typed, vote
@@ -126,10 +126,10 @@ def test_words_within_a_tools_input_say_nothing_of_the_hook() -> None:
     expected = {plain: HookEvent.PERMISSION}
     for text in (plain, nested, later, quoted, "", "{", '"hook_event_name"'):
         for size in (1, 7, 1000):
-            heard, body = EventHeard(), text.encode()
+            heard, body = HookEventReader(), text.encode()
             for at in range(0, len(body) + 1, size):
                 heard.take(body[at : at + size], is_last=at + size > len(body))
             assert heard.event is expected.get(text, HookEvent.BEFORE), (text, size)
-        heard = EventHeard()
+        heard = HookEventReader()
         heard.take(text.encode(), is_last=False)
         assert heard.event is HookEvent.BEFORE  # the rest may say otherwise

@@ -1,0 +1,341 @@
+"""The small pieces of cards, dialogs and answers: blocks, buttons, rich text.
+
+Pure, without wording.
+
+What others wrote may go into `plain_text` and `rich_text` only; `mrkdwn` is for our words, mentions
+and times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from bot.cards.action_names import MENU, Action
+from bot.cards.button_codec import Click, Target, encode
+from bot.cards.slack_text import (
+    DATE_FORMAT,
+    PERSON,
+    in_utc,
+    isolate_leftward,
+    neutral_markdown,
+    slack_length,
+    split_markdown,
+    visible,
+)
+
+# What a model wrote, in a frame of its own: each line quoted, each link with where it leads.
+# Pure.
+
+PART = 11_000  # characters of one message's frame; it holds 12,000 of Markdown
+LEAST = 200  # characters into which a part is divided that has hardly any but line ends
+HELD_BACK = 400  # characters of a link that is not at its end yet
+_LABEL = r"(?:[^\[\]\n\\]|\\.|\[[^\[\]\n]{0,200}\]){0,300}"
+_URL = r"(?:[^\s()<>]|\([^\s()<>]{0,500}\)){1,2000}"
+_TITLE = r"(?:\s{1,3}(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|\([^()\n]{0,300}\)))?"
+_AT = r"[^\s/?#<>()\[\]|]"  # of an address: the part that says where it leads, and as whom
+_LINK = re.compile(
+    rf"\[(?P<label>{_LABEL})\]\([ \t]{{0,3}}<?(?P<url>{_URL})>?{_TITLE}[ \t]{{0,3}}\)"
+    r"|<(?P<slack>[a-z][a-z0-9+.-]{1,30}:[^|<>\s]{1,2000})\|(?P<named>[^<>\n]{0,300})>"
+    # what is left may be a link that is written otherwise, or the address of one that is named
+    rf"|\](?=[(\[:])|(?<!\w)(?P<bare>https?:)//(?P<at>{_AT}*)",
+    re.IGNORECASE,
+)
+_SCHEME_END = re.compile(r"://")
+_SCHEME = re.compile(r"^(?:https?://|mailto:)", re.IGNORECASE)
+_LONGEST_HOST = 300  # characters; no network knows a longer one
+_GROWING = re.compile(rf"(?<!\w)https?:(?P<rest>/(?:/{_AT}*)?)\Z", re.IGNORECASE)
+# what turns the order of letters round
+_TURNING = {ord(each): f"⟨U+{ord(each):04X}⟩" for each in "\u061c\u200e\u200f"}
+_TURNING |= {at: f"⟨U+{at:04X}⟩" for at in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+_OPEN = re.compile(r"[\[<][^\n]*\Z")
+
+
+def frame_markdown(text: str) -> str:
+    """Return Markdown that a model wrote as Markdown in a frame; "" for none.
+
+    Nothing in it notifies anybody, each link shows the host it leads to, each line is quoted.
+    """
+    lines = re.split(
+        r"\r\n?|[\n\v\f\x1c-\x1e\x85\u2028\u2029]", show_link_targets(neutral_markdown(text))
+    )
+    last = len(lines) - 1
+    return "\n".join(
+        f"> {line}" if line.strip() else ">" if number < last else ""
+        for number, line in enumerate(lines)
+    )
+
+
+def show_link_targets(text: str) -> str:
+    """Return Markdown in which each link says where it leads, behind its label.
+
+    "[Approve](https://evil.example/x)" becomes "Approve ([evil.example](https://evil.example/x))".
+    What leads nowhere on the web, or elsewhere than its beginning says, is no link any more.
+    """
+    return _LINK.sub(_shown, text.translate(_TURNING))
+
+
+def _shown(match: re.Match[str]) -> str:
+    if match["bare"] is not None:
+        at = match["at"]
+        honest = at.isascii() and len(at) <= _LONGEST_HOST and not re.search(r"[@\\%]", at)
+        return match[0] if honest else f"{match['bare']} //{at}"
+    label = match["label"] if match["label"] is not None else match["named"]
+    url = match["url"] or match["slack"]
+    if label is None or url is None:
+        return "] "  # a bracket, and then a space: so it is no link
+    label, host = show_link_targets(label), _host(url)
+    if not host:
+        return f"[{label}] ({_SCHEME_END.sub(': //', url, count=1)})"
+    bare, seen = _SCHEME.sub("", url).rstrip("/"), _SCHEME.sub("", label.strip()).rstrip("/")
+    says_so = seen.isascii() and seen.casefold() in (bare.casefold(), host.casefold())
+    link = f"[{seen if says_so else host}]({url})"
+    gap = " " if match.string[: match.start()].endswith("!") else ""  # so it is no picture
+    return gap + (link if says_so or not label.strip() else f"{label} ({link})")
+
+
+def _host(url: str) -> str:
+    """Return the host, or the address of mail, that a link leads to; "" where it is neither.
+
+    In letters that look like no others. A back-slash ends it for browsers, and not for Python.
+    """
+    if "\\" in url:
+        return ""
+    try:
+        parts = urlsplit(url)
+        found = parts.hostname or (parts.path if parts.scheme.lower() == "mailto" else "")
+        if not found or parts.scheme.lower() not in ("http", "https", "mailto"):
+            return ""
+        plain = found if found.isascii() else found.encode("idna").decode()
+    except ValueError:  # UnicodeError is one
+        return ""
+    return plain if re.fullmatch(r"[\w.@+:-]{1,255}", plain) else ""
+
+
+def parts_of(text: str, limit: int = PART) -> list[str]:
+    """Split a model's Markdown into parts whose frames Slack takes as one message each."""
+    found: list[str] = []
+    for part in split_markdown(text, limit):
+        whole = limit <= LEAST or slack_length(frame_markdown(part)) <= PART
+        found += [part] if whole else parts_of(part, limit // 2)
+    return found
+
+
+def settled_part(text: str) -> str:
+    """Return what of a growing text can be framed already: nothing of a link that is not whole."""
+    found = _OPEN.search(text)
+    while found:
+        rest = text[found.start() :]
+        if len(rest) <= HELD_BACK and not _is_whole(rest):
+            return text[: found.start()]
+        found = _OPEN.search(text, found.start() + 1)
+    growing = _GROWING.search(text)
+    return text[: growing.start("rest")] if growing and len(growing[0]) <= HELD_BACK else text
+
+
+def _is_whole(rest: str) -> bool:
+    """Return whether what begins with a bracket cannot become a link by what comes next."""
+    if rest.startswith("<"):
+        return ">" in rest
+    match = _LINK.match(rest)
+    if match is not None and match["label"] is not None:
+        return True
+    # "[x] y": whatever follows the bracket is no address
+    return re.match(rf"\[{_LABEL}\](?![(\[:]|\Z)", rest) is not None
+
+
+def quoted_line(text: str) -> str:
+    """Return a model's words as they stand in a notification: literal, on one line, in quotes."""
+    return f"“{isolate_leftward(' '.join(visible(text).split()))}”"
+
+
+Json = dict[str, Any]
+
+
+def plain_text(text: str) -> Json:
+    """A text that Slack shows as it is, without emoji codes."""
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def mrkdwn(text: str) -> Json:
+    """A text that Slack formats: our own words, mentions and times only."""
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def header(block_id: str, text: str) -> Json:
+    """A text big and bold, at most 150 characters."""
+    return {"type": "header", "block_id": block_id, "text": plain_text(text)}
+
+
+def section(block_id: str, text: Json) -> Json:
+    """One text object in normal size, never folded away behind "see more"."""
+    return {"type": "section", "block_id": block_id, "text": text, "expand": True}
+
+
+def columns(block_id: str, cells: Sequence[Json]) -> Json:
+    """At most ten text objects in two columns, read from left to right."""
+    return {"type": "section", "block_id": block_id, "fields": list(cells)[:10]}
+
+
+def context(block_id: str, elements: Sequence[Json]) -> Json:
+    """Small print: at most ten text objects."""
+    return {"type": "context", "block_id": block_id, "elements": list(elements)[:10]}
+
+
+def actions(block_id: str, elements: Sequence[Json]) -> Json:
+    """A row of buttons."""
+    return {"type": "actions", "block_id": block_id, "elements": list(elements)}
+
+
+def divider(block_id: str) -> Json:
+    """A line."""
+    return {"type": "divider", "block_id": block_id}
+
+
+def rich(block_id: str, elements: Sequence[Json]) -> Json:
+    """A rich_text block of sections, quotes and preformatted parts."""
+    return {"type": "rich_text", "block_id": block_id, "elements": list(elements)}
+
+
+def button(
+    action: Action, label: str, target: Target, *, style: str = "", confirm: Json | None = None
+) -> Json:
+    """A button that does `action` to `target`; `style` is "", "primary" or "danger"."""
+    element: Json = {
+        "type": "button",
+        "action_id": action,
+        "text": plain_text(label),
+        "value": encode(target),
+    }
+    if style:
+        element["style"] = style
+    if confirm:
+        element["confirm"] = confirm
+    return element
+
+
+def channel_select(action: Action, asks: str, channel: str) -> Json:
+    """A list of the reader's channels to choose one from; `channel`: the one that is chosen."""
+    return {
+        "type": "conversations_select",
+        "action_id": action,
+        "placeholder": plain_text(asks),
+        "filter": {"include": ["public", "private"]},
+        **({"initial_conversation": channel} if channel else {}),
+    }
+
+
+def menu(choices: Sequence[tuple[str, Click]]) -> Json:
+    """An overflow menu of at most five choices, each with its label."""
+    options = [{"text": plain_text(label), "value": encode(click)} for label, click in choices]
+    return {"type": "overflow", "action_id": MENU, "options": options}
+
+
+def confirm(title: str, text: str, yes: str, no: str = "Go back") -> Json:
+    """The question Slack asks before it sends a click (limits: 100, 300, 30, 30 characters)."""
+    return {
+        "title": plain_text(title),
+        "text": plain_text(text),
+        "confirm": plain_text(yes),
+        "deny": plain_text(no),
+        "style": "danger",
+    }
+
+
+def words(text: str, **style: bool) -> Json:
+    """A rich-text leaf with literal text; styles are bold, italic, strike, code."""
+    leaf: Json = {"type": "text", "text": text}
+    if style:
+        leaf["style"] = style
+    return leaf
+
+
+def person(user: str) -> Json:
+    """A rich-text leaf that names a person."""
+    return {"type": "user", "user_id": user} if PERSON.fullmatch(user) else words("someone")
+
+
+def name_people(text: str, **style: bool) -> list[Json]:
+    """Rich-text leaves of what somebody wrote, in which people are named; all else is literal.
+
+    Only for what notifies nobody, as the Home tab.
+    """
+    found: list[Json] = []
+    # every second part stands between the marks of a mention
+    for number, part in enumerate(re.split(rf"<@({PERSON.pattern})>", text)):
+        if part:
+            found.append(person(part) if number % 2 else words(part, **style))
+    return found
+
+
+def moment(at: datetime) -> Json:
+    """A rich-text leaf with a time in the reader's own zone."""
+    return {
+        "type": "date",
+        "timestamp": int(at.timestamp()),
+        "format": DATE_FORMAT,
+        "fallback": in_utc(at),
+    }
+
+
+def link(url: str, text: str) -> Json:
+    """A rich-text leaf that leads somewhere."""
+    return {"type": "link", "url": url, "text": text}
+
+
+def line(*leaves: Json) -> Json:
+    """A rich-text line."""
+    return {"type": "rich_text_section", "elements": list(leaves)}
+
+
+def bullets(lines: Sequence[Json]) -> Json:
+    """Rich-text lines as a list."""
+    return {"type": "rich_text_list", "style": "bullet", "elements": list(lines)}
+
+
+def preformatted(text: str) -> Json:
+    """Text with its line ends kept, in a frame: nothing in it can look like a part of the card."""
+    return {"type": "rich_text_preformatted", "elements": [words(text)]}
+
+
+def quote(text: str, *before: Json) -> Json:
+    """Somebody's words, set off by a bar; other leaves may stand before them."""
+    return {"type": "rich_text_quote", "elements": [*before, words(text)]}
+
+
+def weight(thing: Any) -> int:
+    """Count the characters of text as Slack does, in a block, an element or a list of them."""
+    total = 0
+    if isinstance(thing, dict):
+        for key, value in thing.items():
+            if isinstance(value, str):
+                if key in ("text", "fallback"):
+                    is_ours = thing.get("type") == "mrkdwn"
+                    total += len(value) if is_ours else slack_length(value)
+            elif isinstance(value, dict | list):
+                total += weight(value)
+    elif isinstance(thing, list):
+        for each in thing:
+            total += weight(each)
+    return total
+
+
+def pack_rich_text(elements: Iterable[Json], limit: int, name: Callable[[int], str]) -> list[Json]:
+    """Put the elements into as few rich_text blocks as `limit` characters each allow.
+
+    `name` makes a block's id from its number; an element that is longer has a block of its own.
+    """
+    blocks: list[Json] = []
+    current: list[Json] = []
+    used = 0
+    for element in elements:
+        size = weight(element)
+        if current and used + size > limit:
+            blocks.append(rich(name(len(blocks)), current))
+            current, used = [], 0
+        current.append(element)
+        used += size
+    return [*blocks, rich(name(len(blocks)), current)] if current else blocks

@@ -1,0 +1,382 @@
+"""Strings as Slack reads them: escaping, counting, mentions, times, the model's Markdown.
+
+Pure; it decides nothing and knows no blocks.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from bot.tools.invisible_characters import EMOJI, is_hidden, is_plain
+
+PERSON = re.compile(r"[UW][A-Z0-9]+")
+GROUP = re.compile(r"S[A-Z0-9]+")
+CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+DATE_FORMAT = "{date_short_pretty} at {time}"
+
+_ISOLATE, _END = "\u2068", "\u2069"  # first strong isolate, pop directional isolate
+# letters that are written from right to left, with their marks; numbers of their scripts
+_LETTER = "[\u0590-\u065f\u066e-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefe"
+_LETTER += "\U00010800-\U00010fff\U0001e800-\U0001efff]"
+_NUMBER = "[\u0660-\u066d\u06f0-\u06f9]"
+_LEFTWARD = re.compile(rf"{_LETTER}+(?:(?:, ?|[ .'\"-]){_LETTER}+)*|{_NUMBER}+(?:[.,]{_NUMBER}+)*")
+
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # a text within JSON
+
+_CONTROL = re.compile(
+    r"<(?:@([UWB]\w*)|!((?:channel|here|everyone|group|subteam\^|date\^)[^<>|\n]*))(?:\|([^<>\n]*))?>",
+    re.IGNORECASE,
+)
+_OPENING = re.compile(r"<(?=@[UWB]|!(?:channel|here|everyone|group|subteam|date))", re.IGNORECASE)
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
+# all bounded, so that the time grows with the text and no faster
+_BEFORE_LINE = re.compile(r"^ {0,3}(?:#{1,6}[ \t]+|>[ \t]?|(?:`{3,}|~{3,})[^\n]*$)", re.MULTILINE)
+_LINK = re.compile(r"!?\[([^\[\]\n]{1,300})\]\([^()\s]{1,500}\)")
+_STYLED = re.compile(r"(?<!\w)(\*\*|__|~~|\*|_|`)(?=\S)([^\n]{1,150}?)(?<=\S)\1(?!\w)")
+
+
+def visible(text: str) -> str:
+    """The text with each hidden character written out as ⟨U+202E⟩.
+
+    All other characters stay as they are, and so do those that join an emoji's parts.
+    """
+    if is_plain(text):
+        return text
+    made: list[str] = []
+    start = 0
+    for emoji in EMOJI.finditer(text):
+        made += [_written_out(text[start : emoji.start()]), emoji[0]]
+        start = emoji.end()
+    return "".join([*made, _written_out(text[start:])])
+
+
+def _written_out(text: str) -> str:
+    return text.translate(
+        {ord(char): f"⟨U+{ord(char):04X}⟩" for char in set(text) if is_hidden(char)}
+    )
+
+
+def isolate_leftward(text: str) -> str:
+    """A value, isolated where a part of it is written from right to left: so it does not change the
+    order of what stands beside it. Within JSON, and on several lines, each text in quotes is.
+    """
+    if text.isascii() or not _LEFTWARD.search(text):
+        return text
+    if "\n" in text or text[:1] in "[{":
+        text = _QUOTED.sub(lambda found: isolate_leftward(found[0]), text)
+    return text if "\n" in text else f"{_ISOLATE}{text}{_END}"
+
+
+def isolate_leftward_runs(text: str) -> str:
+    """A text with each run of words from right to left isolated: numbers beside one stay in order.
+
+    For sentences and previews, in which others have put values beside one another.
+    """
+    return text if text.isascii() else _LEFTWARD.sub(rf"{_ISOLATE}\g<0>{_END}", text)
+
+
+def escape(text: str) -> str:
+    """Escape the three characters that mrkdwn gives a meaning; it knows no back-slash."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def unescape(text: str) -> str:
+    """Return what `escape` was given."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def slack_length(text: str) -> int:
+    """Count as Slack does: after escaping, and characters beyond the BMP as two (to be safe)."""
+    counted = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return counted + 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
+
+
+def mention(user: str) -> str:
+    """A person for mrkdwn (`<@U…>`); "someone" for what is not a user id."""
+    return f"<@{user}>" if PERSON.fullmatch(user) else "someone"
+
+
+def decider_mention(user: str, stand_ins: Mapping[str, str]) -> str:
+    """A person for mrkdwn, behind whoever has decided for them: "<@UCLEO>, for <@UANA>"."""
+    stand_in = stand_ins.get(user)
+    return f"{mention(stand_in)}, for {mention(user)}" if stand_in else mention(user)
+
+
+def group_mention(group: str) -> str:
+    """A user group for mrkdwn (`<!subteam^S…>`), by id; "a user group" for what is not one."""
+    return f"<!subteam^{group}>" if GROUP.fullmatch(group) else "a user group"
+
+
+def channel_mention(channel: str) -> str:
+    """A channel for mrkdwn (`<#C…>`); "a channel" for what is not a channel id."""
+    return f"<#{channel}>" if CHANNEL.fullmatch(channel) else "a channel"
+
+
+def spell_number(count: int) -> str:
+    """A small number as a word in a sentence: "two", "three"; more than ten in digits."""
+    return _NUMBERS[count] if 0 <= count < len(_NUMBERS) else str(count)
+
+
+def in_utc(moment: datetime) -> str:
+    """A time for where Slack cannot localise it: "21 Nov 2026, 14:02 UTC".
+
+    Takes an aware datetime.
+    """
+    utc = moment.astimezone(UTC)
+    return f"{utc.day} {utc:%b %Y, %H:%M} UTC"
+
+
+def when(moment: datetime) -> str:
+    """A time in mrkdwn that Slack shows in the reader's own zone. Takes an aware datetime."""
+    return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT}|{in_utc(moment)}>"
+
+
+def format_deadline(moment: datetime) -> str:
+    """The same with the time that is left, which Slack keeps right: "… at 14:02 (in 3 hours)"."""
+    return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT} ({{ago}})|{in_utc(moment)}>"
+
+
+def plain(text: str, limit: int, lines: int | None = None) -> str:
+    """Shorten the text to what Slack counts as `limit` (>= 40) characters, saying how much is cut.
+
+    For places with a limit where the whole text is to be had elsewhere. What is missing is always
+    said. `lines`: the most lines as well.
+    """
+    kept = len(text) if lines is None else len("\n".join(text.split("\n", lines)[:lines]))
+    if slack_length(text) <= limit and kept == len(text):
+        return text
+    low, high = 0, min(kept, limit)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if slack_length(text[:middle] + _missing(text, middle)) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low] + _missing(text, low)
+
+
+def _missing(text: str, kept: int) -> str:
+    opened = text.count(_ISOLATE, 0, kept) > text.count(_END, 0, kept)
+    return f"{_END if opened else ''}… ({len(text) - kept:,} more characters)"
+
+
+def neutral_markdown(text: str) -> str:
+    """Take out of the model's Markdown what notifies people.
+
+    `<!here>` becomes "@here", `<@U1|ana>` "@ana".
+    """
+
+    def name(match: re.Match[str]) -> str:
+        user, command, label = match.groups()
+        if (command or "").lower().startswith("date^"):
+            return label or command
+        return "@" + (label or user or command.rpartition("^")[2]).lstrip("@")
+
+    # What is nested may put itself together again after the first pass; such an opening is made a
+    # quotation mark.
+    return _OPENING.sub("‹", _CONTROL.sub(name, text))
+
+
+def without_markdown(text: str) -> str:
+    """Take the marks out of Markdown, for a notification: `**Done**` becomes "Done"."""
+    text = _LINK.sub(r"\1", _BEFORE_LINE.sub("", text))
+    for _ in range(2):  # bold in italics
+        text = _STYLED.sub(r"\2", text)
+    return text
+
+
+def split_markdown(text: str, limit: int = 11_000) -> list[str]:
+    """Split Markdown into parts that Slack counts at most `limit` (>= 100) characters each.
+
+    Blank text has no parts.
+
+    Parts end after a paragraph where there is one, else after a line; a code fence is closed and
+    opened again. Nothing but blank lines at the borders is lost.
+    """
+    parts: list[str] = []
+    lines = _short_lines(text, limit // 2)
+    fence = ""
+    while lines:
+        taken, fence_after = _take(lines, fence, limit)
+        body = "".join(lines[:taken])
+        lines = lines[taken:]
+        opened = f"{fence}\n" if fence else ""
+        closed = (
+            f"{'' if body.endswith(chr(10)) else chr(10)}{_marks(fence_after)}"
+            if fence_after and lines
+            else ""
+        )
+        part = opened + body + closed
+        if body.strip():
+            parts.append(part if fence else part.strip("\n"))
+        fence = fence_after
+    return parts
+
+
+def _take(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
+    """Return how many lines go into the next part, and the fence open after them ("" for none).
+
+    It is at least one line.
+    """
+    room = limit - (slack_length(fence) + 1 if fence else 0)
+    best, best_fence, paragraph = 1, _after(fence, lines[0]), 0
+    used, open_fence = 0, fence
+    for index, line in enumerate(lines):
+        open_fence = _after(open_fence, line)
+        used += slack_length(line)
+        if index and used + (len(_marks(open_fence)) + 1 if open_fence else 0) > room:
+            if paragraph > 1:
+                return paragraph, ""
+            return best, best_fence
+        best, best_fence = index + 1, open_fence
+        if not open_fence and not line.strip():
+            paragraph = index + 1
+    return best, best_fence
+
+
+def _after(fence: str, line: str) -> str:
+    """The opening line of the fence that is open after this line ("" for none)."""
+    match = _FENCE.fullmatch(line.rstrip("\n"))
+    if not match:
+        return fence
+    if not fence:
+        return line.strip() if len(line.strip()) <= 40 else match.group(1)
+    closes = line.strip() == match.group(1) and match.group(1).startswith(_marks(fence))
+    return "" if closes else fence
+
+
+def _marks(fence: str) -> str:
+    match = _FENCE.fullmatch(fence)
+    return match.group(1) if match else ""
+
+
+def _short_lines(text: str, limit: int) -> list[str]:
+    """The lines with their ends.
+
+    One longer than the limit is divided, at a space where there is one.
+    """
+    lines: list[str] = []
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        while slack_length(line) > limit:
+            cut = _longest(line, limit)
+            space = line.rfind(" ", 1, cut)
+            cut = space + 1 if space > cut // 2 else cut
+            lines.append(line[:cut])
+            line = line[cut:]
+        lines.append(line)
+    return lines
+
+
+def _longest(text: str, limit: int) -> int:
+    """How many leading characters Slack counts as at most `limit` (at least one)."""
+    used = 0
+    for index, char in enumerate(text[: limit + 1]):
+        used += slack_length(char)
+        if used > limit:
+            return max(index, 1)
+    return len(text)
+
+
+def strip_mrkdwn(text: str) -> str:
+    """Return a sentence of ours without mrkdwn, for places that show plain text only."""
+    text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
+    text = re.sub(r"<@[^|>]+\|([^>]+)>", r"\1", text)
+    text = re.sub(r"<@[^>]+>", "somebody", text)
+    text = text.replace(_ISOLATE, "").replace(_END, "")  # ours: others' are written out
+    return html.unescape(text.replace("*", ""))
+
+
+# What the values of a call are called: labels from keys, and labels that look alike told apart.
+
+WITHIN = " › "  # between the label of a part and that of what it is a part of
+# letters of other scripts that look like a Latin one, and what they look like
+_LIKE = dict(
+    zip(
+        "авеѕіјкмнорстухԁԛѡһӏьαβεζηικμνορτυχωγσıɑɡℓi01",
+        "abesljkmhopctyxdqwhlbabeznlkuvoptuxwyolagllol",
+        strict=True,
+    )
+)
+
+
+def humanise_name(name: str) -> str:
+    """Return a field's name as a label: "order_id" -> "Order id"."""
+    words = " ".join(name.replace("_", " ").split())
+    return words[:1].upper() + words[1:] or name
+
+
+def label_for_key(key: str) -> str:
+    """Return a label for a key that nothing describes: no two keys have the same one.
+
+    A key of small letters, as programs write one, is in words; any other stands behind its words.
+    """
+    label = humanise_name(key)
+    words = key.split("_")
+    is_plain = all(word.isalnum() and word == _lowered(word) for word in words)
+    if is_plain and (key.isascii() or not any(map(_is_disguised, words))):
+        return label
+    return f"{label} ({raw_keys([key])})".strip()
+
+
+def _lowered(word: str) -> str:
+    return unicodedata.normalize("NFKC", word).lower()
+
+
+def _is_disguised(word: str) -> bool:
+    """Whether a word of another script reads as one of Latin letters."""
+    return not word.isascii() and look_of(word).isascii()
+
+
+def distinguish_labels(labels: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return the labels, each that may be taken for another one with its keys behind it.
+
+    So is one whose letters are of several scripts, or that has none. Keys are written in ASCII, so
+    that no two of them look the same.
+    """
+    looks = [look_of(label) for label in labels]
+    alike = {look for look, count in Counter(looks).items() if count > 1}
+    return [
+        f"{label} ({raw_keys(way)})".strip()
+        if look in alike or (_is_mixed(label) and not label.endswith(f"({raw_keys(way[-1:])})"))
+        else label
+        for label, look, way in zip(labels, looks, keys, strict=True)
+    ]
+
+
+def raw_keys(keys: Sequence[str]) -> str:
+    """Return keys as they are in JSON, in ASCII: `"options" › "a.b"`."""
+    return WITHIN.join(json.dumps(key) for key in keys)
+
+
+@lru_cache(4096)
+def look_of(label: str) -> str:
+    """Return a text that is the same for labels that a reader may take for one another."""
+    folded = unicodedata.normalize("NFKD", label).casefold()
+    return "".join(_LIKE.get(char, char) for char in folded if char.isalnum()) or label
+
+
+@lru_cache(4096)
+def _is_mixed(label: str) -> bool:
+    """Whether one word of it has letters of several scripts, or it has unseen ones, or none."""
+    if not any(map(str.isalnum, label)):
+        return True
+    if label.isascii():
+        return False
+    return not label.isprintable() or any(
+        len({_script(char) for char in word if char.isalpha()}) > 1
+        for word in "".join(char if char.isalnum() else " " for char in label).split()
+    )
+
+
+def _script(char: str) -> str:
+    name = unicodedata.name(char, "").split(" ")[0]
+    # words of Japanese and of Korean are written with several
+    return "CJK" if name in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL") else name

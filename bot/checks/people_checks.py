@@ -1,0 +1,341 @@
+"""The checks of the people and channels that the policy names, and of the operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+from sqlalchemy.exc import SQLAlchemyError
+
+from bot.checks.check import Check, fail, ok, warn
+from bot.policy.authority import Authority, is_colleague
+from bot.policy.directory import LookupFailedError, Person
+from bot.policy.gates import Approvers, load_gate
+from bot.policy.rules import needs_of
+from bot.surfaces.private_socket import LONGEST_PATH
+from bot.terminal.terminal_messages import socket_path
+from storage import call_history
+from storage.read_only import ReadOnly
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from bot.checks.slack import Workspace
+    from bot.config.settings import Settings
+    from bot.policy.evaluation import Policy
+    from bot.policy.gates import Ask
+    from bot.policy.rules import Rule
+    from bot.slack.directory import SlackDirectory
+
+
+# The checks of the people and channels that the policy names: who could decide.
+
+CROWD = 50  # more people than this are not written to one by one
+DAYS = 30  # how far back the record is read
+Usual = dict[str, Counter[str]]  # rule -> who asked how often
+FIRST = "Correct what is wrong above first"
+
+
+def usual_requesters(settings: Settings, now: datetime) -> Usual:
+    """Who asked how often under which rule, in the last days.
+
+    Nothing where the record cannot be read.
+    """
+    store = ReadOnly(settings.database_url)
+    return {} if store.trouble() else usual_of(store, now)
+
+
+def usual_of(store: Store, now: datetime) -> Usual:
+    """The same of a record that is open."""
+    found: Usual = {}
+    try:
+        with store.read() as tx:
+            for gate, requester, count in call_history.asked(tx, now - timedelta(days=DAYS)):
+                found.setdefault(load_gate(gate).rule, Counter())[requester] += count
+    except (SQLAlchemyError, ValueError):
+        return {}
+    return found
+
+
+def check_people(policy: Policy, workspace: Workspace, usual: Usual) -> Iterator[Check]:
+    """Everybody whom the policy names, each once, then each rule that asks as a whole.
+
+    `usual`: who asks for what, as recorded.
+    """
+    client, directory = workspace.client, workspace.directory
+    asks, people = policy.asks(), _People(directory, workspace.team)
+    named = [who for ask in asks for who in _all(ask)]
+    named += _beside(policy)
+    for user in dict.fromkeys(user for each in named for user in each.users):
+        yield people.user(user)
+    handles = dict.fromkeys(handle for each in named for handle in each.groups)
+    for handle in handles:
+        yield people.group(handle)
+    needs = needs_of(policy.rules)
+    for handle in sorted(needs.groups - set(handles)):
+        yield from _condition_group(handle, directory)
+    for name in sorted(needs.channels | _places(policy)):
+        yield from _rule_channel(name, directory)
+    for handle in sorted(needs.people):
+        yield from _condition_person(handle, directory)
+    for user in sorted(_requesters(policy) - {user for each in named for user in each.users}):
+        yield from _rule_person(user, directory)
+    rules = {rule.name: rule for rule in policy.rules}
+    for ask in asks:
+        yield from people.rule(ask, usual.get(ask.rule, Counter()))
+        if any(each.channel for each in _all(ask)):
+            yield from _joinable(ask, rules.get(ask.rule), client, directory)
+
+
+def _all(ask: Ask) -> Iterator[Approvers]:
+    """The approvers of every stage and escalation."""
+    yield ask.approvers
+    yield from (step.approvers for step in ask.escalation)
+
+
+def _beside(policy: Policy) -> Iterator[Approvers]:
+    """Whom the policy names beside its rules: who loosens modes, reads records, uses templates."""
+    found = (policy.loosen, policy.readers, *(each.who for each in policy.templates))
+    yield from (each for each in found if each is not None)
+
+
+def _places(policy: Policy) -> set[str]:
+    """The channels that the policy names, but for those to post to, by id as well as by name."""
+    return {*policy.shared_channels, *(name for rule in policy.rules for name in rule.channels)}
+
+
+def _requesters(policy: Policy) -> set[str]:
+    """The people whom rules name as those who ask, by id."""
+    named = {each for rule in policy.rules for each in rule.requesters}
+    return {each for each in named if not each.startswith("@")}
+
+
+def _rule_person(user: str, directory: SlackDirectory) -> Iterator[Check]:
+    """Somebody who is only named as who asks."""
+    about = f"requester {user}"
+    try:
+        found = directory.person(user)
+    except LookupFailedError as error:
+        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        return
+    if found is None:
+        text = "there is no such person, so the rules that name them are about nobody"
+        yield fail(about, text, "Correct the id in the policy")
+
+
+def _condition_person(handle: str, directory: SlackDirectory) -> Iterator[Check]:
+    """Somebody whom a condition names by handle; what people call themselves does not count."""
+    about = f"person @{handle}"
+    try:
+        found = [user for user, known in directory.named(handle).items() if known == handle]
+    except LookupFailedError as error:
+        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        return
+    if len(found) != 1:
+        text = "nobody has that handle, so the rules that name it can never be told"
+        yield fail(about, text, "Correct the handle in the policy")
+
+
+def _condition_group(handle: str, directory: SlackDirectory) -> Iterator[Check]:
+    """A group that only says to whom a rule applies."""
+    about = f"group @{handle}"
+    try:
+        group = directory.group(handle)
+    except LookupFailedError as error:
+        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        return
+    if group is None:
+        text = "there is no such user group, so the rules that name it can never be told"
+        yield fail(about, text, "Correct the handle in the policy")
+    elif not group.members:
+        yield warn(about, "is empty", "Put people into it, or take it out of the policy")
+    else:
+        yield ok(about, f"{len(group.members)} members")
+
+
+def _rule_channel(name: str, directory: SlackDirectory) -> Iterator[Check]:
+    """A channel that only says where a rule applies."""
+    about = f"channel {name}"
+    try:
+        found = directory.channel(name)
+    except LookupFailedError as error:
+        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
+        return
+    if found is None:
+        text = (
+            "does not exist, or is private without the bot,"
+            " so what the policy says of it never holds"
+        )
+        yield fail(about, text, "Invite the bot, or correct the name in the policy")
+
+
+def _joinable(
+    ask: Ask, rule: Rule | None, client: WebClient, directory: SlackDirectory
+) -> Iterator[Check]:
+    """A channel's members decide: whether anybody could make themselves one of them."""
+    where = "the channel where it is asked may decide, and anybody can join a public channel"
+    if rule and rule.channels:
+        public = [name for name in rule.channels if _is_public(name, client, directory)]
+        if not public:
+            return
+        where = f"{', '.join(public)} may decide, and anybody can join: it is a public channel"
+    remedy = "Name people or a group, or limit the rule to private channels"
+    yield warn(f"rule {ask.rule!r}", f"whoever is in {where}", remedy)
+
+
+def _is_public(name: str, client: WebClient, directory: SlackDirectory) -> bool:
+    """Whether it is known to be a public channel."""
+    try:
+        found = directory.channel(name)
+        channel = (
+            client.conversations_info(channel=found)["channel"] if found else {"is_private": True}
+        )
+    except (LookupFailedError, SlackApiError):
+        return False
+    return not (channel.get("is_private") or channel.get("is_im") or channel.get("is_mpim"))
+
+
+class _People:
+    """Who could decide, looked up once."""
+
+    def __init__(self, directory: SlackDirectory, team: str) -> None:
+        self._directory = directory
+        self._team = team
+        self._authority = Authority(directory, team)
+
+    def user(self, user: str) -> Check:
+        """One approver by id."""
+        about = f"approver {user}"
+        try:
+            person = self._directory.person(user)
+        except LookupFailedError as error:
+            return fail(about, f"Slack cannot be asked ({error})", FIRST)
+        if person is None or not is_colleague(person, self._team):
+            return fail(about, unfit(person, self._team), "Name somebody else in the policy")
+        return ok(about, f"{person.name} may decide")
+
+    def group(self, handle: str) -> Check:
+        """One user group by handle."""
+        about = f"approvers @{handle}"
+        try:
+            group = self._directory.group(handle)
+            members = group.members if group else frozenset[str]()
+            able = self._authority.first(members, len(members))
+        except LookupFailedError as error:
+            return fail(about, f"Slack cannot be asked ({error})", FIRST)
+        if group is None:
+            return fail(about, "there is no such user group", "Correct the handle in the policy")
+        if not able:
+            text = "none of its members may decide" if members else "is empty"
+            return fail(about, text, "Put active, full members of this workspace into it")
+        return ok(about, f"{len(able)} of {len(members)} members may decide")
+
+    def rule(self, ask: Ask, asked: Counter[str]) -> Iterator[Check]:
+        """What only shows when all approvers of a rule are taken together.
+
+        `asked`: who asked how often.
+        """
+        about = " with ".join([f"rule {ask.rule!r}", *(repr(each) for each in ask.added)])
+        if any(each.channel or each.requester for each in _all(ask)):
+            return  # hangs on where it is asked, and by whom
+        try:
+            meant = self._authority.named(ask.approvers, requester="", channel="")
+            missing = self._authority.shortage(ask, requester="", channel="")
+            able = {each for who in _all(ask) for each in self._able(ask, who)}
+            stuck = (
+                [each for each in sorted(able) if self._short_without(ask, each)]
+                if missing <= 0
+                else []
+            )
+        except LookupFailedError:
+            return  # said for whom it concerns
+        if missing > 0:
+            steps = f"{len(ask.stages)} step{'s' * (len(ask.stages) > 1)}"
+            can = f"only {ask.people - missing}" if missing < ask.people else "nobody"
+            text = f"takes {ask.people} to approve in {steps}, and {can} can"
+            remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
+            yield fail(about, text, remedy)
+        if stuck:
+            yield warn(about, _stuck(stuck, able, asked), "Name another approver")
+        if ask.post_to == "approvers" and len(meant) > CROWD:
+            text = f"more than {CROWD} people would each get a direct message"
+            yield warn(about, text, 'Set post_to to a channel, or to "thread"')
+
+    def _able(self, ask: Ask, who: Approvers) -> frozenset[str]:
+        return self._authority.able(ask, who, requester="", channel="")
+
+    def _short_without(self, ask: Ask, person: str) -> bool:
+        """Whether what this person asks for could not be approved."""
+        return self._authority.shortage(ask, requester=person, channel="") > 0
+
+
+def _stuck(stuck: list[str], able: Iterable[str], asked: Counter[str]) -> str:
+    """Whose own requests nobody could approve, and how often they asked."""
+    often = [each for each in stuck if asked[each] * 2 > asked.total()]
+    if often:
+        share = f"{asked[often[0]]} of the {asked.total()} calls under it in {DAYS} days"
+        return (
+            f"{often[0]} asked for {share}, and without {often[0]} too few are left to approve them"
+        )
+    if len(set(able)) == 1:
+        return f"only {stuck[0]} may decide, and nobody about what {stuck[0]} asks for"
+    return f"what {', '.join(stuck)} ask for finds too few others to approve it"
+
+
+def unfit(person: Person | None, team: str) -> str:
+    """Why a person cannot decide."""
+    if person is None:
+        return "there is no such person"
+    if person.deleted:
+        return f"{person.name} is deactivated"
+    if person.is_bot:
+        return f"{person.name} is a bot"
+    return (
+        f"{person.name} is a guest"
+        if person.team == team or team in person.teams
+        else f"{person.name} is of another workspace"
+    )
+
+
+ABOUT = "operator"
+REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
+
+
+def check_operator(settings: Settings, policy: Policy, workspace: Workspace) -> list[Check]:
+    """Look at whom the settings name as the operator; nothing where they name none."""
+    if settings.operator is None:
+        return []
+    found = _person(settings.operator, policy, workspace)
+    path = socket_path(settings.database_path).absolute()
+    if len(str(path).encode()) <= LONGEST_PATH:
+        return [found]
+    text = f"{path} is too long for a socket, so no command reaches the bot"
+    return [found, fail(ABOUT, text, "Keep the database under a shorter path")]
+
+
+def _person(operator: str, policy: Policy, workspace: Workspace) -> Check:
+    directory, team = workspace.directory, workspace.team
+    try:
+        person = directory.person(operator)
+        if person is None or not is_colleague(person, team):
+            return fail(ABOUT, unfit(person, team), REMEDY)
+        may = _may_decide(operator, policy, Authority(directory, team))
+    except LookupFailedError as error:
+        return fail(ABOUT, f"Slack cannot be asked ({error})", "Correct what is wrong above first")
+    if not may:
+        return warn(ABOUT, f"{person.name} is an approver under no rule", REMEDY)
+    return ok(ABOUT, f"{person.name} decides at the terminal, too")
+
+
+def _may_decide(operator: str, policy: Policy, authority: Authority) -> bool:
+    """Whether some rule lets the operator decide; who is in a channel is told when it is asked."""
+    for ask in policy.asks():
+        for who in (ask.approvers, *(step.approvers for step in ask.escalation)):
+            if who.channel or who.requester:
+                return True
+            if operator in authority.able(ask, who, requester="", channel=""):
+                return True
+    return False

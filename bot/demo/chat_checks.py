@@ -1,0 +1,337 @@
+"""What the stand-in refuses of Chat Completions, and a chat's request as one of the Responses API.
+
+It only reads a request body. What it refuses is what OpenAI's own server refuses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from bot.demo.responses_checks import MODEL, REASONING_MODEL, check_part, check_tool
+from bot.demo.responses_schema import Refusal, Strict, bad_value, parse
+
+# The shapes of a Chat Completions request as strict models.
+
+Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]+$", min_length=1, max_length=64)]
+CallId = Annotated[str, Field(min_length=1, max_length=40)]
+
+
+class ChatStreamOptions(Strict):
+    """The `stream_options` parameter."""
+
+    include_usage: bool = False
+    include_obfuscation: bool = True
+
+
+class ChatBody(Strict):
+    """All parameters the stand-in knows."""
+
+    model: str
+    messages: Annotated[list[Any], Field(min_length=1)]
+    tools: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=128)] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    stream: bool | None = None
+    stream_options: ChatStreamOptions | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    n: Literal[1] | None = None
+    store: bool | None = None
+    metadata: dict[str, str] | None = None
+    user: str | None = None
+    safety_identifier: Annotated[str, Field(max_length=64)] | None = None
+    prompt_cache_key: Annotated[str, Field(max_length=64)] | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
+
+
+class ChatTool(Strict):
+    """One function tool; what its function has is looked at as the Responses API's."""
+
+    type: Literal["function"]
+    function: dict[str, Any]
+
+
+class ChatPart(Strict):
+    """One part of what somebody says."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatImageUrl(Strict):
+    """Where a picture is."""
+
+    url: str
+    detail: Literal["low", "high", "auto", "original"] = "auto"
+
+
+class ChatImage(Strict):
+    """A picture as a part."""
+
+    type: Literal["image_url"]
+    image_url: ChatImageUrl
+
+
+class ChatFileData(Strict):
+    """A file with its name."""
+
+    filename: Annotated[str, Field(min_length=1)]
+    file_data: str
+
+
+class ChatFile(Strict):
+    """A file as a part."""
+
+    type: Literal["file"]
+    file: ChatFileData
+
+
+Content = str | Annotated[list[ChatPart], Field(min_length=1)]
+Parts = Annotated[ChatPart | ChatImage | ChatFile, Field(discriminator="type")]
+
+
+class ChatTold(Strict):
+    """A message of the system or of a developer."""
+
+    role: Literal["system", "developer"]
+    content: Content
+    name: str | None = None
+
+
+class ChatSaid(Strict):
+    """A message of a user."""
+
+    role: Literal["user"]
+    content: str | Annotated[list[Parts], Field(min_length=1)]
+    name: str | None = None
+
+
+class CalledFunction(Strict):
+    """The function that a call names."""
+
+    name: Name
+    arguments: str
+
+
+class ToolCall(Strict):
+    """A call of an assistant's message."""
+
+    id: CallId
+    type: Literal["function"]
+    function: CalledFunction
+
+
+class Assistant(Strict):
+    """A message of the model's."""
+
+    role: Literal["assistant"]
+    content: Content | None = None
+    refusal: str | None = None
+    tool_calls: Annotated[list[ToolCall], Field(min_length=1)] | None = None
+    name: str | None = None
+
+
+class ChatOutput(Strict):
+    """What became of a call."""
+
+    role: Literal["tool"]
+    content: Content
+    tool_call_id: CallId
+
+
+MESSAGES: dict[str, type[Strict]] = {
+    **dict.fromkeys(("system", "developer"), ChatTold),
+    "user": ChatSaid,
+    "assistant": Assistant,
+    "tool": ChatOutput,
+}
+
+
+# Several things that were said one after the other come as one message: each has a first line by
+# which the model can tell, and so can this.
+_HEADS = (
+    r"(?:Earlier messages|Files)\b[^\n]*\bquoted\b",
+    r"[^\n:]{0,80}<@[UW]\w+>\) writes, on [^\n]* UTC:\n",
+    r"\(<@[UW]\w+> asked for this with a form",
+    r"The agent that works for <@",
+    r"\(From Countersign itself",
+)
+APART = re.compile(rf"\n\n(?={'|'.join(_HEADS)})")
+HEAD = re.compile("|".join(_HEADS))
+OURS = re.compile(r"^\(From Countersign itself[^\n]*\n")
+
+
+def check_chat(body: Any) -> None:
+    """Raise Refusal unless Chat Completions would take this request body."""
+    if not isinstance(body, dict):
+        raise Refusal("We could not parse the JSON body of your request: expected an object.")
+    parsed = parse(ChatBody, body, "")
+    _check_model(parsed)
+    for index, each in enumerate(parsed.tools or []):
+        function = parse(ChatTool, each, f"tools[{index}]").function
+        flat = {"parameters": None, **function, "type": "function"}
+        check_tool(flat, f"tools[{index}].function")
+    _check_choice(parsed)
+    for index, message in enumerate(parsed.messages):
+        path = f"messages[{index}]"
+        if not isinstance(message, dict):
+            raise Refusal(f"Invalid type for '{path}': expected an object.", path, "invalid_type")
+        if message.get("role") not in MESSAGES:
+            raise bad_value(message.get("role"), f"{path}.role", list(MESSAGES))
+        parse(MESSAGES[message["role"]], message, path)
+        if message["role"] == "user" and isinstance(message["content"], list):
+            _check_media(message["content"], f"{path}.content")
+        if message["role"] == "assistant" and not (message.get("content") or _calls(message)):
+            text = f"Invalid value for '{path}.content': expected a string, got null."
+            raise Refusal(text, f"{path}.content", "invalid_type")
+    _check_pairs(parsed.messages)
+
+
+def _check_media(parts: list[dict[str, Any]], path: str) -> None:
+    for index, part in enumerate(parts):
+        if part["type"] != "text":
+            check_part(_medium(part), f"{path}[{index}]")
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return message.get("tool_calls") or []
+
+
+def _check_model(body: ChatBody) -> None:
+    if not MODEL.match(body.model):
+        text = f"The model `{body.model}` does not exist or you do not have access to it."
+        raise Refusal(text, None, "model_not_found", 404)
+    if body.stream_options and not body.stream:
+        text = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        raise Refusal(text, "stream_options")
+    reasons = bool(REASONING_MODEL.match(body.model))
+    thinks = reasons and body.reasoning_effort != "none"
+    for name, unfit in (
+        ("temperature", thinks and body.temperature is not None),
+        ("top_p", thinks and body.top_p is not None),
+        ("max_tokens", reasons and body.max_tokens is not None),
+        ("reasoning_effort", not reasons and body.reasoning_effort is not None),
+    ):
+        if unfit:
+            text = f"Unsupported parameter: '{name}' is not supported with this model."
+            raise Refusal(text, name, "unsupported_parameter")
+
+
+def _check_choice(body: ChatBody) -> None:
+    names = [each["function"]["name"] for each in body.tools or []]
+    choice = body.tool_choice
+    for name in ("tool_choice", "parallel_tool_calls"):
+        if getattr(body, name) is not None and not names:
+            raise Refusal(f"'{name}' is only allowed when 'tools' are specified.", name)
+    if isinstance(choice, dict) and choice.get("type") == "function":
+        named = (choice.get("function") or {}).get("name")
+        if named not in names:
+            text = f"Tool choice '{named}' not found in 'tools' parameter."
+            raise Refusal(text, "tool_choice")
+    elif choice not in (None, "auto", "none", "required"):
+        raise bad_value(choice, "tool_choice", ["none", "auto", "required"])
+
+
+def _check_pairs(messages: list[dict[str, Any]]) -> None:
+    """Refuse calls whose outputs do not follow them at once, and outputs of no call."""
+    waiting: list[str] = []
+    for index, message in enumerate(messages):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                what = "messages with role 'tool' must be a response to a preceeding message"
+                text = f"Invalid parameter: {what} with 'tool_calls'."
+                raise Refusal(text, f"messages[{index}].role")
+            waiting.remove(message["tool_call_id"])
+            continue
+        _check_answered(waiting)
+        waiting = [each["id"] for each in _calls(message)]
+        if len(set(waiting)) < len(waiting):
+            text = f"Duplicate value for 'tool_call_id' in messages[{index}]."
+            raise Refusal(text, "messages", "invalid_value")
+    _check_answered(waiting)
+
+
+def _check_answered(waiting: list[str]) -> None:
+    if waiting:
+        raise Refusal(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to"
+            " each 'tool_call_id'. The following tool_call_ids did not have response messages: "
+            + ", ".join(waiting),
+            "messages",
+        )
+
+
+def as_responses(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a request that the checks have let through as the Responses API has it."""
+    first, *rest = body["messages"]
+    has_system = first["role"] in ("system", "developer")
+    items = [item for each in (rest if has_system else body["messages"]) for item in _items(each)]
+    asked = {"model": body["model"], "input": items, "stream": body.get("stream") or False}
+    if has_system:
+        asked["instructions"] = _text(first["content"])
+    asked["tools"] = [{"type": "function", **each["function"]} for each in body.get("tools") or []]
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        choice = {"type": "function", **choice["function"]}
+    more = {"tool_choice": choice, "parallel_tool_calls": body.get("parallel_tool_calls")}
+    return asked | {name: value for name, value in more.items() if value is not None}
+
+
+def _items(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    match message["role"]:
+        case "tool":
+            text, call_id = _text(message["content"]), message["tool_call_id"]
+            yield {"type": "function_call_output", "call_id": call_id, "output": text}
+        case "assistant":
+            if text := _text(message.get("content") or ""):
+                part = {"type": "output_text", "text": text}
+                yield {"type": "message", "role": "assistant", "content": [part]}
+            for call in _calls(message):
+                yield {"type": "function_call", "call_id": call["id"], **call["function"]}
+        case role:
+            yield from _said(role, message["content"])
+
+
+def _said(role: str, content: str | list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What was said one after the other, and in one message."""
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    item: dict[str, Any] = {}
+    for part in parts:
+        pieces = APART.split(part["text"]) if part["type"] == "text" else [part]
+        for piece in pieces:
+            begins = isinstance(piece, str) and (piece != pieces[0] or HEAD.match(piece))
+            if item and begins:
+                yield item
+            if not item or begins:
+                item = {"role": role, "content": []}
+            if not isinstance(piece, str):
+                item["content"].append(_medium(piece))
+                continue
+            ours = OURS.match(piece)
+            item["role"] = "developer" if ours else item["role"]
+            said = piece[ours.end() :] if ours else piece
+            item["content"].append({"type": "input_text", "text": said})
+    yield item
+
+
+def _medium(part: dict[str, Any]) -> dict[str, Any]:
+    """A picture or a file as the Responses API has it."""
+    if part["type"] == "file":
+        return {"type": "input_file", **part["file"]}
+    given = part["image_url"]
+    return {
+        "type": "input_image",
+        "image_url": given["url"],
+        "detail": given.get("detail", "auto"),
+    }
+
+
+def _text(content: str | list[dict[str, str]]) -> str:
+    return content if isinstance(content, str) else "\n\n".join(each["text"] for each in content)

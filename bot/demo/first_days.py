@@ -1,0 +1,248 @@
+"""What happened in the demo before its first visitor came, and the keys of the demo's programs.
+
+They ask over HTTP, as any program does; what is in the file beside the demo lets another terminal
+ask, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bot.programs.program_client import KeyWanted, say_to_the_bot
+from countersign.client import Countersign, new_claimant
+from countersign.request import Does, OwnAction
+from slack_sandbox.spec.slack_error import Json
+
+if TYPE_CHECKING:
+    from slack_sandbox.client.actor import Actor
+    from slack_sandbox.server import Sandbox
+
+
+# What happened in the demo before its first visitor came: two days of requests and decisions.
+
+log = logging.getLogger("countersign.demo")
+HOUR = 60  # minutes
+PATIENCE = 10.0  # seconds for what is to happen
+
+
+class Scene(Protocol):
+    """Something of the past."""
+
+    @property
+    def ago(self) -> int:
+        """Minutes ago it began."""
+        ...
+
+    def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
+        """Let it happen at the sandbox's time; `settle` waits until the bot is at rest."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Somebody asked for something, so many minutes ago; then people pressed these buttons.
+
+    `pressed`: who, which button, and in which channel its card stands ("" for where it was asked).
+    """
+
+    ago: int
+    who: str
+    asked: str
+    channel: str = "support"
+    pressed: Sequence[tuple[str, str, str]] = ()
+
+    def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
+        """Write it, and press the buttons, minutes apart."""
+        person = sandbox.person(self.who)
+        channel = channel_named(sandbox, self.channel)
+        thread = person.say(channel, f"<@{sandbox.bot_user_id}> {self.asked}")
+        sandbox.wait(lambda: len(person.messages(channel, thread)) > 1, PATIENCE)
+        settle()
+        for who, action, where in self.pressed:
+            sandbox.clock.advance(4 * 60)
+            place = channel_named(sandbox, where) if where else channel
+            at = None if where else thread
+            decider = sandbox.person(who)
+            card = sandbox.wait(partial(card_with, decider, place, at, action), PATIENCE)
+            pressed(sandbox, decider, place, card, action, settle)
+
+
+HISTORY = (
+    Past(46 * HOUR, "ben", "look up order 1041"),
+    Past(
+        45 * HOUR,
+        "ben",
+        "refund 18 EUR of order 1039, one towel had a hole",
+        pressed=[("ana", "approve", "")],
+    ),
+    Past(
+        44 * HOUR,
+        "dan",
+        "cancel order 1044, the customer wants another colour",
+        pressed=[("cleo", "reject_now", "finance-approvals")],
+    ),
+    Past(
+        27 * HOUR,
+        "ben",
+        "refund 119 EUR of order 1031, the blanket came torn",
+        pressed=[("ana", "approve", ""), ("cleo", "approve", "")],
+    ),
+    Past(26 * HOUR, "dan", "refund 5 EUR of order 1037, the tea was late"),  # nobody answered
+    Past(
+        3 * HOUR,
+        "ben",
+        "run `UPDATE product SET price_cents = 1600 WHERE sku = 'MUG'` on shop",
+        pressed=[("ana", "approve", ""), ("cleo", "approve", "")],
+    ),
+    Past(40, "dan", "refund 9.50 EUR of order 1036, a candle came broken"),
+    Past(12, "dan", "cancel order 1050, ordered twice by mistake"),
+)
+
+
+def live_through(
+    sandbox: Sandbox,
+    now: Callable[[], datetime],
+    settle: Callable[[], None],
+    past: Iterable[Scene] = HISTORY,
+) -> None:
+    """Let all of it happen, and leave the sandbox's clock at `now`.
+
+    The clock has to stand before the first of it. `settle` waits until the bot is at rest. What
+    goes otherwise than planned is left as it is: a demo without its past is one all the same.
+    """
+    for each in sorted(past, key=lambda scene: -scene.ago):
+        _go_to(sandbox, now() - timedelta(minutes=each.ago), settle)
+        try:
+            each.happen(sandbox, settle)
+        except Exception as error:  # noqa: BLE001 - the demo goes on without it
+            log.warning("not in the demo's past, what began %s min ago: %s", each.ago, error)
+    _go_to(sandbox, now(), settle)
+
+
+def _go_to(sandbox: Sandbox, moment: datetime, settle: Callable[[], None]) -> None:
+    """Let the time pass, an hour at a time: what falls due on the way is said when it does."""
+    while (left := (moment - sandbox.clock.now()).total_seconds()) > 0:
+        sandbox.clock.advance(min(left, 3600.0))
+        settle()
+
+
+def pressed(
+    sandbox: Sandbox,
+    person: Actor,
+    channel: str,
+    card: Json,
+    action: str,
+    settle: Callable[[], None],
+) -> None:
+    """Have somebody press that button of a card, and wait until the bot is at rest again."""
+    person.click(channel, card["ts"], action)
+    sandbox.wait(lambda: all(each.outcome != "pending" for each in sandbox.deliveries))
+    settle()
+
+
+def channel_named(sandbox: Sandbox, name: str) -> str:
+    """Return the id of the channel of that name; StopIteration where there is none."""
+    return next(
+        each.id for each in sandbox.world.channels.values() if each.name.lstrip("#") == name
+    )
+
+
+def card_with(person: Actor, channel: str, thread: str | None, action: str) -> Json:
+    """Return the newest message that has this button; {} where none has."""
+    for message in reversed(person.messages(channel, thread)):
+        for block in message.get("blocks") or ():
+            if any(each.get("action_id") == action for each in block.get("elements") or ()):
+                return message
+    return {}
+
+
+def two_days_ago() -> datetime:
+    """Return a moment before all of it."""
+    return datetime.now(UTC) - timedelta(minutes=max(each.ago for each in HISTORY) + 5)
+
+
+VARIABLES = "program.sh"  # what a program at another terminal needs to ask, as a shell reads it
+DEPLOY = OwnAction(
+    "deploy_shop",
+    "Deploy the shop",
+    "Deploy {version} to {env}",
+    Does.WRITE,
+    {
+        "type": "object",
+        "properties": {
+            "version": {"type": "string", "title": "Version"},
+            "env": {"enum": ["staging", "prod"], "title": "Where"},
+        },
+        "required": ["version", "env"],
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PastRequest:
+    """A program asked in #support, so many minutes ago; Cleo approved what it does itself."""
+
+    client: Countersign
+    ago: int
+    what: str | OwnAction
+    arguments: Mapping[str, Any]
+    reason: str
+    result: str = ""  # how it went, where it did it itself
+
+    def happen(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
+        """Ask, and where it does it itself have it approved, do it and say how it went."""
+        asked = self.client.request(
+            self.what, self.arguments, channel="#support", reason=self.reason
+        )
+        settle()
+        if not self.result:
+            return
+        cleo, support = sandbox.person("cleo"), channel_named(sandbox, "support")
+        thread = cleo.messages(support)[-1]["ts"]
+        card = sandbox.wait(partial(card_with, cleo, support, thread, "approve"))
+        sandbox.clock.advance(4 * 60)
+        pressed(sandbox, cleo, support, card, "approve", settle)
+        claimant = new_claimant()
+        self.client.claim(asked.id, claimant)
+        self.client.report(asked.id, claimant, succeeded=True, result=self.result)
+        settle()
+
+
+def past(url: str, record: Path) -> list[PastRequest]:
+    """What a release job asked this morning, and what a help desk's agent asks just now."""
+    release = Countersign(url, key_for("ci", "@ben", ["deploy_*"], record))
+    desk = Countersign(url, key_for("help-desk", "@dan", ["refund_order"], record))
+    refund = {"order_id": 1046, "amount": "12.00", "reason": "damaged"}
+    return [
+        PastRequest(
+            release,
+            5 * HOUR,
+            DEPLOY,
+            {"version": "2.7.1", "env": "prod"},
+            "All tests are green.",
+            "deployed in 41 s",
+        ),
+        PastRequest(
+            desk, 6, "refund_order", refund, "The customer sent a picture of the broken lid."
+        ),
+    ]
+
+
+def key_for(name: str, person: str, tools: list[str], record: Path) -> str:
+    """Make a key for a program, of the bot whose record that is."""
+    return str(say_to_the_bot(KeyWanted(name, person, tuple(tools)), record).key)
+
+
+def add_programs(folder: Path, record: Path, variables: Mapping[str, str]) -> None:
+    """Write what a program at another terminal needs: a key for Ben, and these variables."""
+    given = {"COUNTERSIGN_API_KEY": key_for("terminal", "@ben", ["*"], record), **variables}
+    file = folder / VARIABLES
+    file.touch(0o600)
+    file.write_text("".join(f"export {name}={shlex.quote(given[name])}\n" for name in given))

@@ -1,0 +1,455 @@
+"""The stand-in for the model: a server that speaks OpenAI's Responses API and Chat Completions, for
+demo and tests.
+
+It listens on 127.0.0.1 only, keeps nothing between requests, and is no language model: what it says
+comes from scripted turns or from `brain`. It knows nothing of Slack or of the bot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from functools import partial
+from typing import Any, Self
+
+from aiohttp import web
+
+from bot.demo.chat_checks import as_responses, check_chat
+from bot.demo.model_exchange import Event, Exchange, compacted
+from bot.demo.model_turns import plan
+from bot.demo.responses_checks import MODEL, check, fits
+from bot.demo.responses_schema import Refusal, kinds
+from bot.demo.responses_wire import Turn
+
+# How the demo and the tests steer the stand-in planner: scripted turns, faults, cuts and holds.
+
+
+class Part(StrEnum):
+    """What a server may lack that speaks as OpenAI's does."""
+
+    RESPONSES = "responses"  # the Responses API
+    COMPACTION = "compaction"  # its means to say a long transcript in fewer items
+    TOOLS = "tools"  # a model that can call them
+    SIGHT = "sight"  # a model that sees pictures
+    FILES = "files"  # a model that reads files
+    REQUIRED = "required"  # a choice that leaves the model nothing but to call one
+    STREAMS = "streams"  # answers as they are made, where tools are offered
+
+
+class Hold:
+    """One request kept waiting: `arrived` is set when it is there, `release()` lets it go on."""
+
+    def __init__(self, after_events: int) -> None:
+        self.after_events = after_events
+        self.arrived = threading.Event()
+        self._lock = threading.Lock()
+        self._released = False
+        self._wake: Callable[[], object] | None = None
+
+    def release(self) -> None:
+        """Let the request go on, or not wait at all when it comes; safe to call twice."""
+        with self._lock:
+            self._released = True
+            wake, self._wake = self._wake, None
+        if wake:
+            wake()
+
+    async def wait(self) -> None:
+        """Arrive and wait for the release (on the server's loop)."""
+        loop, free = asyncio.get_running_loop(), asyncio.Event()
+        with self._lock:
+            if not self._released:
+                self._wake = lambda: loop.call_soon_threadsafe(free.set)
+            else:
+                free.set()
+        self.arrived.set()
+        await free.wait()
+
+
+class Controls:
+    """The controls; each may be called from any thread, before and after the start of the server.
+
+    `requests` holds every body that came as JSON, oldest first, one of Chat Completions as the
+    Responses API would have it; `chats` those as they came; `refused` the message of every refusal.
+    `compactions` holds the bodies of what was to be said in fewer items. `context` is how many
+    tokens the model reads at once, None for any number; `chunk_delay` is the pause after each delta
+    in seconds; `lenient_ids` accepts call ids used twice; `without` names what the server is to
+    lack.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.chats: list[dict[str, Any]] = []
+        self.refused: list[str] = []
+        self.compactions: list[dict[str, Any]] = []
+        self.context: int | None = None
+        self.without: set[Part] = set()
+        self.chunk_delay = 0.0
+        self.lenient_ids = False
+        self._lock = threading.Lock()
+        self._turns: deque[Turn] = deque()
+        self._faults: deque[tuple[int, float | None]] = deque()
+        self._cuts: deque[int] = deque()
+        self._holds: deque[Hold] = deque()
+        self._waiting: set[Hold] = set()
+        self._refusing = 0
+        self._era = 0  # grows with each clearing: what was scripted after it is for later requests
+
+    def script(self, *turns: Turn) -> None:
+        """Queue turns, one for each answered request, to be used before the built-in brain.
+
+        A turn that was not sent to its end is used again.
+        """
+        with self._lock:
+            self._turns.extend(turns)
+
+    def fail(self, status: int = 500, retry_after: float | None = None, times: int = 1) -> None:
+        """Answer the next `times` requests with that HTTP status; `retry_after` is in seconds."""
+        with self._lock:
+            self._faults.extend([(status, retry_after)] * times)
+
+    def cut(self, after_events: int = 3, times: int = 1) -> None:
+        """Break the next `times` answers off after that many events (at once when not streamed)."""
+        with self._lock:
+            self._cuts.extend([after_events] * times)
+
+    def refuse_connection(self, times: int = 1) -> None:
+        """Close the next `times` connections without reading a request's body or answering."""
+        with self._lock:
+            self._refusing += times
+
+    def hold(self, after_events: int = 0) -> Hold:
+        """Keep the next request waiting, before its answer or after that many streamed events."""
+        hold = Hold(after_events)
+        with self._lock:
+            self._holds.append(hold)
+        return hold
+
+    def clear(self) -> None:
+        """Forget scripted turns and faults that were not used, and let held requests go on.
+
+        A request from before takes none of the turns that are scripted from now on.
+        """
+        with self._lock:
+            self._era += 1
+            self._turns.clear()
+            self._faults.clear()
+            self._cuts.clear()
+            self._refusing = 0
+        self._release_all()
+        with self._lock:
+            self._holds.clear()
+
+    # for the server
+
+    def _take_refusal(self) -> bool:
+        with self._lock:
+            refusing = self._refusing > 0
+            self._refusing -= refusing
+        return refusing
+
+    def _take_request(
+        self, body: dict[str, Any]
+    ) -> tuple[tuple[int, float | None] | None, Hold | None, int]:
+        """Record a request and take the fault or the hold that is meant for it, and the era."""
+        with self._lock:
+            self.requests.append(body)
+            fault = self._faults.popleft() if self._faults else None
+            hold = self._holds.popleft() if self._holds and not fault else None
+            if hold:
+                self._waiting.add(hold)
+            return fault, hold, self._era
+
+    def _take_turn(self, era: int) -> tuple[Turn | None, int | None]:
+        """The scripted turn for the answer to a request of that era, and after how many of its
+        events to cut it.
+        """
+        with self._lock:
+            if era != self._era:
+                return None, None
+            turn = self._turns.popleft() if self._turns else None
+            return turn, (self._cuts.popleft() if self._cuts else None)
+
+    def _give_back(self, turn: Turn, era: int) -> None:
+        with self._lock:
+            if era == self._era:
+                self._turns.appendleft(turn)
+
+    def _release_all(self) -> None:
+        with self._lock:
+            holds = [*self._waiting, *self._holds]
+        for hold in holds:
+            hold.release()
+
+
+__all__ = ["Hold", "Part", "StandInPlanner", "Turn"]
+
+FAULTS = {
+    429: (
+        "Rate limit reached for requests. Please try again later.",
+        "requests",
+        "rate_limit_exceeded",
+    ),
+    500: (
+        "The server had an error while processing your request. Sorry about that!",
+        "server_error",
+        None,
+    ),
+    503: (
+        "The engine is currently overloaded, please try again later.",
+        "service_unavailable_error",
+        None,
+    ),
+}
+OTHER_FAULT = ("The request was refused on demand.", "invalid_request_error", None)
+
+
+class StandInPlanner(Controls):
+    """The server; what steers it is in Controls."""
+
+    def __init__(self, port: int = 0, mind: Callable[[dict[str, Any]], Turn] = plan) -> None:
+        """`mind` makes the next turn of a request's body where none is scripted."""
+        super().__init__()
+        self._port = port
+        self._mind = mind
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._quit: asyncio.Event | None = None
+
+    @property
+    def url(self) -> str:
+        """The base URL for the client; RuntimeError before `start()` when the port is not fixed."""
+        if not self._port:
+            raise RuntimeError("the planner has not been started")
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def start(self) -> None:
+        """Serve, on a thread of its own; returns when it listens.
+
+        OSError when the port is taken.
+        """
+        if self._thread:
+            raise RuntimeError("the planner runs already")
+        ready = threading.Event()
+        problem: list[OSError] = []
+        self._thread = threading.Thread(
+            target=self._run, args=(ready, problem), name="planner", daemon=True
+        )
+        self._thread.start()
+        ready.wait()
+        if problem:
+            self._thread.join()
+            self._thread = None
+            raise problem[0]
+
+    def stop(self) -> None:
+        """End the server and whatever it is still answering; harmless when it does not run."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._release_all()
+        if self._loop and self._quit:
+            self._loop.call_soon_threadsafe(self._quit.set)
+        thread.join(timeout=10)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # the server's thread
+
+    def _run(self, ready: threading.Event, problem: list[OSError]) -> None:
+        try:
+            asyncio.run(self._serve(ready))
+        except OSError as error:
+            problem.append(error)
+        finally:
+            ready.set()
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop, self._quit = asyncio.get_running_loop(), asyncio.Event()
+        app = web.Application(middlewares=[self._guard], client_max_size=32 * 2**20)
+        app.router.add_post("/v1/responses", self._responses)
+        app.router.add_post("/v1/responses/compact", self._compact)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/v1/models/{id}", self._model)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", self._port).start()
+            self._port = runner.addresses[0][1]
+            ready.set()
+            await self._quit.wait()
+        finally:
+            await runner.cleanup()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """Connection faults, the bearer key, and refusals as error bodies."""
+        if self._take_refusal():
+            return _hang_up(request)
+        try:
+            scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+            if scheme != "Bearer" or not key.strip():
+                how = "Provide it in an Authorization header using Bearer auth."
+                raise Refusal(f"You didn't provide an API key. {how}", status=401)
+            response: web.StreamResponse = await handler(request)
+        except Refusal as refusal:
+            self.refused.append(refusal.message)
+            return _answer(refusal.body(), refusal.status)
+        except web.HTTPException as error:
+            message = f"Invalid URL ({request.method} {request.path})"
+            return _answer(Refusal(message).body(), error.status)
+        return response
+
+    async def _models(self, _: web.Request) -> web.StreamResponse:
+        return _answer({"object": "list", "data": [_model("stand-in")]})
+
+    async def _model(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["id"]
+        if not MODEL.match(name):
+            raise Refusal(f"The model '{name}' does not exist.", "model", "model_not_found", 404)
+        return _answer(_model(name))
+
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        if Part.RESPONSES in self.without:
+            raise Refusal("Invalid URL (POST /v1/responses)", status=404)
+        body = await _read(request)
+        return await self._turn(request, Exchange(body, lambda: self._check(body)))
+
+    async def _compact(self, request: web.Request) -> web.StreamResponse:
+        if self.without & {Part.RESPONSES, Part.COMPACTION}:
+            raise Refusal("Invalid URL (POST /v1/responses/compact)", status=404)
+        body = await _read(request)
+        self.compactions.append(body)
+        return _answer(compacted(body, self.context))
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        body = await _read(request)
+        self.chats.append(body)
+        try:
+            check_chat(body)
+        except Refusal as refusal:
+            return await self._turn(request, Exchange(body, partial(_refuse, refusal), body))
+        asked = as_responses(body)
+        return await self._turn(request, Exchange(asked, lambda: self._check_chat(asked), body))
+
+    def _check(self, body: Any) -> None:
+        check(body, lenient_ids=self.lenient_ids)
+        fits(body, self.context)
+        self._check_model(body)
+
+    def _check_chat(self, asked: dict[str, Any]) -> None:
+        """Of a chat that is one, as the Responses API has it."""
+        fits(asked, self.context, by_chat=True)
+        self._check_model(asked)
+
+    def _check_model(self, body: dict[str, Any]) -> None:
+        if Part.TOOLS in self.without and body.get("tools"):
+            raise Refusal(f"{body['model']} does not support tools")
+        there = kinds(body["input"]) if self.without else ()
+        for part, kind, name in ((Part.SIGHT, "image", "image_url"), (Part.FILES, "file", "file")):
+            if part in self.without and f"input_{kind}" in there:
+                what = f"{name} is only supported by certain models."
+                raise Refusal(f"Invalid content type. {what}", "input")
+        if Part.REQUIRED in self.without and body.get("tool_choice") == "required":
+            raise Refusal("tool_choice cannot be 'required'")
+
+    async def _turn(self, request: web.Request, exchange: Exchange) -> web.StreamResponse:
+        fault, hold, era = self._take_request(exchange.body)
+        if fault:
+            return _fault(*fault)
+        exchange.check()
+        if hold and hold.after_events == 0:
+            await hold.wait()
+            if request.transport is None or request.transport.is_closing():
+                return web.Response()  # nobody is listening any more: the script stays as it is
+        scripted, cut = self._take_turn(era)
+        if Part.STREAMS in self.without and exchange.body.get("tools"):
+            cut = 0 if exchange.body.get("stream") else cut
+        sent = False
+        try:
+            turn = scripted or self._mind(exchange.body)
+            if exchange.body.get("stream"):
+                response = await self._stream(request, exchange.events(turn), cut, hold)
+            else:
+                response = _hang_up(request) if cut is not None else _answer(*exchange.whole(turn))
+            sent = cut is None
+        finally:
+            if scripted and not sent:
+                self._give_back(scripted, era)
+        return response
+
+    async def _stream(
+        self, request: web.Request, sent: Iterator[Event], cut: int | None, hold: Hold | None
+    ) -> web.StreamResponse:
+        headers = {
+            "Content-Type": "text/event-stream; charset=utf-8",
+            "Cache-Control": "no-store",
+            **_request_id(),
+        }
+        stream = web.StreamResponse(headers=headers)
+        await stream.prepare(request)
+        for event in sent:
+            if cut is not None and event.number >= cut:
+                return _hang_up(request, stream)
+            if hold and event.number >= hold.after_events:
+                await hold.wait()
+                hold = None
+            await stream.write(event.data)
+            if self.chunk_delay and event.is_delta:
+                await asyncio.sleep(self.chunk_delay)
+        if cut is not None:
+            return _hang_up(request, stream)
+        await stream.write_eof()
+        return stream
+
+
+def _refuse(refusal: Refusal) -> None:
+    raise refusal
+
+
+async def _read(request: web.Request) -> Any:
+    try:
+        return json.loads(await request.read())
+    except ValueError:
+        raise Refusal("We could not parse the JSON body of your request.") from None
+
+
+def _hang_up(
+    request: web.Request, response: web.StreamResponse | None = None
+) -> web.StreamResponse:
+    if request.transport:
+        request.transport.close()  # what was written still arrives; the end of the body never does
+    return response or web.Response()
+
+
+def _request_id() -> dict[str, str]:
+    return {"x-request-id": f"req_{secrets.token_hex(16)}"}
+
+
+def _answer(
+    body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
+) -> web.Response:
+    return web.json_response(body, status=status, headers={**_request_id(), **(headers or {})})
+
+
+def _fault(status: int, retry_after: float | None) -> web.Response:
+    message, kind, code = FAULTS.get(status, OTHER_FAULT)
+    error = {"message": message, "type": kind, "param": None, "code": code}
+    return _answer(
+        {"error": error}, status, {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
+    )
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "offline-stand-in"}

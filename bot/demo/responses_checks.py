@@ -1,0 +1,295 @@
+"""What the stand-in planner refuses, and how: the requests that OpenAI's Responses API refuses.
+
+It only reads a request body. It may not answer one, and it knows nothing of how answers are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from bot.demo.responses_schema import (
+    ITEMS,
+    Body,
+    FilePart,
+    ImagePart,
+    Refusal,
+    TextPart,
+    ToolParam,
+    bad_value,
+    is_whole,
+    parse,
+)
+from bot.demo.responses_wire import opens_seal, tokens
+
+REASONING_MODEL = re.compile(r"^(gpt-[5-9]|o\d)")
+MODEL = re.compile(r"^(gpt-\d|o\d|stand-in)[\w.:-]*$")
+# What each role may say; the others say text.
+_SAID = {
+    "assistant": ["output_text", "refusal"],
+    "user": ["input_text", "input_image", "input_file"],
+}
+# Real parameters whose meaning the stand-in cannot honour; silence would be a lie.
+UNSUPPORTED = (
+    "background",
+    "context_management",
+    "conversation",
+    "image",
+    "moderation",
+    "prompt",
+    "access_programs",
+)
+
+TOO_LONG = "context_length_exceeded"
+
+
+def check(body: Any, *, lenient_ids: bool = False) -> None:
+    """Raise Refusal unless the Responses API would take this request body.
+
+    `lenient_ids` plays a provider that lets call ids be empty or used again, as some compatible
+    servers do.
+    """
+    if not isinstance(body, dict):
+        raise Refusal("We could not parse the JSON body of your request: expected an object.")
+    for name in UNSUPPORTED:
+        if body.get(name):
+            raise Refusal(
+                f"Unsupported parameter: '{name}' is not kept by the offline stand-in.",
+                name,
+                "unsupported",
+            )
+    parsed = parse(Body, body, "")
+    _check_model(parsed)
+    for index, each in enumerate(parsed.tools or []):
+        check_tool(each, f"tools[{index}]")
+    _check_choice(parsed)
+    if isinstance(parsed.input, list):
+        for index, item in enumerate(parsed.input):
+            _check_item(item, f"input[{index}]", lenient_ids)
+        _check_pairs(parsed.input, lenient_ids)
+        _check_reasoning(parsed.input)
+    elif not isinstance(parsed.input, str):
+        raise Refusal("Missing required parameter: 'input'.", "input", "missing_required_parameter")
+
+
+def fits(body: dict[str, Any], context: int | None, *, by_chat: bool = False) -> None:
+    """Raise Refusal unless a request of the Responses API has at most so many tokens.
+
+    `by_chat`: it came as one of Chat Completions, and is told so.
+    """
+    asked = tokens([body.get(each) for each in ("instructions", "input", "tools")])
+    if context is None or asked <= context or body.get("truncation") == "auto":
+        return
+    if by_chat:
+        text = f"This model's maximum context length is {context} tokens. However, your messages"
+        why = f"resulted in {asked} tokens. Please reduce the length of the messages."
+        raise Refusal(f"{text} {why}", "messages", TOO_LONG)
+    text = "Your input exceeds the context window of this model. Please adjust your input"
+    raise Refusal(f"{text} and try again.", "input", TOO_LONG)
+
+
+def _check_model(body: Body) -> None:
+    if not MODEL.match(body.model):
+        raise Refusal(
+            f"The requested model '{body.model}' does not exist.", "model", "model_not_found"
+        )
+    if body.previous_response_id:
+        message = f"Previous response with id '{body.previous_response_id}' not found."
+        raise Refusal(message, "previous_response_id", "previous_response_not_found")
+    if body.stream_options and not body.stream:
+        raise Refusal(
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+            "stream_options",
+        )
+    reasons = bool(REASONING_MODEL.match(body.model))
+    thinks = reasons and not (body.reasoning and body.reasoning.effort == "none")
+    for name, unfit in (
+        ("temperature", thinks and body.temperature is not None),
+        ("top_p", thinks and body.top_p is not None),
+        (
+            "reasoning.effort",
+            not reasons and body.reasoning is not None and body.reasoning.effort is not None,
+        ),
+    ):
+        if unfit:
+            message = f"Unsupported parameter: '{name}' is not supported with this model."
+            raise Refusal(message, name, "unsupported_parameter")
+
+
+def check_tool(tool: dict[str, Any], path: str) -> None:
+    """Raise Refusal unless this is a function tool whose schema is one; `path` names its place."""
+    parsed = parse(ToolParam, tool, path)
+    schema = parsed.parameters or {"type": "object", "properties": {}}
+    if schema.get("type") != "object":
+        raise _bad_schema(
+            parsed.name,
+            path,
+            f"schema must be a JSON Schema of 'type: \"object\"', got {schema.get('type')!r}.",
+        )
+    if not isinstance(schema.get("properties", {}), dict):
+        raise _bad_schema(parsed.name, path, "'properties' is not an object.")
+    if parsed.strict:
+        _check_strict(schema, parsed.name, path)
+
+
+def _check_strict(schema: dict[str, Any], name: str, path: str) -> None:
+    """Refuse a strict tool that leaves a property optional, or allows others, at any level."""
+    nested = [
+        *schema.get("properties", {}).values(),
+        *schema.get("$defs", {}).values(),
+        *schema.get("anyOf", []),
+    ]
+    if isinstance(schema.get("items"), dict):
+        nested.append(schema["items"])
+    if schema.get("type") == "object":
+        if schema.get("additionalProperties") is not False:
+            raise _bad_schema(
+                name, path, "'additionalProperties' is required to be supplied and to be false."
+            )
+        for missing in sorted(set(schema.get("properties", {})) - set(schema.get("required", []))):
+            text = "'required' is required to be supplied and to be an array including every key"
+            raise _bad_schema(name, path, f"{text} in properties. Missing '{missing}'.")
+    for each in nested:
+        if isinstance(each, dict):
+            _check_strict(each, name, path)
+
+
+def _bad_schema(name: str, path: str, what: str) -> Refusal:
+    return Refusal(
+        f"Invalid schema for function '{name}': {what}",
+        f"{path}.parameters",
+        "invalid_function_parameters",
+    )
+
+
+def _check_choice(body: Body) -> None:
+    names = [each.get("name") for each in body.tools or []]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise Refusal(
+                f"Tool names must be unique: '{name}' is used {count} times.",
+                "tools",
+                "invalid_value",
+            )
+    choice = body.tool_choice
+    if isinstance(choice, dict) and choice.get("type") == "function":
+        if choice.get("name") not in names:
+            raise Refusal(
+                f"Tool choice '{choice.get('name')}' not found in 'tools' parameter.", "tool_choice"
+            )
+    elif choice not in ("auto", "none", "required"):
+        wanted = "expected 'none', 'auto', 'required' or a function of 'tools'."
+        message = f"Invalid value for 'tool_choice': {wanted}"
+        raise Refusal(message, "tool_choice", "invalid_value")
+    elif choice == "required" and not names:
+        raise Refusal(
+            "Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice"
+        )
+
+
+def _check_item(item: Any, path: str, lenient_ids: bool) -> None:
+    if not isinstance(item, dict):
+        raise Refusal(f"Invalid type for '{path}': expected an object.", path, "invalid_type")
+    kind = item.get("type", "message")
+    if kind not in ITEMS:
+        raise bad_value(kind, f"{path}.type", list(ITEMS))
+    if lenient_ids and item.get("call_id") == "":
+        item = {**item, "call_id": "empty"}
+    parse(ITEMS[kind], item, path)
+    if kind == "message":
+        _check_content(item["content"], f"{path}.content", _SAID.get(item["role"], ["input_text"]))
+    elif kind == "function_call_output":
+        _check_content(item["output"], f"{path}.output", ["input_text"])
+
+
+def _check_content(content: Any, path: str, allowed: list[str]) -> None:
+    if isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        message = f"Invalid type for '{path}': expected one of a string or an array of objects."
+        raise Refusal(message, path, "invalid_type")
+    for index, part in enumerate(content):
+        where = f"{path}[{index}]"
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind not in allowed:
+            raise bad_value(kind, f"{where}.type", allowed)
+        if kind in ("input_image", "input_file"):
+            check_part(part, where)
+        elif kind != "refusal":
+            parse(TextPart, part, where)
+
+
+def check_part(part: dict[str, Any], path: str) -> None:
+    """Raise Refusal unless a picture or a file in a content list is one; `path` names its place."""
+    if part["type"] == "input_image":
+        if not is_whole(parse(ImagePart, part, path).image_url, pictures=True):
+            what = "The image data you provided does not represent a valid image."
+            text = f"{what} Please check your input and try again with a PNG, JPEG, GIF or WebP."
+            raise Refusal(text, f"{path}.image_url", "invalid_value")
+    elif not is_whole(parse(FilePart, part, path).file_data, pictures=False):
+        text = f"Invalid file data: '{path}.file_data'. Expected a base64-encoded PDF."
+        raise Refusal(text, f"{path}.file_data", "invalid_value")
+
+
+def _check_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> None:
+    """Refuse calls without one output after them, outputs without a call, and ids used twice."""
+    waiting: Counter[str] = Counter()
+    seen: set[str] = set()
+    for item in items:
+        kind, call_id = item.get("type"), str(item.get("call_id"))
+        if kind == "function_call":
+            if call_id in seen and not lenient_ids:
+                raise Refusal(
+                    f"Duplicate function call with call_id {call_id}.", "input", "invalid_value"
+                )
+            seen.add(call_id)
+            waiting[call_id] += 1
+        elif kind == "function_call_output":
+            if waiting[call_id] == 0:
+                what = (
+                    "Duplicate function call output"
+                    if call_id in seen
+                    else "No tool call found for function call output"
+                )
+                raise Refusal(f"{what} with call_id {call_id}.", "input")
+            waiting[call_id] -= 1
+    for call_id in (each for each, count in waiting.items() if count):
+        raise Refusal(f"No tool output found for function call {call_id}.", "input")
+    for item_id, count in Counter(item["id"] for item in items if item.get("id")).items():
+        if count > 1:
+            advice = "Remove duplicate items from your input and try again."
+            raise Refusal(f"Duplicate item found with id {item_id}. {advice}", "input")
+
+
+def _check_reasoning(items: list[dict[str, Any]]) -> None:
+    """Refuse reasoning altered, misplaced or left out, and altered items that stand for others."""
+    for index, item in enumerate(items):
+        if item.get("type") == "reasoning":
+            _check_sealed(item, items[index + 1] if index + 1 < len(items) else {})
+        elif item.get("type") == "compaction":
+            name = item.get("id") or ""
+            if not opens_seal(item["encrypted_content"], name, []):
+                text = f"The encrypted content for item {name} could not be verified."
+                raise Refusal(text, None, "invalid_encrypted_content")
+    given = {item["id"] for item in items if item.get("type") == "reasoning"}
+    for item in items:
+        led = re.fullmatch(r"fc_([0-9a-f]{40})_\d+", item.get("id") or "")
+        if led and f"rs_{led[1]}" not in given:
+            what = f"Item '{item['id']}' of type 'function_call' was provided"
+            raise Refusal(f"{what} without its required 'reasoning' item: 'rs_{led[1]}'.", "input")
+
+
+def _check_sealed(item: dict[str, Any], follower: dict[str, Any]) -> None:
+    name = f"Item '{item['id']}' of type 'reasoning'"
+    if not item.get("encrypted_content"):
+        what = f"Item with id '{item['id']}' not found."
+        raise Refusal(
+            f"{what} Items are not persisted when `store` is set to false.", "input", status=404
+        )
+    if not opens_seal(item["encrypted_content"], item["id"], item["summary"]):
+        message = f"The encrypted content for item {item['id']} could not be verified."
+        raise Refusal(message, None, "invalid_encrypted_content")
+    said = follower.get("type") == "message" and follower.get("role") == "assistant"
+    if not said and follower.get("type") != "function_call":
+        raise Refusal(f"{name} was provided without its required following item.", "input")

@@ -1,0 +1,308 @@
+"""The shapes of a Responses API request as strict models, and the errors for what does not fit.
+
+What fits one model by itself is decided here; what must fit together is `checks`' business.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+JSON_NAMES = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+}
+
+Text64 = Annotated[str, Field(min_length=1, max_length=64)]
+Status = Literal["in_progress", "completed", "incomplete"]
+Include = Literal[
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+    "reasoning.encrypted_content",
+    "message.output_text.logprobs",
+]
+
+
+class Refusal(Exception):
+    """A request is answered with an error: an HTTP status and OpenAI's error body."""
+
+    def __init__(
+        self, message: str, param: str | None = None, code: str | None = None, status: int = 400
+    ):
+        super().__init__(message)
+        self.message, self.param, self.code, self.status = message, param, code, status
+
+    def body(self) -> dict[str, Any]:
+        """The JSON error body."""
+        error = {
+            "message": self.message,
+            "type": "invalid_request_error",
+            "param": self.param,
+            "code": self.code,
+        }
+        return {"error": error}
+
+
+class Strict(BaseModel):
+    """A JSON object without unknown members and without coercion."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Reasoning(Strict):
+    """The `reasoning` parameter."""
+
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+    context: Literal["auto", "current_turn", "all_turns"] | None = None
+
+
+class TextConfig(Strict):
+    """The `text` parameter."""
+
+    format: dict[str, Any] = {}
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class StreamOptions(Strict):
+    """The `stream_options` parameter."""
+
+    include_obfuscation: bool = True
+
+
+class Body(Strict):
+    """All parameters the stand-in knows."""
+
+    model: str
+    input: Any = None
+    instructions: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: Any = "auto"
+    parallel_tool_calls: bool | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    store: bool | None = None
+    include: list[Include] | None = None
+    reasoning: Reasoning | None = None
+    text: TextConfig | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=16)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=1)] | None = None
+    metadata: dict[str, Annotated[str, Field(max_length=512)]] | None = None
+    user: str | None = None
+    safety_identifier: Annotated[str, Field(max_length=64)] | None = None
+    prompt_cache_key: Annotated[str, Field(max_length=64)] | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    previous_response_id: str | None = None
+
+
+class CompactBody(Strict):
+    """What is to be said in fewer items."""
+
+    model: str
+    input: Any = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    prompt_cache_key: Annotated[str, Field(max_length=64)] | None = None
+
+
+class ToolParam(Strict):
+    """One function tool."""
+
+    type: Literal["function"]
+    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]+$", min_length=1, max_length=64)]
+    parameters: dict[str, Any] | None
+    strict: bool | None = None
+    description: str | None = None
+
+
+class MessageItem(Strict):
+    """A message item of any role."""
+
+    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "system", "developer"]
+    content: Any
+    id: Annotated[str, Field(pattern="^msg")] = "msg"
+    status: Status = "completed"
+    phase: Literal["commentary", "final_answer"] | None = None
+
+
+class CallItem(Strict):
+    """A function call that comes back."""
+
+    type: Literal["function_call"]
+    name: Text64
+    arguments: str
+    call_id: Text64
+    id: Annotated[str, Field(pattern="^fc")] = "fc"
+    status: Status = "completed"
+
+
+class Output(Strict):
+    """The output of a function call."""
+
+    type: Literal["function_call_output"]
+    call_id: Text64
+    output: Any
+    id: Annotated[str, Field(pattern="^fc")] | None = None
+    status: Status | None = None
+
+
+class Summary(Strict):
+    """A part of a reasoning summary."""
+
+    type: Literal["summary_text"]
+    text: str
+
+
+class ReasoningItem(Strict):
+    """A reasoning item that comes back."""
+
+    type: Literal["reasoning"]
+    id: Annotated[str, Field(pattern="^rs")]
+    summary: list[Summary]
+    content: list[dict[str, Any]] = []
+    encrypted_content: str | None = None
+    status: Status = "completed"
+
+
+class CompactionItem(Strict):
+    """What stands for items that came before."""
+
+    type: Literal["compaction"]
+    encrypted_content: Annotated[str, Field(min_length=1)]
+    id: Annotated[str, Field(pattern="^cmp")] | None = None
+
+
+class TextPart(Strict):
+    """One part of a content list."""
+
+    type: str
+    text: str
+    annotations: list[dict[str, Any]] = []
+    logprobs: list[dict[str, Any]] = []
+
+
+class ImagePart(Strict):
+    """A picture in a content list."""
+
+    type: Literal["input_image"]
+    image_url: str
+    detail: Literal["low", "high", "auto", "original"]
+
+
+class FilePart(Strict):
+    """A file in a content list."""
+
+    type: Literal["input_file"]
+    filename: Annotated[str, Field(min_length=1)]
+    file_data: str
+    detail: Literal["low", "high", "auto"] = "auto"
+
+
+S = TypeVar("S", bound=Strict)
+ITEMS: dict[str, type[Strict]] = {
+    "message": MessageItem,
+    "function_call": CallItem,
+    "function_call_output": Output,
+    "reasoning": ReasoningItem,
+    "compaction": CompactionItem,
+}
+
+
+def parse(model: type[S], value: Any, path: str) -> S:
+    """The value as that model; Refusal naming the place under `path` otherwise."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise _refusal_of(error.errors()[0], path) from None
+
+
+def _refusal_of(error: Any, path: str) -> Refusal:
+    where = path
+    for step in error["loc"]:
+        where += f"[{step}]" if isinstance(step, int) else f"{'.' if where else ''}{step}"
+    kind, given = error["type"], error["input"]
+    if kind == "extra_forbidden":
+        return Refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
+    if kind == "missing":
+        return Refusal(
+            f"Missing required parameter: '{where}'.", where, "missing_required_parameter"
+        )
+    if kind == "literal_error":
+        return bad_value(given, where, [error["ctx"]["expected"]])
+    if kind.endswith(("_type", "_parsing")):
+        name = "null" if given is None else JSON_NAMES.get(type(given), "a number")
+        return Refusal(
+            f"Invalid type for '{where}': {error['msg']}, but got {name} instead.",
+            where,
+            "invalid_type",
+        )
+    return Refusal(f"Invalid '{where}': {error['msg']}.", where, "invalid_value")
+
+
+# What the stand-in looks at of pictures and files: that they are whole and what they say they are.
+
+_BEGINS = {
+    "image/png": rb"\x89PNG\r\n\x1a\n",
+    "image/jpeg": rb"\xff\xd8\xff",
+    "image/gif": rb"GIF8[79]a",
+    "image/webp": rb"RIFF....WEBP",
+    "application/pdf": rb"%PDF-",
+}
+_PDF = "application/pdf"
+_DATA = re.compile(r"data:([a-z]+/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})")
+
+
+def is_whole(url: str, *, pictures: bool) -> bool:
+    """Whether a data address holds the picture, or else the PDF, that it says."""
+    found = _DATA.fullmatch(url)
+    if found is None or found[1] not in _BEGINS or (found[1] == _PDF) is pictures:
+        return False
+    try:
+        data = base64.b64decode(found[2], validate=True)
+    except binascii.Error:
+        return False
+    return re.match(_BEGINS[found[1]], data, re.DOTALL) is not None
+
+
+def kinds(items: Any) -> set[str]:
+    """Return which kinds of parts an input that was let through has in its content lists."""
+    contents = [each.get("content") for each in items] if isinstance(items, list) else []
+    return {part["type"] for content in contents if isinstance(content, list) for part in content}
+
+
+def without_data(value: Any) -> Any:
+    """Return a request's JSON with each picture and file as long as what a model reads of it."""
+    if isinstance(value, str):
+        return "x" * 4000 if value.startswith("data:") else value
+    if isinstance(value, list):
+        return [without_data(each) for each in value]
+    if isinstance(value, dict):
+        return {key: without_data(each) for key, each in value.items()}
+    return value
+
+
+def bad_value(given: Any, path: str, allowed: list[str]) -> Refusal:
+    """The refusal of a value that is not one of `allowed`."""
+    return Refusal(
+        f"Invalid value: '{given}'. Supported values are: {', '.join(allowed)}.",
+        path,
+        "invalid_value",
+    )

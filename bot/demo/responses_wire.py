@@ -1,0 +1,243 @@
+"""The Responses API's answers: a turn as output items, as a Response, and as a stream's events.
+
+It makes data only. It may not decide what a turn says, and it opens no socket.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.demo.responses_schema import without_data
+
+# The seal is no secret: it only shows whether a reasoning item came back as it was sent.
+_SEAL = "countersign stand-in reasoning"
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One model turn: text, then calls as (tool name, arguments); a str goes out as it is.
+
+    `call_ids` replaces the made-up ids in order; `raw_arguments` replaces the first call's JSON;
+    `failed` ends the response with that error code, `incomplete` with that reason
+    (`max_output_tokens`).
+    """
+
+    text: str = ""
+    calls: Sequence[tuple[str, Mapping[str, Any] | str]] = ()
+    call_ids: Sequence[str] | None = None
+    raw_arguments: str | None = None
+    failed: str | None = None
+    incomplete: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.call_ids is not None and len(self.call_ids) != len(self.calls):
+            raise ValueError("a Turn needs one call id for each call")
+        if self.raw_arguments is not None and not self.calls:
+            raise ValueError("a Turn with raw arguments needs a call")
+
+
+def seal(item_id: str, summary: Sequence[Any]) -> str:
+    """The encrypted_content of a reasoning item."""
+    digest = hashlib.sha256(
+        json.dumps([_SEAL, item_id, list(summary)], sort_keys=True).encode()
+    ).digest()
+    return "gAAAAA" + base64.urlsafe_b64encode(digest + item_id.encode()).decode()
+
+
+def opens_seal(sealed: str, item_id: str, summary: Sequence[Any]) -> bool:
+    """Whether that encrypted_content belongs to exactly this item."""
+    return secrets.compare_digest(sealed.encode(), seal(item_id, summary).encode())
+
+
+def output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
+    """The finished output items of a turn.
+
+    `reasoning` puts a sealed reasoning item in front of its calls.
+    """
+    token = secrets.token_hex(20)
+    items: list[Item] = []
+    if turn.text or not turn.calls:
+        part = {"type": "output_text", "annotations": [], "logprobs": [], "text": turn.text}
+        message = {
+            "id": f"msg_{token}",
+            "type": "message",
+            "status": "completed",
+            "content": [part],
+        }
+        items.append({**message, "role": "assistant"})
+    if turn.calls and reasoning:
+        item_id = f"rs_{token}"
+        items.append(
+            {
+                "id": item_id,
+                "type": "reasoning",
+                "summary": [],
+                "encrypted_content": seal(item_id, []),
+            }
+        )
+    # An id of this form says that it must come back with its reasoning item; the other form stands
+    # alone.
+    call_token = token if reasoning else token[:32]
+    for index, (name, arguments) in enumerate(turn.calls):
+        text = (
+            arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        )
+        if index == 0 and turn.raw_arguments is not None:
+            text = turn.raw_arguments
+        items.append(
+            {
+                "id": f"fc_{call_token}_{index}",
+                "type": "function_call",
+                "status": "completed",
+                "arguments": text,
+                "call_id": turn.call_ids[index]
+                if turn.call_ids is not None
+                else f"call_{secrets.token_hex(12)}",
+                "name": name,
+            }
+        )
+    return items
+
+
+def blank_response(body: Mapping[str, Any]) -> Item:
+    """The Response object at its start: the request's settings echoed, nothing said yet."""
+    reasoning = body.get("reasoning") or {}
+    text = body.get("text") or {}
+    return {
+        "id": f"resp_{secrets.token_hex(20)}",
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": "in_progress",
+        "background": False,
+        "completed_at": None,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": body.get("instructions"),
+        "max_output_tokens": body.get("max_output_tokens"),
+        "max_tool_calls": body.get("max_tool_calls"),
+        "model": body["model"],
+        "output": [],
+        "parallel_tool_calls": body.get("parallel_tool_calls", True),
+        "previous_response_id": None,
+        "prompt_cache_key": body.get("prompt_cache_key"),
+        "reasoning": {"effort": reasoning.get("effort"), "summary": reasoning.get("summary")},
+        "safety_identifier": body.get("safety_identifier"),
+        "service_tier": "default",
+        "store": body.get("store", True),
+        "temperature": body.get("temperature", 1.0),
+        "text": {
+            "format": text.get("format") or {"type": "text"},
+            "verbosity": text.get("verbosity") or "medium",
+        },
+        "tool_choice": body.get("tool_choice", "auto"),
+        "tools": [
+            {"description": None, "strict": True, **tool} for tool in body.get("tools") or []
+        ],
+        "top_logprobs": 0,
+        "top_p": body.get("top_p", 1.0),
+        "truncation": body.get("truncation") or "disabled",
+        "usage": None,
+        "user": body.get("user"),
+        "metadata": body.get("metadata") or {},
+    }
+
+
+def final_response(blank: Item, turn: Turn, items: list[Item], body: Mapping[str, Any]) -> Item:
+    """The Response object at its end, with its usage in (roughly counted) tokens."""
+    asked = tokens([body.get("instructions"), body.get("input"), body.get("tools")])
+    thought = 64 if any(each["type"] == "reasoning" for each in items) else 0
+    said = sum(map(tokens, items)) + thought
+    usage = {
+        "input_tokens": asked,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": said,
+        "output_tokens_details": {"reasoning_tokens": thought},
+        "total_tokens": asked + said,
+    }
+    done = {
+        **blank,
+        "status": "completed",
+        "completed_at": int(time.time()),
+        "output": items,
+        "usage": usage,
+    }
+    if turn.incomplete:
+        done |= {
+            "status": "incomplete",
+            "incomplete_details": {"reason": turn.incomplete},
+            "completed_at": None,
+        }
+    if turn.failed:
+        error = {"code": turn.failed, "message": "The stand-in was told to fail."}
+        done |= {
+            "status": "failed",
+            "error": error,
+            "output": [],
+            "usage": None,
+            "completed_at": None,
+        }
+    return done
+
+
+def events(turn: Turn, items: list[Item], blank: Item, final: Item) -> Iterator[Item]:
+    """Every event of the stream in its order, numbered."""
+    for number, event in enumerate(_events(turn, items, blank, final)):
+        yield {"type": event.pop("type"), "sequence_number": number, **event}
+
+
+def _events(turn: Turn, items: list[Item], blank: Item, final: Item) -> Iterator[Item]:
+    yield {"type": "response.created", "response": blank}
+    yield {"type": "response.in_progress", "response": blank}
+    if not turn.failed:
+        for index, item in enumerate(items):
+            yield from _item_events(item, index)
+    yield {"type": f"response.{final['status']}", "response": final}
+
+
+def _item_events(item: Item, index: int) -> Iterator[Item]:
+    empty: dict[str, Item] = {"message": {"content": []}, "function_call": {"arguments": ""}}
+    opened = {**item, **empty.get(item["type"], {})}
+    if "status" in item:
+        opened["status"] = "in_progress"
+    yield {"type": "response.output_item.added", "output_index": index, "item": opened}
+    if item["type"] == "message":
+        yield from _text_events(item, index)
+    elif item["type"] == "function_call":
+        place = {"item_id": item["id"], "output_index": index}
+        for piece in pieces(item["arguments"]):
+            yield {"type": "response.function_call_arguments.delta", **place, "delta": piece}
+        yield {
+            "type": "response.function_call_arguments.done",
+            **place,
+            "arguments": item["arguments"],
+        }
+    yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+def _text_events(item: Item, index: int) -> Iterator[Item]:
+    part = item["content"][0]
+    place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+    yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
+    for piece in pieces(part["text"]):
+        yield {"type": "response.output_text.delta", **place, "delta": piece, "logprobs": []}
+    yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": []}
+    yield {"type": "response.content_part.done", **place, "part": part}
+
+
+def pieces(text: str) -> list[str]:
+    """The text in token-like pieces: words with the space before them, long ones in parts."""
+    return re.findall(r"\s*\S{1,12}|\s+", text)
+
+
+def tokens(value: Any) -> int:
+    """How many tokens that is, roughly."""
+    return 1 + len(json.dumps(without_data(value))) // 4

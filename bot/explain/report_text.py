@@ -1,0 +1,222 @@
+"""A report as text: plain lines in columns for a terminal, and blocks for Slack. Pure.
+
+Slack gets lines that also a telephone can show; columns would have to be wider than its screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+
+from bot.cards.action_names import Block
+from bot.cards.block_kit import (
+    Json,
+    bullets,
+    context,
+    header,
+    line,
+    mrkdwn,
+    person,
+    rich,
+    section,
+    words,
+)
+from bot.cards.button_codec import block_id
+from bot.cards.slack_text import plain, visible
+from bot.explain.explanation import MentionStyle
+from bot.explain.report import HASTY, Approver, CallCounts, Fate, Report, Speed
+from countersign.durations import DAY, HOUR, MINUTE
+
+# A report as plain lines in columns, for a terminal or a preformatted block. Pure.
+
+MOST_LINES = 20  # tools and approvers that are listed
+DAYS = 31  # the newest days that are listed
+LINE_BAR = 30  # characters of the longest bar
+NONE = "–"
+_HEAD = ("asked", "approved", "rejected", "expired", "closed", "waiting", "edited")
+
+
+def report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
+    """The report, line by line; `words` names the people."""
+    yield f"Decisions from {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)"
+    if not report.total.asked:
+        yield "Nobody was asked about anything."
+        return
+    yield summary(report)
+    yield ""
+    listed = [*report.tools[:MOST_LINES], *([report.total] if len(report.tools) != 1 else [])]
+    yield from _table(("tool", *_HEAD, "median", "90% within"), [_of_tool(each) for each in listed])
+    yield from left_out_line(len(report.tools), MOST_LINES, "tools")
+    if report.approvers:
+        yield ""
+        head = ("approver", "approved", "rejected", "edited", "median", "90% within", _UNDER)
+        people = [_person_line(each, words) for each in report.approvers[:MOST_LINES]]
+        yield from _table(head, people)
+        yield from left_out_line(len(report.approvers), MOST_LINES, "approvers")
+    if report.days:
+        yield ""
+        yield from _chart(report)
+
+
+_UNDER = f"under {HASTY.seconds} s"
+
+
+def summary(report: Report) -> str:
+    """Say in one or two sentences how long people took, and how many can hardly have read it."""
+    speed = report.total.speed
+    taken = (
+        f"Half of the decisions took {brief_duration(speed.median)} or less,"
+        f" nine of ten {brief_duration(speed.slow)} or less."
+        if speed.median is not None
+        else "People have decided nothing yet."
+    )
+    if not report.hasty:
+        return taken
+    share = round(100 * report.hasty / report.votes)
+    return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given in {_UNDER}."
+
+
+def _of_tool(calls: CallCounts) -> tuple[str, ...]:
+    counts = [str(calls.fates[each] or NONE) for each in Fate]
+    speed = (brief_duration(calls.speed.median), brief_duration(calls.speed.slow))
+    return (calls.tool or "all", str(calls.asked), *counts, str(calls.edited or NONE), *speed)
+
+
+def _person_line(each: Approver, words: MentionStyle) -> tuple[str, ...]:
+    counts = (each.approved, each.rejected, each.edited)
+    speed = (brief_duration(each.speed.median), brief_duration(each.speed.slow))
+    return (
+        words.person(each.person),
+        *(str(count or NONE) for count in counts),
+        *speed,
+        str(each.hasty or NONE),
+    )
+
+
+def left_out_line(number: int, most: int, what: str) -> Iterator[str]:
+    """Say how many of them are not listed, where that is so."""
+    if number > most:
+        yield f"… and {number - most} more {what}"
+
+
+def _chart(report: Report) -> Iterator[str]:
+    """A bar for each of the newest days: approved █, rejected ▒, expired ░."""
+    shown = (Fate.APPROVED, "█"), (Fate.REJECTED, "▒"), (Fate.EXPIRED, "░")
+    days = report.days[-DAYS:]
+    most = max(sum(counts[each] for each, _ in shown) for _, counts in days) or 1
+    yield "  ".join(f"{mark} {each}" for each, mark in shown)
+    for day, counts in days:
+        bar = "".join(mark * -(-counts[each] * LINE_BAR // most) for each, mark in shown)
+        told = " · ".join(f"{counts[each]} {each}" for each, _ in shown if counts[each])
+        yield f"{day:%Y-%m-%d}  {bar}  {told}" if told else f"{day:%Y-%m-%d}"
+    if len(report.days) > DAYS:
+        yield f"… and {len(report.days) - DAYS} days before"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns, the first to the left and numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        first, *others = (
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join([first, *others]).rstrip()
+
+
+def brief_duration(taken: timedelta | None) -> str:
+    """How long that is, short enough for a column: "2.4 s", "12 min", "3 h 20 min", "2 d 4 h"."""
+    if taken is None:
+        return NONE
+    seconds = taken.total_seconds()
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 2 * MINUTE:
+        return f"{seconds:.0f} s"
+    for size, unit, smaller, rest in ((DAY, "d", HOUR, "h"), (HOUR, "h", MINUTE, "min")):
+        if seconds >= size:
+            whole, left = divmod(round(seconds / smaller), size // smaller)
+            return f"{whole} {unit} {left} {rest}" if left else f"{whole} {unit}"
+    return f"{seconds / MINUTE:.0f} min"
+
+
+TITLE = "How people decided"
+MOST, NEWEST = 12, 14  # tools and people, and days, that are listed
+BAR = 10  # squares of the longest bar
+NAME = 60  # characters of a tool's title
+SHOWN = ((Fate.APPROVED, "🟩"), (Fate.REJECTED, "🟥"), (Fate.EXPIRED, "⬜"))
+SAID = {
+    Fate.APPROVED: "approved",
+    Fate.REJECTED: "rejected",
+    Fate.EXPIRED: "unanswered",
+    Fate.CLOSED: "taken back",
+    Fate.WAITING: "waiting",
+}
+
+
+def report_blocks(report: Report, titles: Mapping[str, str], note: str = "") -> list[Json]:
+    """Draw the report; `titles`: of tools by name; `note`: mrkdwn of ours below it."""
+    span = f"From {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)."
+    asked = report.total.asked
+    told = summary(report) if asked else "Nobody was asked about anything."
+    blocks = [header(_id("title"), TITLE), section(_id("summary"), mrkdwn(f"{span} {told}"))]
+    if asked:
+        blocks += _part("tools", "What was asked", _tools(report, titles))
+        blocks += _part("people", "Who decided", map(_of_person, report.approvers[:MOST]))
+        blocks += _part("days", "Day by day", _days(report))
+    more = [
+        *left_out_line(len(report.tools), MOST, "tools"),
+        *left_out_line(len(report.approvers), MOST, "people"),
+        *left_out_line(len(report.days), NEWEST, "days before"),
+    ]
+    notes = [*more, *([note] if note else [])]
+    return [*blocks, *([context(_id("notes"), [mrkdwn("  ·  ".join(notes))])] if notes else [])]
+
+
+def _id(name: str) -> str:
+    return block_id(Block.OVERVIEW, name)
+
+
+def _part(name: str, title: str, items: Iterator[Sequence[Json]]) -> list[Json]:
+    """Build a list below its title; nothing where there is nothing to list."""
+    found = [line(*each) for each in items]
+    return [rich(_id(name), [line(words(title, bold=True)), bullets(found)])] if found else []
+
+
+def _tools(report: Report, titles: Mapping[str, str]) -> Iterator[list[Json]]:
+    for each in report.tools[:MOST]:
+        name = plain(visible(" ".join(titles.get(each.tool, each.tool).split())), NAME)
+        yield [words(name, bold=True), words(f": {_of_calls(each)}")]
+    if len(report.tools) > 1:
+        yield [words("All", bold=True), words(f": {_of_calls(report.total)}")]
+
+
+def _of_calls(calls: CallCounts) -> str:
+    counts = [f"{calls.fates[each]} {word}" for each, word in SAID.items() if calls.fates[each]]
+    edited = [f"{calls.edited} edited before"] if calls.edited else []
+    return ", ".join([*counts, *edited]) + _speed(calls.speed)
+
+
+def _of_person(each: Approver) -> list[Json]:
+    counts = {"approved": each.approved, "rejected": each.rejected, "edited": each.edited}
+    told = [f"{word} {count}" for word, count in counts.items() if count]
+    if each.hasty:
+        told.append(f"{each.hasty} in under {HASTY.seconds} s")
+    return [person(each.person), words(f" {', '.join(told)}{_speed(each.speed)}")]
+
+
+def _speed(speed: Speed) -> str:
+    """Say how fast half and nine of ten were: in one breath where it is the same."""
+    if speed.median is None:
+        return ""
+    half, most = brief_duration(speed.median), brief_duration(speed.slow)
+    return f"; in {half}" if half == most else f"; half within {half}, nine of ten within {most}"
+
+
+def _days(report: Report) -> Iterator[list[Json]]:
+    days = report.days[-NEWEST:]
+    most = max((sum(counts[each] for each, _ in SHOWN) for _, counts in days), default=0) or 1
+    for day, counts in days:
+        bar = "".join(mark * -(-counts[each] * BAR // max(most, BAR)) for each, mark in SHOWN)
+        told = ", ".join(f"{counts[each]} {SAID[each]}" for each, _ in SHOWN if counts[each])
+        yield [words(f"{day:%d %b}  {bar}  {told or 'nothing decided'}")]

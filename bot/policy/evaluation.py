@@ -1,0 +1,465 @@
+"""What policy says about a call: rules as data and facts in, a Gate out. PURE: it is handed the
+policy's text and may not open files, ask Slack or look at the clock; whatever it does not
+understand, it refuses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bot.policy.condition_values import Facts, Needs
+from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Gate, Stage, tighten_gate
+from bot.policy.policy_file import EFFECTS, PolicyFile, check_people, sentence_for
+from bot.policy.rules import (
+    Assembly,
+    Rule,
+    Template,
+    Toolbox,
+    needs_of,
+    templates_of,
+    unfit_promises,
+)
+from bot.toml_file import Loc, Problems, from_json, meant
+
+# Names that a policy's author gives to sets of approvers and to conditions, put in their places
+# before the file is read. PURE; what makes no sense is noted as a problem of the file.
+
+SETS, CONDITIONS = "approvers", "conditions"  # the tables of names
+ASKS = "requester"  # the key that lists people, or names one
+PEOPLE = ("approvers", "who", "loosen", "readers", ASKS)  # the keys that list people
+_NAMES = {
+    SETS: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
+    CONDITIONS: re.compile(r"[a-z][a-z0-9_]{0,59}"),
+}
+_TAKEN = frozenset({"channel", "requester"})  # what these mean among approvers is settled
+# texts and comments stand as they are; a name stands outside them, and is no field of anything
+_TEXT = r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|//[^\n]*"""
+_USE = re.compile(rf"(?s:{_TEXT})|(?<![\w.])conditions\s*\.\s*(?P<name>\w+)")
+_MOST = 4_096  # characters that a condition may grow to; what one may have is far less
+
+
+def resolve_names(written: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    """The file as TOML has it, with what its names stand for in their places."""
+    if not isinstance(written, dict) or not {SETS, CONDITIONS} & written.keys():
+        return written
+    return _Names(written, problems).expanded()
+
+
+class _Names:
+    """The names of one file."""
+
+    def __init__(self, written: dict[str, Any], problems: Problems) -> None:
+        self._written = written
+        self._problems = problems
+        self._sets = self._table(SETS, list)
+        self._conditions = self._table(CONDITIONS, str)
+        self._used: set[Loc] = set()
+        self._found_sets: dict[str, list[str]] = {}
+        self._found_conditions: dict[str, str] = {}
+
+    def expanded(self) -> dict[str, Any]:
+        for name in self._sets:
+            self._set(name, ())
+        for name in self._conditions:
+            self._condition(name, ())
+        found = {key: each for key, each in self._written.items() if key not in (SETS, CONDITIONS)}
+        if isinstance(found.get("defaults"), dict):
+            found["defaults"] = self._options(found["defaults"], ("defaults",))
+        if isinstance(found.get("rule"), list):
+            found["rule"] = [
+                self._options(each, ("rule", index)) for index, each in enumerate(found["rule"])
+            ]
+        if isinstance(found.get("template"), list):
+            found["template"] = [self._entry(each) for each in found["template"]]
+        if "modes" in found:
+            found["modes"] = self._entry(found["modes"])
+        found |= self._entry(found)
+        there = {(SETS, each) for each in self._sets} | {
+            (CONDITIONS, each) for each in self._conditions
+        }
+        for loc in sorted(there - self._used):
+            self._problems.add(loc, "is used nowhere; use it, or remove it")
+        return found
+
+    def _table(self, table: str, kind: type) -> Mapping[str, Any]:
+        """The names of a table that can be used, with what is written there."""
+        written = self._written.get(table, {})
+        if not isinstance(written, dict):
+            self._problems.add((table,), f"write a table, headed [{table}]")
+            return {}
+        what = 'a list, as in ["@finance"]' if kind is list else "a condition in quotes"
+        found = {}
+        for name, value in written.items():
+            if not _NAMES[table].fullmatch(name) or (table == SETS and name in _TAKEN):
+                self._problems.add((table, name), "cannot be a name; write another, in lower case")
+            elif not isinstance(value, kind):
+                self._problems.add((table, name), f"write {what}")
+            else:
+                found[name] = value
+        return found
+
+    def _set(self, name: str, path: tuple[str, ...]) -> list[str]:
+        """The approvers a name stands for; anybody where that is a problem, which is noted."""
+        if name in path:
+            self._problems.add((SETS, name), _circle([*path, name]))
+            return ["channel"]
+        if name not in self._found_sets:
+            found = self._people(self._sets[name], (*path, name))
+            try:
+                if not all(isinstance(each, str) for each in found):
+                    raise ValueError("write each in quotes")
+                check_people(found)
+            except ValueError as error:
+                self._problems.add((SETS, name), str(error))
+                found = ["channel"]
+            self._found_sets[name] = found
+        return self._found_sets[name]
+
+    def _people(self, written: list[Any], path: tuple[str, ...] = ()) -> list[Any]:
+        """A list of approvers with the names in it taken apart; what is unknown stays as it is."""
+        found: list[Any] = []
+        for each in written:
+            known = isinstance(each, str) and each in self._sets
+            found += self._set(each, path) if known else [each]
+            if known:
+                self._used.add((SETS, each))
+        return list(dict.fromkeys(found)) if all(isinstance(each, str) for each in found) else found
+
+    def _condition(self, name: str, path: tuple[str, ...]) -> str:
+        """The condition a name stands for; one that always holds where that is a problem."""
+        # only now: the library behind it takes a moment to load
+        from bot.policy.condition import Condition
+
+        if name in path:
+            self._problems.add((CONDITIONS, name), _circle([*path, name]))
+            return "true"
+        if name not in self._found_conditions:
+            found = self._text(self._conditions[name], (CONDITIONS, name), (*path, name))
+            try:
+                Condition(found)
+            except ValueError as error:
+                self._problems.add((CONDITIONS, name), str(error))
+                found = "true"
+            self._found_conditions[name] = found
+        return self._found_conditions[name]
+
+    def _text(self, written: str, loc: Loc, path: tuple[str, ...] = ()) -> str:
+        """A condition with the names in it taken apart."""
+
+        def one(use: re.Match[str]) -> str:
+            name = use["name"]
+            if name is None:
+                return use[0]
+            if name not in self._conditions:
+                near = meant([name], self._conditions)
+                self._problems.add(loc, f"names conditions.{name}, which is not there{near}")
+                return "true"
+            self._used.add((CONDITIONS, name))
+            found = self._condition(name, path)
+            return f"({found}\n)" if "//" in found else f"({found})"
+
+        found = _USE.sub(one, written)
+        if len(found) <= _MOST:
+            return found
+        self._problems.add(loc, "is too long with the conditions it names; split it")
+        return "true"
+
+    def _options(self, written: Any, loc: Loc) -> Any:
+        """[defaults] or a rule with the names in it taken apart."""
+        if not isinstance(written, dict):
+            return written
+        found = dict(written)
+        if isinstance(found.get("when"), str):
+            found["when"] = self._text(found["when"], (*loc, "when"))
+        for key in ("stages", "escalation"):
+            if isinstance(found.get(key), list):
+                found[key] = [self._entry(each) for each in found[key]]
+        return self._entry(found)
+
+    def _entry(self, written: Any) -> Any:
+        """A table with the names in its lists of people taken apart."""
+        if not isinstance(written, dict):
+            return written
+        lists = {key: written[key] for key in PEOPLE if isinstance(written.get(key), list)}
+        if isinstance(asks := written.get(ASKS), str) and asks in self._sets:
+            lists[ASKS] = [asks]
+        return {**written, **{key: self._people(each) for key, each in lists.items()}}
+
+
+def _circle(names: list[str]) -> str:
+    return f"stands for itself ({' → '.join(names)}); take it out of one of them"
+
+
+__all__ = [
+    "Allow",
+    "Approvers",
+    "Ask",
+    "Deny",
+    "Gate",
+    "Judgement",
+    "Policy",
+    "PolicyError",
+    "RuleTrial",
+    "Stage",
+    "parse",
+]
+
+# of a policy, beside what its rules mean
+_NO_MEANING = ("source", "asking", "tools", "lines", "templates", "shared_channels")
+
+
+class PolicyError(ValueError):
+    """The policy cannot be used.
+
+    `problems` has one line each: file, line, key, what is wrong, what to do.
+    """
+
+    def __init__(self, source: str, problems: list[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n  ".join([f"the policy {source} cannot be used:", *problems]))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTrial:
+    """What one rule said of a call."""
+
+    rule: str
+    fits: bool | None  # None: it could not be told
+    why: str  # what decided it, for people
+    adds: bool = False  # whether it only adds to what other rules say
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The gate, and how the policy came to it."""
+
+    gate: Allow | Deny | Ask
+    tried: tuple[RuleTrial, ...]
+
+
+class Policy(BaseModel):
+    """A whole policy, read and checked; `parse` makes one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    source: str
+    rules: tuple[Rule, ...]
+    default: Ask | None  # None only where the rules leave no call that changes something to it
+    loosen: Approvers | None = None  # who may loosen a channel's mode; None: whom the default names
+    readers: Approvers = Approvers()  # who may look at any request's record
+    # tools that read, but more than is allowed unasked (Tool.asks)
+    asking: frozenset[str] = frozenset()
+    templates: tuple[Template, ...] = ()
+    # where requests are worked on though people of another company read along; id or #name
+    shared_channels: tuple[str, ...] = ()
+    tools: Toolbox | None = None  # those there are; None where that is not known
+    lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
+
+    def beside(self, tools: Toolbox, asking: frozenset[str]) -> Policy:
+        """The same policy for a bot with these tools, of which those in `asking` read more than is
+        allowed unasked.
+
+        Raises PolicyError where it denies, or sums up, what is not there.
+        """
+        problems = [
+            f"{self.source}:{lines[key]}: rule {rule.name!r} {key}: {wrong}; {remedy}"
+            for rule, lines in zip(self.rules, self.lines, strict=True)
+            for key, wrong, remedy in unfit_promises(rule, tools)
+        ]
+        if problems:
+            raise PolicyError(self.source, problems)
+        return self.model_copy(update={"tools": tools, "asking": asking})
+
+    def naming(self, text: str) -> list[str]:
+        """Return which of the rules and the defaults have this text, an id, anywhere in them."""
+        found = [f"rule {rule.name!r}" for rule in self.rules if text in rule.model_dump_json()]
+        default = self.default is not None and text in self.default.model_dump_json()
+        return found + ["the defaults"] * default
+
+    def gate(self, facts: Facts) -> Allow | Deny | Ask:
+        """What holds for a call; see `judged`."""
+        return self.judged(facts).gate
+
+    def judged(self, facts: Facts) -> Judgement:
+        """What holds for a call, and why.
+
+        The first matching rule applies, with all that matching rules add to it; but a deny that
+        matches wins wherever it stands. Otherwise reads are allowed and all else asks. What cannot
+        be told of a rule counts as a match where it denies, asks or adds, and where it allows,
+        nothing is allowed any more. An effect class nobody knows counts as destructive and is never
+        allowed. The tools in `asking` are allowed only by a rule that names them, not by one for
+        all tools.
+        """
+        known = facts.effect in EFFECTS
+        tried: list[RuleTrial] = []
+        found: Allow | Ask | None = None
+        additions: list[tuple[Addition, bool]] = []  # with whether it is known to apply
+        doubtful = not known
+        for rule in self.rules:
+            fits, why = rule.fits(facts, facts.effect if known else "destructive")
+            tried.append(RuleTrial(rule.name, fits, why, isinstance(rule.gate, Addition)))
+            if fits is False:
+                continue
+            if isinstance(rule.gate, Deny):
+                return Judgement(_denied(rule.gate, bool(fits), why), tuple(tried))
+            if isinstance(rule.gate, Addition):
+                additions.append((rule.gate, bool(fits)))
+                continue
+            if found is None and isinstance(rule.gate, Allow):
+                doubtful = doubtful or fits is None
+                if not doubtful and (facts.tool not in self.asking or rule.names(facts.tool)):
+                    found = rule.gate
+            elif found is None:
+                found = rule.gate
+        if (
+            found is None
+            and facts.effect == "read"
+            and facts.tool not in self.asking
+            and not doubtful
+        ):
+            found = Allow(rule="default")
+        gate = found or self.default
+        gate = tighten_gate(gate, additions) if gate else None
+        return Judgement(self._narrowed(gate, facts.effect), tuple(tried))
+
+    def fallback(self, facts: Facts) -> Ask | None:
+        """The defaults with what matching rules add, for a call that is asked though it is allowed;
+        None where there are none.
+        """
+        if self.default is None:
+            return None
+        effect = facts.effect if facts.effect in EFFECTS else "destructive"
+        found = [(rule.gate, rule.fits(facts, effect)[0]) for rule in self.rules]
+        adding = [
+            (gate, bool(fits))
+            for gate, fits in found
+            if isinstance(gate, Addition) and fits is not False
+        ]
+        gate = tighten_gate(self.default, adding)
+        assert isinstance(gate, Ask)
+        return gate
+
+    def _narrowed(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
+        """What cannot be undone is never remembered; what nobody can decide is denied."""
+        if gate is None:
+            return Deny(
+                rule="default", reason=f"no rule names who may decide about the effect {effect!r}"
+            )
+        if isinstance(gate, Ask) and effect not in ("read", "write"):
+            return gate.forgetful()
+        # nobody remembers alone what takes several
+        return gate.forgetful() if isinstance(gate, Ask) and gate.people > 1 else gate
+
+    def source_of(self, gate: Ask) -> str:
+        """SHA-256 (hex) of the rule that asks for exactly this, its condition and all, and of those
+        that add to it; "" where there are none such, as for two gates that both have to be met.
+        """
+        adding = [each for each in self.rules if each.name in (gate.rule, *gate.added)]
+        additions = [(each.gate, True) for each in adding if isinstance(each.gate, Addition)]
+        for rule in (self.default, *self.rules):
+            asks = rule.gate if isinstance(rule, Rule) else rule
+            asks = asks.ask if isinstance(asks, Addition) else asks
+            if rule is None or not isinstance(asks, Ask) or asks.rule != gate.rule:
+                continue
+            if tighten_gate(asks, additions) == gate:
+                others = [_fingerprint(each) for each in adding if each.name in gate.added]
+                return hashlib.sha256("".join([_fingerprint(rule), *others]).encode()).hexdigest()
+        return ""
+
+    def needs(self, tool: str, effect: str, risk: str) -> Needs:
+        """What has to be looked up before a call can be judged: only what the rules for such calls
+        name.
+        """
+        about = [
+            rule
+            for rule in self.rules
+            if rule.is_about(tool, effect if effect in EFFECTS else None, risk)
+        ]
+        return needs_of(about)
+
+    def asks(self) -> list[Ask]:
+        """Return the gates that ask people, in the order of the rules, then the default, then what
+        rules that add make of the first of them.
+        """
+        asks = [rule.gate for rule in self.rules if isinstance(rule.gate, Ask)]
+        asks += [self.default] if self.default else []
+        adding = [rule.gate for rule in self.rules if isinstance(rule.gate, Addition)]
+        for each in adding:  # as they are where they add to one
+            base = each.ask or next(iter(asks), None)
+            found = tighten_gate(base, [(each, True)]) if base else None
+            asks += [found] if isinstance(found, Ask) else []
+        return asks
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the rules mean (hex): comments and layout do not change it."""
+        left_out: dict[str, Any] = dict.fromkeys(_NO_MEANING, True)
+        if self.templates:
+            left_out["templates"] = {"__all__": {"place"}}
+        if self.shared_channels:
+            del left_out["shared_channels"]
+        return _fingerprint(self, exclude=left_out)
+
+
+def _denied(gate: Deny, sure: bool, why: str) -> Deny:
+    """The denial, with the reason that is true of it."""
+    doubt = f"it could not be told whether {gate.rule!r} applies: {why}"
+    return gate if sure else gate.model_copy(update={"reason": doubt})
+
+
+def _fingerprint(what: BaseModel, exclude: dict[str, Any] | None = None) -> str:
+    return hashlib.sha256(what.model_dump_json(exclude=exclude).encode()).hexdigest()
+
+
+def parse(text: str, source: str = "policy") -> Policy:
+    """Read a policy's `text`, called `source` in messages: TOML, or JSON with the same keys where
+    `source` ends in .json.
+
+    Raises PolicyError with all that is wrong.
+    """
+    is_json = source.endswith(".json")
+    problems = Problems(source, "" if is_json else text)  # of JSON no lines are told
+    policy = None
+    try:
+        written = from_json(text) if is_json else tomllib.loads(text)
+        plain = PolicyFile.model_validate(resolve_names(written, problems))
+        policy = _policy(plain, source, problems)
+    except tomllib.TOMLDecodeError as error:
+        problems.add_syntax(error, f"this is not TOML: {error}; correct this line")
+    except RecursionError:
+        problems.add_at(1, "this is nested too deeply; write it flat")
+    except ValidationError as invalid:
+        for each in invalid.errors():
+            problems.add(each["loc"], sentence_for(each, PolicyFile))
+    except ValueError as error:
+        if not is_json:
+            raise
+        problems.add_at(1, f"this is not JSON: {error}; correct it")
+    if policy is None or problems:
+        raise PolicyError(source, problems.sentences())
+    return policy
+
+
+def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
+    assembly = Assembly(written, problems)
+    rules = assembly.rules()
+    lines = tuple(
+        {key: problems.line(("rule", index, key)) for key in ("tool", "when")}
+        for index in range(len(rules))
+    )
+    return Policy(
+        source=source,
+        rules=rules,
+        default=assembly.default,
+        loosen=assembly.loosen,
+        templates=templates_of(written.template, problems),
+        shared_channels=tuple(written.shared_channels),
+        lines=lines,
+        readers=assembly.readers(),
+    )

@@ -1,0 +1,402 @@
+"""A policy as its author writes it: the shape of the file, where things stand in it, and what the
+author is told. PURE; what the rules mean is `bot.policy.evaluation`.
+
+The author is told as well of what means nothing or can never come true: keys out of place, votes
+nobody has, moments after the end.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+)
+from pydantic_core import ErrorDetails
+
+from bot.policy.business_hours import HoursEntry
+from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
+from bot.toml_file import COMPLAINTS, unknown_key
+from countersign.durations import DAY, seconds
+
+# A policy as its author writes it: the shape of the file, where things stand in it, and what
+# the author is told. PURE; what the rules mean is `bot.policy.evaluation`.
+
+EFFECTS = ("read", "write", "destructive")
+RISKS = ("low", "medium", "high")
+DEADLINE_MIN, DEADLINE_MAX = 30, 30 * DAY  # seconds
+
+_USER = re.compile(r"[UW][A-Z0-9]{2,30}")
+_GROUP = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
+_CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
+_PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def check_people(values: list[str]) -> list[str]:
+    """A list of approvers, checked."""
+    if not values:
+        raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
+    for each in values:
+        if (
+            each not in ("channel", "requester")
+            and not _USER.fullmatch(each)
+            and not _GROUP.fullmatch(each)
+        ):
+            remedy = (
+                'write a user id ("U0123"), a lower-case group handle ("@shop-leads"), '
+                '"channel", "requester" or a name from [approvers]'
+            )
+            raise ValueError(f"{each!r} names nobody; {remedy}")
+    return values
+
+
+def _lasting(value: str) -> str:
+    """A duration, checked."""
+    if not DEADLINE_MIN <= seconds(value) <= DEADLINE_MAX:
+        raise ValueError(
+            f'{value!r} is no duration; write "90s", "30m", "4h" or "2d", from 30s to 30d'
+        )
+    return value
+
+
+def _names(values: list[str]) -> list[str]:
+    """A list of fields, checked."""
+    if not all(_FIELD.fullmatch(each) for each in values):
+        raise ValueError('write names of fields, as in ["amount"]')
+    return values
+
+
+People = Annotated[list[str], AfterValidator(check_people)]
+Lasting = Annotated[str, AfterValidator(_lasting)]
+Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
+
+
+class StageEntry(_Strict):
+    """One of `stages`."""
+
+    approvers: People
+    quorum: Count = 1
+
+
+class EscalationEntry(_Strict):
+    """One of `escalation`."""
+
+    after: Lasting
+    approvers: People
+
+
+class OfferEntry(_Strict):
+    """One of `remember`."""
+
+    fields: Annotated[list[str], AfterValidator(_names), Field(min_length=1)] | None = None
+    where: Literal["thread", "everywhere"] = "thread"
+    lasts: Lasting = "1d"
+    uses: Annotated[int, Field(ge=1, le=1000)] = 10
+
+
+class Options(_Strict):
+    """How to ask: what [defaults] and every rule that asks may say."""
+
+    approvers: People | None = None
+    quorum: Count | None = None
+    stages: Annotated[list[StageEntry], Field(min_length=1, max_length=MOST_STEPS)] | None = None
+    any_order: bool | None = None
+    veto: Count | None = None
+    post_to: str | None = None
+    deadline: str | None = None
+    business_hours: bool | None = None
+    good_for: Lasting | None = None
+    reminders: Annotated[list[Lasting], Field(max_length=MOST_STEPS)] | None = None
+    escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
+    self_approval: bool | None = None
+    editors: Editors | None = None
+    editor_counts: bool | None = None
+    editable: list[str] | None = None
+    reasons: Reasons | None = None
+    remember: Annotated[list[OfferEntry], Field(max_length=MOST_STEPS)] | None = None
+
+    @property
+    def said(self) -> frozenset[str]:
+        """The keys of these that stand in the file here."""
+        return frozenset(self.model_fields_set & Options.model_fields.keys())
+
+    @field_validator("post_to")
+    @classmethod
+    def _post_to(cls, value: str) -> str:
+        if value not in ("thread", "approvers") and not _CHANNEL.fullmatch(value):
+            remedy = (
+                'write "thread", "approvers", a channel id ("C0123") or a lower-case name '
+                '("#finance")'
+            )
+            raise ValueError(f"{value!r} is no place; {remedy}")
+        return value
+
+    @field_validator("deadline")
+    @classmethod
+    def _deadline(cls, value: str) -> str:
+        if not DEADLINE_MIN <= seconds(value) <= DEADLINE_MAX:
+            raise ValueError(
+                f'{value!r} is no deadline; write "90s", "30m", "4h" or "2d", from 30s to 30d'
+            )
+        return value
+
+    @field_validator("editable")
+    @classmethod
+    def _editable(cls, values: list[str]) -> list[str]:
+        return _names(values)
+
+
+ASK_KEYS = frozenset(Options.model_fields)
+
+
+class Defaults(Options):
+    """What [defaults] may say."""
+
+    after_rejection: AfterRejection | None = None
+
+
+class RuleEntry(Options):
+    """One [[rule]]."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")] | None = None
+    tool: list[str] = ["*"]
+    effect: list[str] = list(EFFECTS)
+    risk: list[str] = list(RISKS)
+    channel: list[str] = []
+    requester: list[str] = []
+    when: str | None = None
+    verdict: Literal["allow", "deny", "ask", "once", "add"]
+    reason: Annotated[str, StringConstraints(pattern=r"^\S[\s\S]{0,299}$")] | None = None
+    after_rejection: AfterRejection | None = None
+
+    @field_validator("tool", "effect", "risk", "channel", "requester", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("tool")
+    @classmethod
+    def _tool(cls, values: list[str]) -> list[str]:
+        if not values or not all(_PATTERN.fullmatch(each) for each in values):
+            raise ValueError('write the name of a tool, a pattern ("refund_*") or a list of them')
+        return values
+
+    @field_validator("effect")
+    @classmethod
+    def _effect(cls, values: list[str]) -> list[str]:
+        if not values or not set(values) <= set(EFFECTS):
+            raise ValueError(f"write one of {', '.join(EFFECTS)}, or a list of them")
+        return values
+
+    @field_validator("risk")
+    @classmethod
+    def _risk(cls, values: list[str]) -> list[str]:
+        if not values or not set(values) <= set(RISKS):
+            raise ValueError(f"write one of {', '.join(RISKS)}, or a list of them")
+        return values
+
+    @field_validator("channel")
+    @classmethod
+    def _channel(cls, values: list[str]) -> list[str]:
+        if not values or not all(_CHANNEL.fullmatch(each) for each in values):
+            raise ValueError(
+                'write a channel id ("C0123"), a lower-case name ("#finance") or a list of them'
+            )
+        return values
+
+    @field_validator("requester")
+    @classmethod
+    def _requester(cls, values: list[str]) -> list[str]:
+        if not values or not all(
+            _USER.fullmatch(each) or _GROUP.fullmatch(each) for each in values
+        ):
+            raise ValueError(
+                'write a user id ("U0123"), a lower-case group handle ("@support") or a list of '
+                "them"
+            )
+        return values
+
+    @field_validator("when")
+    @classmethod
+    def _when(cls, value: str) -> str:
+        # only now: the library behind it takes a moment to load
+        from bot.policy.condition import Condition
+
+        Condition(value)  # says itself what is wrong
+        return value
+
+
+class TemplateEntry(_Strict):
+    """One [[template]]."""
+
+    title: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")]
+    tool: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,64}$")]
+    fixed: dict[str, Any] = {}
+    who: People | None = None
+
+
+class ModesEntry(_Strict):
+    """What the file says of the modes of channels."""
+
+    loosen: People | None = None  # who may loosen one; None: the approvers of the defaults
+
+
+ChannelName = Annotated[str, StringConstraints(pattern=r"^(#[^\s#]{1,80}|C\w{5,20})$")]
+
+
+class PolicyFile(_Strict):
+    """The whole file."""
+
+    # who may look at any request's record, beside those whom it concerns
+    readers: People | None = None
+    hours: HoursEntry | None = None
+    defaults: Defaults = Defaults()
+    modes: ModesEntry = ModesEntry()
+    rule: list[RuleEntry] = []
+    template: list[TemplateEntry] = []
+    shared_channels: list[ChannelName] = []
+
+
+_COMPLAINTS = COMPLAINTS | {
+    "int_type": "write a whole number",
+    "greater_than_equal": "write a larger number",
+    "less_than_equal": "write a smaller number",
+    "date_type": "write a date, as 2026-12-25",
+    "too_short": "name at least one",
+    "too_long": "there are too many; name fewer",
+    "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
+}
+_MISSING = {
+    "verdict": 'is missing; write "allow", "deny", "ask", "once" or "add"',
+    "approvers": 'names no approvers; write approvers = ["@your-group"] in each',
+    "after": 'does not say when; write after = "30m" in each',
+}
+
+
+def sentence_for(error: ErrorDetails, model: type[BaseModel]) -> str:
+    """What is wrong and what to do, for one of Pydantic's complaints about a file of this model."""
+    if error["type"] == "extra_forbidden":
+        return unknown_key(error["loc"], model)
+    if error["loc"] == ("rule",):
+        return "rules are headed [[rule]], with two brackets"
+    if error["type"] == "literal_error":
+        return f"write {error['ctx']['expected']}"
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    if error["type"] == "missing":
+        return _MISSING.get(str(error["loc"][-1]), "is missing")
+    return _COMPLAINTS.get(error["type"], error["msg"])
+
+
+def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
+    """The keys of a rule that its verdict leaves without a meaning, or needs, with what to do."""
+    verdict = f'verdict = "{rule.verdict}"'
+    if rule.verdict == "add":
+        yield from _not_added(rule)
+    elif rule.verdict not in ("ask", "once"):
+        for key in sorted(rule.said):
+            yield key, f"means nothing with {verdict}; remove it"
+    if rule.verdict != "allow" and rule.after_rejection is not None:
+        yield "after_rejection", f"means nothing with {verdict}; remove it"
+    if rule.verdict == "once" and rule.remember is not None:
+        yield (
+            "remember",
+            'means nothing with verdict = "once", which remembers by itself; remove it',
+        )
+    if rule.remember and (
+        (rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1
+    ):
+        yield "remember", "would let one person remember what takes several to approve; remove it"
+    if rule.effect == ["destructive"] and (rule.remember or rule.verdict == "once"):
+        key = "remember" if rule.remember else "verdict"
+        yield key, "what cannot be undone is asked every time; nothing is remembered"
+    if rule.verdict == "deny" and rule.reason is None:
+        yield "reason", 'is missing; tell the person who asks why (reason = "…")'
+    if rule.verdict != "deny" and rule.reason is not None:
+        yield "reason", f"means nothing with {verdict}; remove it"
+
+
+def _not_added(rule: RuleEntry) -> Iterator[tuple[str, str]]:
+    """The keys of a rule that adds which would loosen what it adds to, or add nothing."""
+    said = rule.said
+    if not said:
+        yield "verdict", 'adds nothing; say what, as in approvers = ["@finance"]'
+    for key in sorted(said & {"post_to", "remember"}):
+        yield key, 'means nothing with verdict = "add"; say it in the rule that asks'
+    for key in sorted(said & {"self_approval", "editor_counts"}):
+        if getattr(rule, key):
+            yield key, "would loosen what other rules ask; a rule that adds can only say false"
+    if rule.quorum is not None and rule.approvers is None:
+        yield "quorum", "means nothing without approvers here; name them"
+
+
+def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tuple[str, str]]:
+    """Keys of `own` that say what cannot be, with what to do.
+
+    `gate` is what `own` and `defaults` come to.
+    """
+    if own.stages is not None and (own.approvers is not None or own.quorum is not None):
+        yield (
+            "stages",
+            "name their own approvers and quorums; remove approvers and quorum beside them",
+        )
+    elif own.quorum is not None and own.approvers is None and defaults.stages is not None:
+        yield (
+            "quorum",
+            "means nothing with the stages of [defaults]; write approvers or stages here",
+        )
+    if gate is None:
+        return
+    last = {"reminders": gate.reminders, "escalation": [step.after for step in gate.escalation]}
+    for key, moments in last.items():
+        if getattr(own, key) and max(moments) >= gate.deadline:
+            yield (
+                key,
+                "comes only when the deadline has passed; name an earlier time, or a later "
+                "deadline",
+            )
+    if own.model_fields_set & {"approvers", "stages", "quorum", "veto"}:
+        yield from _too_few(own, gate)
+
+
+def _too_few(own: Options, gate: Ask) -> Iterator[tuple[str, str]]:
+    """Where people are named one by one, there have to be enough of them."""
+    who = [
+        gate.approvers_of(index, timedelta(seconds=gate.deadline))
+        for index in range(len(gate.stages))
+    ]
+    everybody = gate.approvers | who[0]
+    short = any(stage.quorum > _heads(each) for stage, each in zip(gate.stages, who, strict=True))
+    if short or gate.people > _heads(everybody):
+        key = next((each for each in ("stages", "quorum") if getattr(own, each)), "approvers")
+        yield (
+            key,
+            "takes more different people than are named; name more of them, or lower the quorum",
+        )
+    elif gate.veto > _heads(everybody):
+        key = "veto" if own.veto else "approvers"
+        yield (
+            key,
+            f"takes {gate.veto} rejections, more than there are people; nobody could say no; "
+            "lower veto",
+        )
+
+
+def _heads(who: Approvers) -> float:
+    """How many people these can be; without end where only Slack knows."""
+    return math.inf if who.groups or who.channel else len(who.users) + who.requester

@@ -1,0 +1,343 @@
+"""Look-ups in Slack and their answers: remembered for a while, and each thing asked for once.
+
+Every kind of look-up has threads of its own, so that what Slack limits holds up nothing else, and
+whoever wants an answer says how long they can wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from contextlib import suppress
+from contextvars import copy_context
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import wraps
+from typing import Any, TypeVar
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from bot.clock import Clock
+from bot.monitoring.spans import Work
+from bot.policy.directory import Group, LookupFailedError, NotLetInError, NotYetKnownError, Person
+from bot.signals import Signals
+from bot.slack_codes import TOKEN, code_of
+
+# The calls that read people, user groups and channels, and what is kept of their answers.
+
+PAGE = 999  # Slack wants less than a thousand
+MISSING = (
+    "user_not_found",
+    "users_not_found",
+    "channel_not_found",
+    "user_not_visible",
+)
+Json = dict[str, Any]
+
+
+def _told(read: Callable[[LookupReader, str], T]) -> Callable[[LookupReader, str], T | None]:
+    """None where Slack says that there is no such thing; LookupFailedError for any failure."""
+
+    @wraps(read)
+    def asked(reader: LookupReader, name: str) -> T | None:
+        try:
+            return read(reader, name)
+        except SlackApiError as error:
+            code = code_of(error)
+            if code in MISSING:
+                return None
+            failure = NotLetInError if code in TOKEN else LookupFailedError
+            raise failure(code or "no answer") from error
+
+    return asked
+
+
+class LookupReader:
+    """Reads; any thread. Every method takes what is asked for, which lists do not need."""
+
+    def __init__(self, client: WebClient) -> None:
+        """`client` may retry."""
+        self._client = client
+
+    @_told
+    def person(self, user: str) -> Person:
+        """One person."""
+        return person_of(self._client.users_info(user=user)["user"])
+
+    @_told
+    def people(self, _: str) -> dict[str, Json]:
+        """Everybody in the workspace, by id."""
+        pages = self._client.users_list(limit=PAGE)
+        return {each["id"]: each for page in pages for each in page["members"]}
+
+    @_told
+    def groups(self, _: str) -> dict[str, Group]:
+        """Every user group, by its handle."""
+        found = self._client.usergroups_list(include_disabled=False, include_users=True)
+        return {
+            each["handle"]: Group(each["id"], frozenset(each.get("users") or ()))
+            for each in found["usergroups"]
+        }
+
+    @_told
+    def members(self, channel: str) -> frozenset[str]:
+        """Who is in a channel."""
+        pages = self._client.conversations_members(channel=channel, limit=PAGE)
+        return frozenset(user for page in pages for user in page["members"])
+
+    @_told
+    def channel(self, channel: str) -> Json:
+        """One channel by id."""
+        found: Json = self._client.conversations_info(channel=channel)["channel"]
+        return found
+
+    @_told
+    def channels(self, _: str) -> dict[str, Json]:
+        """All channels that the bot can see, by id."""
+        kinds = "public_channel,private_channel"
+        pages = self._client.conversations_list(types=kinds, exclude_archived=True, limit=PAGE)
+        return {each["id"]: each for page in pages for each in page["channels"]}
+
+    @_told
+    def private_channels(self, user: str) -> frozenset[str]:
+        """The private channels that the person and the bot are in."""
+        pages = self._client.users_conversations(user=user, types="private_channel", limit=PAGE)
+        return frozenset(each["id"] for page in pages for each in page["channels"])
+
+
+def names_of(found: Json) -> frozenset[str]:
+    """Return what an active person goes by, case-folded; nothing for a bot or one who has left."""
+    if found.get("deleted") or found.get("is_bot") or found["id"] == "USLACKBOT":
+        return frozenset()
+    profile = found.get("profile") or {}
+    real = profile.get("real_name") or found.get("real_name")
+    names = (profile.get("display_name"), real, found.get("name"))
+    return frozenset(str(each).casefold() for each in names if each)
+
+
+def _moment(seconds: object) -> datetime | None:
+    """Return when a status ends; None where it does not say, in whatever way."""
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def person_of(found: Json) -> Person:
+    """Return what matters of a Slack user."""
+    profile = found.get("profile") or {}
+    return Person(
+        id=found["id"],
+        team=found.get("team_id") or "",
+        name=found.get("real_name") or profile.get("real_name") or found.get("name") or found["id"],
+        is_bot=bool(found.get("is_bot")) or found["id"] == "USLACKBOT",
+        is_guest=bool(
+            found.get("is_restricted")
+            or found.get("is_ultra_restricted")
+            or found.get("is_stranger")
+        ),
+        deleted=bool(found.get("deleted")),
+        teams=frozenset((found.get("enterprise_user") or {}).get("teams") or ()),
+        status=str(profile.get("status_emoji") or "").strip(":"),
+        status_until=_moment(profile.get("status_expiration")),
+    )
+
+
+log = logging.getLogger("countersign.lookups")
+SHORT, LONG = (
+    timedelta(seconds=60),
+    timedelta(minutes=10),
+)  # how old what is remembered may be, and a list
+STOPPING = "the bot is stopping"
+SIDE_BY_SIDE = 8  # look-ups of one kind at a time
+T = TypeVar("T")
+
+
+class Topic(StrEnum):
+    """What Slack is asked about."""
+
+    PERSON = "person"  # by id
+    GROUPS = "groups"  # every user group, with its members
+    MEMBERS = "members"  # of a channel, by its id
+    CHANNEL = "channel"  # by #name or id
+    CHANNELS = "channels"  # the list of all
+    PRIVATE = "private"  # the private channels a person is in
+    PEOPLE = "people"  # the list of everybody
+
+
+LISTS = (Topic.CHANNELS, Topic.PEOPLE)
+Key = tuple[Topic, str]
+
+
+class _Flight:
+    """One look-up on its way."""
+
+    def __init__(self) -> None:
+        self.answer: Future[Any] = Future()
+        self.is_awaited = False  # by somebody who could not wait and comes again
+
+    def end(self, value: Any, failure: LookupFailedError | None) -> None:
+        """Tell whoever waits; the first word counts."""
+        with suppress(InvalidStateError):
+            if failure is None:
+                self.answer.set_result(value)
+            else:
+                self.answer.set_exception(failure)
+
+
+class LookupCache:
+    """One per process; any thread."""
+
+    def __init__(self, clock: Clock, signals: Signals) -> None:
+        """The loop is woken after an answer for which it could not wait."""
+        self._clock = clock
+        self._signals = signals
+        self._lock = threading.Lock()
+        self._known: dict[Key, tuple[datetime, Any]] = {}
+        self._failed: dict[Key, LookupFailedError] = {}
+        self._flights: dict[Key, _Flight] = {}
+        self._open = 0
+        self._pools: dict[Topic, ThreadPoolExecutor] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        with self._lock:
+            self._closed = True
+            pools, flights = list(self._pools.values()), list(self._flights.values())
+            self._flights.clear()
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+        for flight in flights:
+            flight.end(None, LookupFailedError(STOPPING))
+
+    def is_idle(self) -> bool:
+        """Return whether nothing is being asked."""
+        with self._lock:
+            return self._open == 0
+
+    def under_way(self, kind: Topic) -> int:
+        """Return how many look-ups of that kind are not answered yet."""
+        with self._lock:
+            return sum(key[0] is kind for key in self._flights)
+
+    def known(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
+        """Return what is remembered, in a tuple; None where that is nothing, or too old."""
+        with self._lock:
+            return self._remembered(key, age)
+
+    def _remembered(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
+        """As `known`, with the lock held."""
+        at_most = age or (LONG if key[0] in LISTS else SHORT)
+        found = self._known.get(key)
+        return (found[1],) if found and self._clock.now() - found[0] < at_most else None
+
+    def forget(self, kind: Topic | None = None, name: str = "") -> None:
+        """Drop what is remembered of that kind and name (of all, when empty).
+
+        An answer that is on its way was asked for before, so that it is not remembered either.
+        """
+        with self._lock:
+            for table in (self._known, self._flights, self._failed):
+                for key in [k for k in table if kind in (None, k[0]) and name in ("", k[1])]:
+                    del table[key]
+
+    def drop_older(self, key: Key, age: timedelta) -> None:
+        """Drop what is remembered where it is of that age or older; an answer on its way counts."""
+        with self._lock:
+            if self._remembered(key, age) is None:
+                self._known.pop(key, None)
+
+    def change(self, key: Key, change: Callable[[Any], Any]) -> None:
+        """Change what is remembered, where something is, as an event says."""
+        with self._lock:
+            if found := self._known.get(key):
+                self._known[key] = (found[0], change(found[1]))
+
+    def begin(self, key: Key, ask: Callable[[str], Any]) -> None:
+        """Have it asked, unless it is known or on its way."""
+        if self.known(key) is None:
+            self._flight(key, ask)
+
+    def get(self, key: Key, ask: Callable[[str], T], seconds: float) -> T:
+        """Return what is remembered, else what Slack says within so many seconds.
+
+        Raises LookupFailedError; where there are no seconds at all, NotYetKnownError, whose
+        look-up is then under way.
+        """
+        if found := self.known(key):
+            value: T = found[0]
+            return value
+        if seconds > 0:
+            answer: T = self._wait(self._flight(key, ask), seconds)
+            return answer
+        with self._lock:
+            failure = self._failed.pop(key, None)
+        if failure is not None:
+            raise failure
+        flight = self._flight(key, ask, is_awaited=True)
+        if flight.answer.done() and flight.answer.exception() is None:
+            at_last: T = flight.answer.result()
+            return at_last
+        raise NotYetKnownError(flight.answer)
+
+    def _wait(self, flight: _Flight, seconds: float) -> Any:
+        try:
+            return flight.answer.result(seconds)
+        except NotInTime:
+            raise LookupFailedError("Slack did not answer in time") from None
+
+    def _flight(self, key: Key, ask: Callable[[str], Any], *, is_awaited: bool = False) -> _Flight:
+        """Return the look-up of it that is under way or has just ended, or begin one."""
+        with self._lock:
+            if self._closed:
+                raise LookupFailedError(STOPPING)
+            flight = self._flights.get(key)
+            if flight is not None:
+                flight.is_awaited |= is_awaited
+                return flight
+            if found := self._remembered(key):  # it has landed since the caller looked
+                flight = _Flight()
+                flight.end(found[0], None)
+                return flight
+            flight = self._flights[key] = _Flight()
+            flight.is_awaited = is_awaited
+            self._open += 1
+            kind = key[0]
+            if kind not in self._pools:
+                self._pools[kind] = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=kind)
+            self._pools[kind].submit(copy_context().run, self._fly, key, flight, ask)
+        return flight
+
+    def _fly(self, key: Key, flight: _Flight, ask: Callable[[str], Any]) -> None:
+        """Ask, remember, and tell whoever waits."""
+        at, value, failure = self._clock.now(), None, None
+        with self._signals.watch.over(Work.LOOK_UP, key[0]) as passage:
+            try:
+                value = ask(key[1])
+            except LookupFailedError as error:
+                failure = error
+            except Exception as error:  # noqa: BLE001 - whoever wants it is refused
+                failure = LookupFailedError(type(error).__name__)
+            passage.end = "" if failure is None else "failed"
+        with self._lock:
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+                if failure is None:
+                    self._known[key] = (at, value)
+                elif flight.is_awaited:
+                    self._failed[key] = failure
+        if failure is not None:
+            log.warning("look-up of %s %s failed: %s", *key, failure)
+        flight.end(value, failure)
+        if flight.is_awaited:
+            self._signals.work.give()
+        with self._lock:
+            self._open -= 1
+        self._signals.rest.changed()

@@ -1,0 +1,133 @@
+"""Asks, waits until people have decided, and takes what they approved, for commands that ask."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from countersign.cli.console import UsageError, harmless
+from countersign.client import Countersign, new_claimant
+from countersign.durations import in_words, seconds
+from countersign.errors import AlreadyTaken, CountersignError, DidNotWork, Expired, trouble_of
+from countersign.request import Does, OwnAction, Request, RequestStatus
+
+AT_ONCE = 2.0  # seconds after which a card has its link
+BRIEF = 5.0  # seconds to take back what nobody waits for any more
+BEFORE = "It was handed out before, and nobody has said how it went: it is not handed out again."
+
+
+def add_circumstances(parser: argparse.ArgumentParser, wait: str, note: str = "") -> None:
+    """Add for how long, in whose name, where, and what a call does to the world."""
+    parser.add_argument(
+        "--wait", default=wait, help=f"how long people have{note} (default: {wait})"
+    )
+    parser.add_argument(
+        "--does",
+        default="",
+        choices=[each.value for each in Does],
+        help="to the world, for the policy's rules; unsaid, it counts as destructive",
+    )
+    parser.add_argument("--requester", default="", help="in whose name, @handle or U…")
+    parser.add_argument("--channel", default="", help="where, #name or C…")
+
+
+def time_to_wait(arguments: argparse.Namespace) -> int:
+    """Return the seconds of --wait; raises UsageError."""
+    found = seconds(arguments.wait)
+    if not found:
+        raise UsageError(f"{arguments.wait!r} is no duration: 90s, 30m, 4h, 2d")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TakenRequest:
+    """What was handed out to this process, once."""
+
+    request: Request  # with the arguments as people approved them
+    claimant: str  # by which it says how it went
+    lease: float  # seconds; a sign of life is due before they are over
+
+    @property
+    def receipt(self) -> str:
+        """What to say how it went with, in another process."""
+        return f"{self.request.id}:{self.claimant}"
+
+
+def read_receipt(text: str) -> tuple[str, str] | None:
+    """The request and the claimant of a receipt; None for anything else."""
+    request_id, _, claimant = text.strip().partition(":")
+    return (request_id, claimant) if request_id and claimant else None
+
+
+def wait_for_approval(
+    client: Countersign, what: str | OwnAction, values: dict[str, Any], wait: int, **around: str
+) -> Request:
+    """Return what people approved, with the arguments as they did; raises CountersignError.
+
+    What Countersign runs itself has ended then. Who interrupts (Ctrl-C, SIGTERM) takes the request
+    back.
+    """
+    end_on_sigterm()
+    own = isinstance(what, OwnAction)  # this process does it: it goes on once it is approved
+    request = client.request(what, values, deadline=wait, **around)
+    try:
+        request = client.wait(request.id, min(AT_ONCE, wait))
+        if not request.is_decided:
+            where = f" at {request.link}" if request.link else ""
+            tell(f"Asked{where}; people have {in_words(wait)}.")
+        elif not own and not request.has_ended and request.status is not RequestStatus.UNKNOWN:
+            tell("It is approved, and is waited for until it has ended.")
+        request = (client.wait if own else client.ended)(request.id, wait)
+    except KeyboardInterrupt:
+        with suppress(CountersignError):
+            client.cancel(request.id, patience=BRIEF)
+        raise
+    if not request.is_decided:
+        request = client.withdraw(request.id)
+        if request.status is RequestStatus.CANCELLED:
+            raise Expired("Nobody approved it in time; it was taken back.", request)
+        if not request.is_decided:
+            raise Expired("Nobody approved it in time, and it could not be taken back.", request)
+    if own and request.status is RequestStatus.UNKNOWN:
+        raise AlreadyTaken(BEFORE, request)
+    if trouble := trouble_of(request):
+        raise trouble
+    if not own and not request.has_ended:
+        raise DidNotWork("It was approved, and has not ended yet.", request)
+    return request
+
+
+def end_on_sigterm() -> None:
+    """Have SIGTERM end this process as Ctrl-C does: so a runner ends a job that was cancelled."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end)
+
+
+def take(client: Countersign, request: Request) -> TakenRequest:
+    """Have an approved request handed out to this process; raises CountersignError."""
+    claimant = new_claimant()
+    handout = client.claim(request.id, claimant)
+    return TakenRequest(replace(request, arguments=handout.arguments), claimant, handout.lease)
+
+
+def hand_on(client: Countersign, taken: TakenRequest, to_whom: str) -> None:
+    """Say in words that it was handed on to somebody who may say later how it went."""
+    with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
+        client.report(taken.request.id, taken.claimant, succeeded=None, result=to_whom)
+
+
+def tell(sentence: str) -> None:
+    """Say how it goes on, beside the result."""
+    sys.stderr.write(f"{harmless(sentence)}\n")
+    sys.stderr.flush()
+
+
+def _end(_signal: int, _frame: object) -> NoReturn:
+    """End as on Ctrl-C; a further signal does not disturb how it ends."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
