@@ -19,7 +19,7 @@ from storage.transaction import Trace, Transaction
 # What a kind of database does for the store: SQLite's file in `storage.sqlite`,
 # PostgreSQL's in `storage.engines`.
 
-# Which tables only grow, and the one change that is let through in them: a purge.
+# Which tables only grow, and what is let through in them: a purge.
 
 APPEND_ONLY = ("audit", "revision", "vote", "answer", "attempt", "item", "mode")
 _OF_RUN = "OLD.run_id"
@@ -37,6 +37,8 @@ EMPTIED = {
     "answer": ("given", "{}", "seq call_id revision person declined created_at", _OF_CALL),
     "item": ("body", "{}", "seq run_id turn created_at", _OF_RUN),
 }
+# Their rows may go as a whole with a request that is marked so: what the model was told and said.
+DELETED = ("item",)
 
 
 class Backend(Protocol):

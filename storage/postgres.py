@@ -20,7 +20,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from storage.backend import APPEND_ONLY, EMPTIED
+from storage.backend import APPEND_ONLY, DELETED, EMPTIED
 from storage.chain import Chain
 from storage.digest import KeyFileError
 from storage.migrations import SchemaError
@@ -154,7 +154,7 @@ def _made(table: str) -> list[str]:
 
 
 def _purging(table: str) -> str:
-    """The one change that is let through."""
+    """What is let through."""
     if table not in EMPTIED:
         return ""
     column, empty, others, run = EMPTIED[table]
@@ -162,10 +162,11 @@ def _purging(table: str) -> str:
         f'NEW."{each}" IS NOT DISTINCT FROM OLD."{each}"' for each in others.split()
     )
     purged = f"(SELECT purged_at FROM run WHERE id = ({run})) IS NOT NULL"  # noqa: S608 # our names
+    gone = f" IF TG_OP = 'DELETE' THEN IF {purged} THEN RETURN OLD; END IF; END IF;"
     return (
         "IF TG_OP = 'UPDATE' THEN"
         f" IF NEW.{column} = '{empty}' AND {same} AND {purged} THEN RETURN NEW; END IF;"
-        " END IF;"
+        f" END IF;{gone if table in DELETED else ''}"
     )
 
 

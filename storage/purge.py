@@ -1,7 +1,7 @@
 """Purging what was said in requests of long ago, so that what was decided stays verifiable.
 
-Emptied are arguments, answers, transcripts, results, Slack's payloads; the messages to Slack go,
-and so do attached files.
+Emptied are arguments, answers and results. Transcripts, Slack's payloads, the messages to Slack and
+attached files go as a whole.
 Statuses, digests, gates, votes with their words, revisions' authors and the audit's chain stay.
 
 It is done for a hundred requests at a time, by the indexes that there are: what that takes grows
@@ -49,6 +49,13 @@ from storage.transaction import Transaction, rows
 
 SOME = 100  # requests that are emptied in one transaction
 MANY = 5000  # deliveries that are looked at in one
+# what Slack delivers, and delivers again for some hours at most
+_OF_SLACK = (
+    DeliveryKind.ACTION,
+    DeliveryKind.SUBMISSION,
+    DeliveryKind.EVENT,
+    DeliveryKind.MESSAGE,
+)
 _OTHER: Any = aliased(Run)
 _OPEN_CALL = or_(calls.HOLDS_UP, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
 _DONE = (MessageStatus.SENT, MessageStatus.FAILED)
@@ -101,6 +108,19 @@ _EMPTY = (
     update(Delivery).where(col(Delivery.run_id).in_(RUNS)).values(body="{}", answer=""),
     delete(Message).where(col(Message.run_id).in_(RUNS)),
     delete(AttachedFile).where(col(AttachedFile.run_id).in_(RUNS)),
+)
+# What is of no use once it is empty, and nobody refers to. The newest of each stays, as its number
+# would be given again; and so do the keys of programs, which may ask with the same one again.
+_DELETE = (
+    delete(Item).where(
+        col(Item.run_id).in_(RUNS),
+        col(Item.seq) < select(func.max(col(Item.seq))).scalar_subquery(),
+    ),
+    delete(Delivery).where(
+        col(Delivery.run_id).in_(RUNS),
+        col(Delivery.kind).in_(_OF_SLACK),
+        col(Delivery.seq) < select(func.max(col(Delivery.seq))).scalar_subquery(),
+    ),
 )
 _AMONG = (col(Delivery.seq) > bindparam("after_"), col(Delivery.seq) <= bindparam("until_"))
 _LAST = select(func.coalesce(func.max(col(Delivery.seq)), 0))
@@ -156,6 +176,9 @@ def purge(
     if found:
         ids = [run.id for run in found]
         empty(tx, ids, at=at)
+        places = named(ids)
+        for statement in _DELETE:
+            tx.execute(statement, places)
         data = {"older_than": before.isoformat(), trail.PURGED_RUNS: ids}
         trail.record(tx, trail.PURGE, at=at, actor=actor, data=data)
     return found

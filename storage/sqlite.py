@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
-from storage.backend import APPEND_ONLY, EMPTIED
+from storage.backend import APPEND_ONLY, DELETED, EMPTIED
 from storage.chain import Chain
 from storage.digest import key_path, load_key
 from storage.head_file import HeadFile, head_path
@@ -372,7 +372,7 @@ def append_only_triggers() -> list[str]:
     """DDL that makes the append-only tables refuse update and delete, but for a purge."""
     return [
         f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
-        f"{_but_for_a_purge(table) if change == 'update' else ''}"
+        f"{_but_for_a_purge(table, change)}"
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         for table in APPEND_ONLY
         for change in ("update", "delete")
@@ -388,12 +388,14 @@ def without_triggers() -> list[str]:
     ]
 
 
-def _but_for_a_purge(table: str) -> str:
-    if table not in EMPTIED:
+def _but_for_a_purge(table: str, change: str) -> str:
+    if table not in (EMPTIED if change == "update" else DELETED):
         return ""
     column, empty, others, run = EMPTIED[table]
-    same = " AND ".join(f'NEW."{each}" IS OLD."{each}"' for each in others.split())
     purged = f"(SELECT purged_at FROM run WHERE id = ({run})) IS NOT NULL"  # noqa: S608 # our names
+    if change == "delete":
+        return f"WHEN NOT ({purged}) "
+    same = " AND ".join(f'NEW."{each}" IS OLD."{each}"' for each in others.split())
     return f"WHEN NOT (NEW.{column} = '{empty}' AND {same} AND {purged}) "
 
 

@@ -15,12 +15,12 @@ from sqlmodel import col
 
 from storage import attached_files, purge, runs, trail
 from storage.attached_files import AttachedFile
-from storage.backend import APPEND_ONLY, EMPTIED
+from storage.backend import APPEND_ONLY, DELETED, EMPTIED
 from storage.columns import values
 from storage.delegations import Delegation
 from storage.examination import Examination, examine
 from storage.models import Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run, Vote
-from storage.states import CallStatus, RunStatus
+from storage.states import CallStatus, DeliveryKind, RunStatus
 from storage.store import Store
 from storage.transaction import insert_into, rows
 from tests.runs.fakes import ANA, BEN
@@ -173,8 +173,38 @@ def test_only_a_purge_is_let_through(over: LoopHarness) -> None:
             for other in others.split():
                 with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                     raw.execute(f"UPDATE {table} SET {column} = '{empty}', {other} = -7")
-            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-                raw.execute(f"DELETE FROM {table}")
+            if table not in DELETED:
+                with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                    raw.execute(f"DELETE FROM {table}")
+
+
+def test_rows_go_with_a_purged_request_alone(over: LoopHarness) -> None:
+    """Those of another one cannot be deleted; the newest row stays, for its number."""
+    for table in DELETED:
+        with pytest.raises(Exception, match="append-only"), over.store.write() as tx:
+            tx.exec_driver_sql(f"DELETE FROM {table}")
+    with over.store.read() as tx:
+        before = len(rows(tx, Item, select(Item))), len(rows(tx, Delivery, select(Delivery)))
+    assert before[0] > 1
+    purged(over)
+    with over.store.read() as tx:
+        [item], [delivery] = rows(tx, Item, select(Item)), rows(tx, Delivery, select(Delivery))
+    assert (item.body, delivery.body) == ("{}", "{}")
+    assert item.seq == before[0]
+    with over.store.write() as tx:
+        for table in DELETED:
+            tx.exec_driver_sql(f"DELETE FROM {table}")
+
+
+def test_a_programs_key_outlives_the_purge(over: LoopHarness) -> None:
+    """Who asks with the same key again is not taken for somebody new."""
+    with over.store.write() as tx:
+        tx.execute(update(Delivery).values(kind=DeliveryKind.PROGRAM))
+        kept = len(rows(tx, Delivery, select(Delivery).where(col(Delivery.run_id).is_not(None))))
+    purged(over)
+    with over.store.read() as tx:
+        found = rows(tx, Delivery, select(Delivery).where(col(Delivery.run_id).is_not(None)))
+    assert [each.body for each in found] == ["{}"] * kept
 
 
 def test_every_column_is_guarded() -> None:
