@@ -49,12 +49,11 @@ from bot.runs.program_calls import ProgramCalls
 from bot.runs.program_requests import ProgramRequests
 from bot.runs.proposals import Proposals
 from bot.runs.restoration import Restoration
+from bot.runs.surfaces import Host, made
 from bot.runs.turns import Turns
 from bot.runs.worker import Worker
 from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Signals
-from bot.surfaces.port import Host
-from bot.surfaces.registry import made
 from bot.tools import Registry
 from bot.tools.preview import Previews
 from bot.upkeep import Purging, Upkeep

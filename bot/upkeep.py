@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from bot.alarm import Alarm
 from bot.clock import Clock
-from bot.surfaces.registry import NamedSurface, start, stop
+from bot.runs.surfaces import NamedSurface, start, stop
 from countersign.durations import DAY
 from storage import purge
 from storage.store import BREATH, Store

@@ -156,12 +156,20 @@ def local_path(url: str) -> Path:
 
     For SQLite the file itself. A server's record has no place here, so its address gives a name in
     the folder that the system keeps for this account's sockets, else in the working folder;
-    `bot.programs.program_client` finds it the same way.
+    `countersign.unix_socket` finds it the same way.
     """
     if is_shared(url):
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."
         return Path(folder) / f"countersign-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
     return Path(url.removeprefix("sqlite:///"))
+
+
+LONGEST_SOCKET_PATH = 100  # bytes, below what systems allow
+
+
+def socket_path(record: Path) -> Path:
+    """Where the bot on this record is asked by programs and commands of its account."""
+    return record.with_name(record.name + ".socket")
 
 
 def server_address(address: str) -> str:

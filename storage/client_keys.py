@@ -6,7 +6,7 @@ A row is never taken away: it is revoked. What a key's hash is made of is settle
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from sqlalchemy import Index, bindparam, select, update
@@ -34,6 +34,11 @@ class ClientKey(Row, table=True):
     made_at: datetime = columns.time()
     revoked_at: datetime | None = columns.time(nullable=True)
 
+    @property
+    def is_account(self) -> bool:
+        """Whether it stands for the bot's own account, which asks at the bot's socket by no key."""
+        return not self.name
+
     def may_ask_for(self, tool: str) -> bool:
         """Whether one of its patterns covers the name of this tool or action."""
         return any(fnmatchcase(tool, each) for each in self.patterns)
@@ -54,6 +59,24 @@ class ClientKey(Row, table=True):
             for each in (self, other)
         )
         return mine == theirs
+
+
+def account_key(team: str) -> ClientKey:
+    """What stands for the bot's own account: it may ask for anything, in any colleague's name.
+
+    It is never stored, is good for nothing but the socket beside the record, and has no secret.
+    """
+    return ClientKey(
+        id="",
+        team=team,
+        name="",
+        person="",
+        is_service=True,
+        tools='["*"]',
+        per_hour=0,
+        hash="",
+        made_at=datetime.min.replace(tzinfo=UTC),
+    )
 
 
 _GET = select(ClientKey).where(col(ClientKey.id) == bindparam("id_"))

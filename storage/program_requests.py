@@ -167,6 +167,8 @@ def belongs_to(tx: Transaction, run: Run, key: ClientKey) -> bool:
     """
     if (run.source, run.client, run.team) != (RunSource.PROGRAM, key.name, key.team):
         return False
+    if key.is_account:
+        return True
     delivery = began_with(tx, run.id)
     asked_by = json.loads(delivery.body).get(ASKED_BY) if delivery else None
     asker = (

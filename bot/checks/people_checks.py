@@ -16,9 +16,8 @@ from bot.policy.authority import Authority, is_colleague
 from bot.policy.directory import LookupFailedError, Person
 from bot.policy.gates import Approvers, load_gate
 from bot.policy.rules import needs_of
-from bot.surfaces.private_socket import LONGEST_PATH
-from bot.terminal.terminal_messages import socket_path
 from storage import call_history
+from storage.backend import LONGEST_SOCKET_PATH, socket_path
 from storage.read_only import ReadOnly
 from storage.store import Store
 
@@ -310,7 +309,7 @@ def check_operator(settings: Settings, policy: Policy, workspace: Workspace) -> 
         return []
     found = _person(settings.operator, policy, workspace)
     path = socket_path(settings.database_path).absolute()
-    if len(str(path).encode()) <= LONGEST_PATH:
+    if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
         return [found]
     text = f"{path} is too long for a socket, so no command reaches the bot"
     return [found, fail(ABOUT, text, "Keep the database under a shorter path")]

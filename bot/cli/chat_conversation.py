@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from time import monotonic
 
-from bot.cli.bot_connection import NoBotError, connected, exchange_line
+from bot.cli.bot_connection import NoBotError, follow, send
 from bot.cli.chat_acts import Numbers, TypedActs
 from bot.cli.chat_editor import editor
 from bot.cli.chat_painter import (
@@ -26,17 +26,15 @@ from bot.cli.chat_painter import (
     is_told,
     wait,
 )
-from bot.surfaces.private_socket import GarbledError
 from bot.terminal.terminal_messages import (
     Answering,
     Asking,
     CallShown,
+    GarbledError,
     Happening,
     Happens,
     Wish,
-    read_answering,
     read_happening,
-    write_line,
 )
 from countersign.cli.console import harmless
 from storage.states import RUN_OPEN, RunStatus
@@ -67,16 +65,13 @@ class Feed:
             self._open()
 
     def _open(self) -> None:
-        with connected(self._bot) as line:
-            line.sendall(write_line(Asking(Wish.FOLLOW, self.run)))
-            line.settimeout(None)
-            self._line = line.dup()
-        self.lines, self.is_away = Lines(self._line.fileno()), False
+        self._line, begun = follow(self._bot, self.run)
+        self.lines, self.is_away = Lines(self._line.fileno(), begun), False
 
     def take(self) -> Happening | None:
         """Return the next thing that was not told before; None where there is none yet.
 
-        Notices that the bot has hung up. Raises NoBotError where it says that it tells nothing.
+        Notices that the bot has hung up. Raises NoBotError for what is not understood.
         """
         while self.lines is not None and (line := self.lines.take()) is not None:
             found = _understood(line)
@@ -122,10 +117,6 @@ def _understood(line: bytes) -> Happening:
     """Return what the bot says that happened; raises NoBotError where it says something else."""
     try:
         return read_happening(line)
-    except GarbledError:
-        pass
-    try:  # that it tells nothing, and why
-        raise NoBotError(read_answering(line).sentence)
     except GarbledError:
         raise NoBotError("The bot said something that is not understood.") from None
 
@@ -343,7 +334,7 @@ class Conversation:
         Raises NoBotError where the bot was never there, or nobody sits at a terminal.
         """
         try:
-            answer = exchange_line(self._bot, asking)
+            answer = send(self._bot, asking)
         except NoBotError as error:
             if not self._met or not self._is_at_terminal:
                 raise

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.config.settings import SettingsError
 from bot.config.startup import StartupError
-from bot.surfaces.registry import SurfacesError
+from bot.runs.surfaces import SurfacesError
 from bot.toolbox import ToolsError
 from storage.read_only import told_by
 from storage.sqlite import AlreadyRunningError

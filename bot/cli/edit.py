@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bot.cli.bot_connection import NoBotError, ask, exchange_line, place
+from bot.cli.bot_connection import NoBotError, ask, place, send
 from bot.terminal.terminal_messages import Asking, FieldShown, Wish
 from countersign.cli.console import assignments, complain, harmless, say
 
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     if values:
         return ask(Asking(Wish.EDIT, arguments.id, values=values))
     try:
-        found = exchange_line(place(), Asking(Wish.LOOK, arguments.id))
+        found = send(place(), Asking(Wish.LOOK, arguments.id))
     except NoBotError as error:
         return complain(error)
     if not found.calls:

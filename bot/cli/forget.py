@@ -7,15 +7,10 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 
+from bot.cli.bot_connection import BotRefusedError, NoBotError, forget_person
 from bot.cli.export import person_of
 from bot.clock import SystemClock
 from bot.config.settings import Settings
-from bot.programs.program_client import (
-    NotRunningError,
-    PersonUnwanted,
-    TurnedAwayError,
-    say_to_the_bot,
-)
 from bot.signing_key import open_store
 from countersign.cli.console import DOTENV, complain, say
 from storage import personal_data
@@ -52,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     try:
         done = _done(settings, person)
-    except (NotRunningError, TurnedAwayError) as error:
-        return complain(f"Not all was done; do it again: {error}.")
+    except (NoBotError, BotRefusedError) as error:
+        return complain(f"Not all was done; do it again. {error}")
     for line in _told(person, done):
         say(line)
     return 1 if done.open else 0
@@ -66,13 +61,12 @@ def _done(settings: Settings, person: str) -> ErasureResult:
     try:
         store = open_store(settings, clock.now(), lambda: "", exclusive=not settings.is_shared)
     except AlreadyRunningError:
-        wish = PersonUnwanted(person)
-        told = say_to_the_bot(wish, settings.database_path, patience=PATIENCE)
-        return ErasureResult(**{**told.arguments, "open": tuple(told.arguments["open"])})
+        told = forget_person(settings.database_path, person, PATIENCE)
+        return ErasureResult(**{**told, "open": tuple(told["open"])})
     with closing(store):
         if store.astray:
-            raise TurnedAwayError(
-                f"the record is not the one of its last life ({store.astray}); start the bot on it"
+            raise BotRefusedError(
+                f"The record is not the one of its last life ({store.astray}); start the bot on it."
             )
         done = personal_data.forget(store, person, at=clock.now(), actor=actor)
         store.rewrite()

@@ -8,20 +8,20 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from bot.cards.slack_text import in_utc
+from bot.cli.bot_connection import (
+    BotRefusedError,
+    KeyShown,
+    NoBotError,
+    make_key,
+    renew_key,
+    revoke_key,
+)
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore
 from bot.cli.request_views import look
 from bot.config.settings import Settings
-from bot.programs.program_client import (
-    KeyRenewed,
-    KeyUnwanted,
-    KeyWanted,
-    NotRunningError,
-    Told,
-    TurnedAwayError,
-    say_to_the_bot,
-)
 from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
 from storage import client_keys
 from storage.client_keys import ClientKey
@@ -74,46 +74,47 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("only `key new` takes options")
     if arguments.what == LIST:
         return look(_list)
-    wish: KeyWanted | KeyRenewed | KeyUnwanted = KeyUnwanted(arguments.name)
-    if arguments.what == NEW:
-        wish = _wanted(arguments)
-    elif arguments.what == RENEW:
-        wish = KeyRenewed(arguments.name)
+    if arguments.what == NEW and not (arguments.person and arguments.tools):
+        raise UsageError("`key new` needs --for and --tools")
     settings = Settings.load(os.environ, DOTENV, reading=True)
     try:
-        told = say_to_the_bot(wish, settings.database_path)
-    except NotRunningError as error:
-        return complain(f"The bot has to run for that: {error}.")
-    except TurnedAwayError as error:
-        return complain(harmless(f"Nothing was done: {error}."))
-    for line in _done(wish, told):
-        say(line)
+        for line in _change(arguments, settings.database_path):
+            say(line)
+    except NoBotError as error:
+        return complain(f"The bot has to run for that. {error}")
+    except BotRefusedError as error:
+        return complain(harmless(f"Nothing was done: {error}"))
     return 0
 
 
-def _wanted(arguments: argparse.Namespace) -> KeyWanted:
-    if not arguments.person or not arguments.tools:
-        raise UsageError("`key new` needs --for and --tools")
-    per_hour = PER_HOUR if arguments.per_hour is None else arguments.per_hour
-    tools = tuple(each.strip() for each in arguments.tools.split(","))
-    person, webhook = arguments.person, arguments.webhook or ""
-    return KeyWanted(arguments.name, person, tools, arguments.service, per_hour, webhook)
-
-
-def _done(wish: KeyWanted | KeyRenewed | KeyUnwanted, told: Told) -> Iterator[str]:
-    """What was done, with the secrets that are shown this once."""
-    if isinstance(wish, KeyUnwanted):
-        yield f"The key of {wish.revoked_key} is revoked: whoever has it is refused from now on."
+def _change(arguments: argparse.Namespace, record: Path) -> Iterator[str]:
+    """Do it, and say what was done, with the secrets that are shown this once."""
+    name = arguments.name
+    if arguments.what == REVOKE:
+        revoke_key(record, name)
+        yield f"The key of {name} is revoked: whoever has it is refused from now on."
         return
-    name = wish.renewed_key if isinstance(wish, KeyRenewed) else wish.new_key
+    made = renew_key(record, name) if arguments.what == RENEW else _new(arguments, record)
     yield f"The key of {name}, which is not shown again:"
     yield ""
-    yield f"    {told.key}"
-    if told.webhook_secret:
+    yield f"    {made.key}"
+    if made.webhook_secret:
         yield ""
         yield "What is told to its address is signed with this:"
         yield ""
-        yield f"    {told.webhook_secret}"
+        yield f"    {made.webhook_secret}"
+
+
+def _new(arguments: argparse.Namespace, record: Path) -> KeyShown:
+    return make_key(
+        record,
+        arguments.name,
+        arguments.person,
+        [each.strip() for each in arguments.tools.split(",")],
+        service=arguments.service,
+        per_hour=PER_HOUR if arguments.per_hour is None else arguments.per_hour,
+        webhook=arguments.webhook or "",
+    )
 
 
 def _list(found: ReadOnlyCore, words: PlainWords) -> int:

@@ -25,7 +25,6 @@ from bot.config.startup import read_policy
 from bot.demo import first_days
 from bot.demo.local_slack import local_slack
 from bot.demo.model_server import StandInPlanner
-from bot.programs.program_client import socket_path
 from bot.tools.shop.shop import Shop
 from slack_sandbox.ports import first_free, free_port
 from slack_sandbox.server import Sandbox
@@ -33,6 +32,7 @@ from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace.clock import ShiftedClock
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
+from storage.backend import socket_path
 from storage.sqlite import AlreadyRunningError, lock
 
 if TYPE_CHECKING:

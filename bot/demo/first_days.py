@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bot.programs.program_client import KeyWanted, say_to_the_bot
-from countersign.client import Countersign, new_claimant
+from countersign.client import Countersign, Wire, new_claimant
 from countersign.request import Does, OwnAction
+from countersign.unix_socket import address_beside
 from slack_sandbox.spec.slack_error import Json
 
 if TYPE_CHECKING:
@@ -237,7 +237,8 @@ def past(url: str, record: Path) -> list[PastRequest]:
 
 def key_for(name: str, person: str, tools: list[str], record: Path) -> str:
     """Make a key for a program, of the bot whose record that is."""
-    return str(say_to_the_bot(KeyWanted(name, person, tuple(tools)), record).key)
+    wanted = {"name": name, "person": person, "tools": tools}
+    return str(Wire(address_beside(record), "").post("/v1/keys", wanted)["key"])
 
 
 def add_programs(folder: Path, record: Path, variables: Mapping[str, str]) -> None:

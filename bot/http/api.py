@@ -34,7 +34,7 @@ from bot.http.api_bodies import (
     later,
     not_taken,
 )
-from bot.http.api_gate import Callers, DescribedApi, Gate, Key
+from bot.http.api_gate import DescribedApi, Gate, Key
 from bot.http.api_routes import Routes
 from bot.http.ask_route import WaitingPrograms
 from bot.http.claude_code import (
@@ -51,10 +51,10 @@ from countersign.durations import seconds
 from storage.availability import passes
 
 if TYPE_CHECKING:
-    from bot.core import Core
-    from bot.http.api_routes import Routes
+    from bot.http.api_gate import Callers
     from bot.http.ask_route import AskHandler
     from storage.client_keys import ClientKey
+    from storage.store import Store
 
 
 # Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
@@ -412,14 +412,24 @@ KEYS = 4  # that are looked at at once
 ASK_AGAIN = 1  # seconds, where the database could not
 
 
-def make_api(core: Core, asking: AskHandler, is_stopping: Callable[[], bool]) -> ASGIApp:
-    """Make the app; `is_stopping`: nothing new is asked, and nobody waits any more."""
-    callers = Callers(core.store, core.clock, core.identity.team)
-    waiting = WaitingPrograms(core.store, CapacityLimiter(1), is_stopping)
+def make_api(
+    store: Store,
+    callers: Callers,
+    asking: AskHandler,
+    is_stopping: Callable[[], bool],
+    further: APIRouter | None = None,
+) -> ASGIApp:
+    """Make the app; `is_stopping`: nothing new is asked, and nobody waits any more.
+
+    `further`: what is answered beside what programs ask.
+    """
+    waiting = WaitingPrograms(store, CapacityLimiter(1), is_stopping)
     api = DescribedApi()
     routes = Routes(asking, callers, waiting, is_stopping)
     api.include_router(routes.router())
     api.include_router(Hooks(routes, is_stopping).router())
+    if further is not None:
+        api.include_router(further)
     api.add_middleware(Gate, callers=callers, turns=CapacityLimiter(KEYS), is_stopping=is_stopping)
     api.add_exception_handler(ProblemError, _problem)
     api.add_exception_handler(RequestValidationError, _invalid)

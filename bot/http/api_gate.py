@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bot import __version__
 from bot.cards.field_inputs import UnreadableError, parsed_json
 from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, later
-from bot.programs.key_text import read_key_text
+from bot.http.keys import read_key_text
 from storage import client_keys, program_requests
 from storage.client_keys import ClientKey
 

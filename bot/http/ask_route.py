@@ -46,7 +46,8 @@ from storage import program_requests, runs, webhooks
 from storage.program_requests import LEASE, Mark
 
 if TYPE_CHECKING:
-    from bot.core import Core
+    from bot.clock import Clock
+    from bot.policy.directory import Directory
     from bot.runs.program_calls import ClaimedCall
     from bot.runs.program_requests import ProgramRequest, ProgramRequests
     from storage.client_keys import ClientKey
@@ -152,13 +153,20 @@ class WantedCall:
 class AskHandler:
     """One per process; any thread."""
 
-    def __init__(self, core: Core, programs: ProgramRequests, expect: Callable[[], None]) -> None:
-        """`core` knows people and channels; `programs` is asked.
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        directory: Directory,
+        programs: ProgramRequests,
+        expect: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`directory` knows people and channels; `programs` is asked.
 
         `expect` is called when an address is to be told of a new request.
         """
-        self._store, self._clock = core.store, core.clock
-        self._directory = core.directory
+        self._store, self._clock = store, clock
+        self._directory = directory
         self._programs = programs
         self._expect = expect
 
@@ -293,7 +301,7 @@ class AskHandler:
                 channel=channel,
                 why=call.reason,
                 key=idempotency,
-                client=key,
+                client="" if key.is_account else key,
                 deadline=call.deadline,
                 while_open=call.while_open,
             )

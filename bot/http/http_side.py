@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from bot.config.connection_settings import Endpoint
 from bot.http.api import make_api
+from bot.http.api_gate import Callers
 from bot.http.app import Page, PageText, web_app
 from bot.http.ask_route import AskHandler
 from bot.http.server import WebServer
@@ -136,9 +137,10 @@ class Web:
             self.is_stopping,
         )
         expected = Signal()  # a request was asked whose program is to be told of it
-        self._asking = AskHandler(core, programs, expected.give)
+        parts = (core.store, core.clock, core.directory)
+        self._asking = AskHandler(*parts, programs, expected.give)
         self._teller = WebhookNotifier(core.store, core.clock, programs, expected)
-        self._server = WebServer(address)
+        self._server = WebServer.at(address)
 
     @property
     def url(self) -> str:
@@ -157,7 +159,9 @@ class Web:
 
     def start(self) -> None:
         """Begin to answer."""
-        api = make_api(self._core, self._asking, self.is_stopping)
+        core = self._core
+        callers = Callers(core.store, core.clock, core.identity.team)
+        api = make_api(core.store, callers, self._asking, self.is_stopping)
         self._server.start(web_app(self.pages(), self._door, api, self._hosts()))
         self._teller.start()
 

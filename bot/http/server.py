@@ -7,7 +7,7 @@ import logging
 import socket
 import threading
 import time
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote
 
 import h11
@@ -131,20 +131,20 @@ class NotListeningError(Exception):
 
 
 class WebServer:
-    """One per process; listens from the moment it is made: who connects before `start` waits."""
+    """One for each socket."""
 
-    def __init__(self, address: Endpoint) -> None:
-        """Raises NotListeningError where the address cannot be listened to."""
-        self._socket = _listening(address)
-        self.address = Endpoint(address.host, self._socket.getsockname()[1])
+    def __init__(self, listening: socket.socket, url: str) -> None:
+        """`listening`: who connects to it before `start` waits. `url`: where that is."""
+        self._socket, self.url = listening, url
         self._server: Server | None = None
         self._thread: threading.Thread | None = None
 
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        host, port = self.address
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    @classmethod
+    def at(cls, address: Endpoint) -> Self:
+        """Return one that listens there already; raises NotListeningError."""
+        listening = _listening(address)
+        host, port = address.host, listening.getsockname()[1]
+        return cls(listening, f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     def start(self, app: ASGIApp) -> None:
         """Begin to answer."""

@@ -20,7 +20,7 @@ from standardwebhooks import Webhook as Signature
 
 from bot.clock import worlds_time
 from bot.http.api_bodies import shown
-from bot.programs.key_text import webhook_secret
+from bot.http.keys import webhook_secret
 from bot.signals import Signal
 from bot.tools.preview import Portal
 from storage import client_keys, webhooks

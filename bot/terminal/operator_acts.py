@@ -26,7 +26,7 @@ from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import CallView
 from bot.policy.directory import NotYetKnownError
 from bot.policy.gates import Ask
-from bot.surfaces.port import Host
+from bot.runs.surfaces import Host
 from bot.terminal import operator_input, terminal_sentences
 from bot.terminal.operator_input import (
     filled_in,

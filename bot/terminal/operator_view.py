@@ -19,7 +19,7 @@ from bot.cards.views import CallView
 from bot.policy.authority import Yes
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers, Ask
-from bot.surfaces.port import Host
+from bot.runs.surfaces import Host
 from bot.terminal.operator_input import inputs_of_edit, inputs_of_question, shown
 from bot.terminal.request_reports import deciders_of, plan_of, stored_gate
 from bot.terminal.terminal_messages import CallShown, FieldShown, May

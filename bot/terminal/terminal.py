@@ -16,7 +16,7 @@ from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, Click, decode
 from bot.cards.slack_text import neutral_markdown, strip_mrkdwn
 from bot.live import Event, EventKind, StepEvent, WordsEvent
-from bot.surfaces.port import Host
+from bot.runs.surfaces import Host
 from bot.terminal import terminal_sentences
 from bot.terminal.operator_acts import InTheWay, OperatorActs, Typed
 from bot.terminal.operator_view import Seen
@@ -36,7 +36,7 @@ class Following:
     """The story of one chat, told as it goes on."""
 
     def __init__(self, host: Host, seen: Seen, run_id: str) -> None:
-        """`run_id`: any request of the chat."""
+        """`run_id`: any request of the chat. To be closed."""
         self._host = host
         self._seen = seen
         self._run_id = run_id
@@ -45,21 +45,16 @@ class Following:
         self._calls: dict[str, tuple[object, ...]] = {}
         self._state = ""
         self._place = ("", "")  # channel and thread, once there is one
+        self.close = host.signals.live.listen(self._hear)  # hears nothing any more
 
-    def tell(self, say: Callable[[Happening], None], is_over: Callable[[], bool]) -> None:
-        """Say what happens until it is over, beginning with how things stand."""
-        end = self._host.signals.live.listen(self._hear)
-        try:
-            while not is_over():
-                first = None
-                with suppress(queue.Empty):
-                    first = self._heard.get(timeout=GLANCE)
-                news = list(self._news())
-                # only now: all the words of an answer that is among the news have been heard
-                for each in (*self._since(first), *news):
-                    say(each)
-        finally:
-            end()
+    def take(self) -> list[Happening]:
+        """Return what has happened since, at first how things stand; waits a moment for news."""
+        first = None
+        with suppress(queue.Empty):
+            first = self._heard.get(timeout=GLANCE)
+        news = list(self._news())
+        # only now: all the words of an answer that is among the news have been heard
+        return [*self._since(first), *news]
 
     def _hear(self, event: Event) -> None:
         """Keep what is heard; called on the thread that works on the request."""
@@ -165,20 +160,15 @@ class Terminal:
                 if found is None:
                     return Answering(False, terminal_sentences.no_such_call())
                 return Answering(True, "", calls=(found,))
-            case Wish.FOLLOW:
-                return Answering(False, terminal_sentences.too_many_chats())
             case wish:
                 typed = self._typed()[wish](asking)
                 if isinstance(typed, InTheWay):
                     return Answering(False, typed.sentence)
                 return self._done(typed)
 
-    def follow(
-        self, asking: Asking, say: Callable[[Happening], None], is_gone: Callable[[], bool]
-    ) -> None:
-        """Say what happens in the chat of a request until who listens is gone, or the bot ends."""
-        following = Following(self._host, self._seen, asking.target)
-        following.tell(say, lambda: self._ending.is_set() or is_gone())
+    def follow(self, run_id: str) -> Following:
+        """Return what tells what happens in the chat of a request, until it is closed."""
+        return Following(self._host, self._seen, run_id)
 
     def _typed(self) -> Mapping[Wish, Callable[[Asking], Typed | InTheWay]]:
         """Return what makes deliveries of each wish that changes something."""

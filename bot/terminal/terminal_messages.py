@@ -1,8 +1,4 @@
-"""What a command says to the running bot, and what it answers: lines of JSON.
-
-They meet at a socket beside the database, which only its owner may open. A command says one line
-and hears one; who follows a chat says one line and hears one for each thing that happens.
-"""
+"""What the operator's commands say to the running bot, and what it answers, as JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.surfaces.private_socket import GarbledError, object_in
 from storage.states import CallStatus
 
 # A call as the terminal shows it: plain data, all of it text for people. Pure.
@@ -69,8 +63,8 @@ class CallShown:
     fields: tuple[FieldShown, ...] = ()
 
 
-MOST = 65_536  # bytes of what a command says
-MOST_TOLD = 4_000_000  # bytes of a line that the bot says
+class GarbledError(ValueError):
+    """The bot said something that is not understood."""
 
 
 class Wish(StrEnum):
@@ -91,7 +85,6 @@ class Wish(StrEnum):
     SAY = "say"  # words for the agent; target: a request of the chat, "" to begin one
     PENDING = "pending"  # tell what the operator may decide
     LOOK = "look"  # tell how one call stands
-    FOLLOW = "follow"  # tell what happens in a chat, line by line; target: a request of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,28 +133,9 @@ class Happening:
 _ANSWERING, _HAPPENING = TypeAdapter(Answering), TypeAdapter(Happening)
 
 
-def socket_path(database: Path) -> Path:
-    """Where the bot on this database listens."""
-    return database.with_name(database.name + ".socket")
-
-
-def write_line(said: Asking | Answering | Happening) -> bytes:
-    """One line, to be sent."""
+def write_line(said: Answering | Happening) -> bytes:
+    """Return it as a line of JSON."""
     return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-
-def read_asking(line: bytes) -> Asking:
-    """Read what a command said; raises GarbledError."""
-    given = object_in(line)
-    wish, target, words = (given.get(name) for name in ("wish", "target", "words"))
-    values = given.get("values", {})
-    if not isinstance(wish, str) or wish not in frozenset(Wish) or not isinstance(target, str):
-        raise GarbledError("nothing that the terminal does")
-    if not isinstance(words, str):
-        raise GarbledError("the words are no text")
-    if not isinstance(values, dict) or not all(isinstance(each, str) for each in values.values()):
-        raise GarbledError("the values are no texts")
-    return Asking(Wish(wish), target, words, values)
 
 
 def read_answering(line: bytes) -> Answering:

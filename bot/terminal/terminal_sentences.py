@@ -42,6 +42,11 @@ def no_such_chat() -> str:
     return "No chat of yours goes by that id."
 
 
+def no_operator() -> str:
+    """The bot runs, and takes no commands of an operator."""
+    return "The bot was started without COUNTERSIGN_OPERATOR: set it, and start the bot anew."
+
+
 def too_many_chats() -> str:
     """More are followed than the bot has threads for."""
     return "Too many chats are open at once: close one, and try again."

@@ -35,6 +35,7 @@ from countersign.errors import (
     trouble_of,
 )
 from countersign.request import Handout, OwnAction, Request, RequestStatus, handout_of, request_of
+from countersign.unix_socket import SCHEME, UnixHandler, address_beside
 from countersign.version import VERSION
 
 # The line to Countersign: HTTP by the standard library, tried again while that can help.
@@ -53,16 +54,19 @@ class Wire:
     def __init__(self, url: str, key: str) -> None:
         """Raises NotAllowed where one of them is missing or cannot be right."""
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        is_local = url.startswith(SCHEME)
+        if not is_local and (parts.scheme not in ("http", "https") or not parts.hostname):
             raise NotAllowed("Set COUNTERSIGN_URL to where Countersign is, https://…")
-        if not key.startswith(KEY_PREFIX):  # some other secret must not travel
+        # some other secret must not travel
+        if not key.startswith(KEY_PREFIX) and (key or not is_local):
             raise NotAllowed(
                 f"Set COUNTERSIGN_API_KEY to the key, {KEY_PREFIX}…, that"
                 " `countersign key new` has shown."
             )
         self.url = url.rstrip("/")
+        self._base = "http://localhost" if is_local else self.url
         self._key = key
-        self._opener = _opener(parts.hostname)
+        self._opener = _opener(parts.hostname or "", url.removeprefix(SCHEME) if is_local else "")
         self._is_lost = False  # the last that was said had no answer
 
     def get(self, path: str, *, waits: float = 0.0, patience: float | None = PATIENCE) -> Any:
@@ -104,9 +108,10 @@ class Wire:
         waits: float,
         patience: float | None,
     ) -> Any:
-        url = self.url + path  # http or https, as was checked
+        url = self._base + path  # http or https, as was checked
         request = HttpRequest(url, body, headers, method=method)  # noqa: S310 # see above
-        request.add_header("Authorization", f"Bearer {self._key}")
+        if self._key:
+            request.add_header("Authorization", f"Bearer {self._key}")
         request.add_header("Accept", "application/json, application/problem+json")
         request.add_header("User-Agent", f"countersign-client/{VERSION}")
         until = time.monotonic() + (0.0 if patience is None else waits + patience)
@@ -155,8 +160,12 @@ class _NoRedirects(HTTPRedirectHandler):
         """Follow nothing."""
 
 
-def _opener(host: str) -> OpenerDirector:
-    """What opens addresses: past every proxy where the address is this machine's."""
+def _opener(host: str, path: str) -> OpenerDirector:
+    """What opens addresses, at the socket of that path where there is one: past every proxy where
+    the address is this machine's.
+    """
+    if path:
+        return build_opener(_NoRedirects, ProxyHandler({}), UnixHandler(path))
     return build_opener(_NoRedirects, ProxyHandler({} if host in _HERE else None))
 
 
@@ -217,12 +226,22 @@ class Countersign:
     def __init__(self, url: str = "", key: str = "") -> None:
         """`url` and `key` are by default those in COUNTERSIGN_URL and COUNTERSIGN_API_KEY.
 
-        Raises NotAllowed where one of them is missing, or cannot be right.
+        `url` may be unix:PATH, the bot's own socket, where its account needs no key. Raises
+        NotAllowed where one of them is missing, or cannot be right.
         """
         environ = os.environ
-        self._wire = Wire(
-            url or environ.get("COUNTERSIGN_URL", ""), key or environ.get("COUNTERSIGN_API_KEY", "")
-        )
+        url = url or environ.get("COUNTERSIGN_URL", "")
+        known = "" if url.startswith(SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
+        self._wire = Wire(url, key or known)
+
+    @classmethod
+    def beside(cls, record: str | os.PathLike[str] = "") -> Countersign:
+        """Return what asks the bot on this machine, at the socket beside its record.
+
+        `record`: its SQLite file, by default that of DATABASE_URL, else countersign.db here. The
+        account has to be the bot's own; it needs no key, and says who asks each time.
+        """
+        return cls(address_beside(record))
 
     def request(
         self,

@@ -9,7 +9,7 @@ import pytest
 from bot.checks.check import Level
 from bot.cli.doctor.checks import check_surfaces, check_tools
 from bot.config.settings import Settings
-from bot.surfaces.registry import PartKind
+from bot.runs.surfaces import PartKind
 from countersign.cli.main import main
 from tests.added_package import add_package
 from tests.pages import ROOT, blocks
@@ -68,8 +68,8 @@ def test_the_doctor_names_surfaces_and_sources() -> None:
     """Slack, the terminal and programs are there without anything else installed."""
     found = [check_surfaces(kind) for kind in PartKind]
     assert [(each.about, each.level, each.text) for each in found] == [
-        ("surfaces", Level.OK, "Slack, terminal"),
-        ("sources", Level.OK, "Slack, programs"),
+        ("surfaces", Level.OK, "Slack, terminal and programs"),
+        ("sources", Level.OK, "Slack"),
     ]
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, ParamSpec, Self, TypeVar
 
-from bot.programs.program_client import KeyWanted, say_to_the_bot
+from bot.cli.bot_connection import make_key
 from countersign import Countersign, OwnAction, Request
 from storage.models import Call, Revision
 from tests.stories.harness import SUPPORT, Harness
@@ -32,8 +32,8 @@ DEPLOY = OwnAction(
 
 def key_for(harness: Harness, name: str, tools: str) -> str:
     """A key of that name, for which Ben answers."""
-    wanted = KeyWanted(name, "@ben", tuple(tools.split(",")), False, 10_000, "")
-    return str(say_to_the_bot(wanted, harness.settings().database_path).key)
+    record = harness.settings().database_path
+    return make_key(record, name, "@ben", tools.split(","), per_hour=10_000).key
 
 
 class Shop:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from bot.cli.bot_connection import make_key
 from bot.http import ask_route as waiting_programs
-from bot.programs.program_client import KeyWanted, say_to_the_bot
 from countersign.cli import approval_wait
 from countersign.cli.ask import Exit
 from countersign.cli.main import main
@@ -169,8 +169,8 @@ def test_where_the_key_has_asked_as_often_as_it_may(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The job is told so at once, and does not wait for the next hour."""
-    wanted = KeyWanted("seldom", "@ben", tools=("*",), per_hour=1)
-    told = say_to_the_bot(wanted, shop.harness.app.core.store.path)
+    record = shop.harness.app.core.store.path
+    told = make_key(record, "seldom", "@ben", ["*"], per_hour=1)
     monkeypatch.setenv("COUNTERSIGN_API_KEY", told.key)
     first = job(shop, "8.first")
     decide(shop, "approve", "8.first")

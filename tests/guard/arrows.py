@@ -26,7 +26,7 @@ UP_TO_TOOLS = ("storage", "bot.policy", "bot.tools")
 UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.cards", "bot.approvals")
 ALL_ROOMS = (
     *UP_TO_APPROVALS,
-    *("bot.agent", "bot.runs", "bot.explain", "bot.surfaces", "bot.terminal", "bot.programs"),
+    *("bot.agent", "bot.runs", "bot.explain", "bot.terminal"),
     *("bot.upkeep", "bot.mcp", "countersign.mcp_client"),
     *("bot.slack", "bot.core", "bot.replicas", "bot.checks"),
 )
@@ -46,17 +46,15 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.config": (*UP_TO_TOOLS, "bot.mcp", *LEAVES),
     "bot.approvals": (*UP_TO_TOOLS, "bot.config", "bot.agent", "bot.cards", *LEAVES),
     "bot.runs": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
-    "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", "bot.upkeep", *LEAVES),
+    "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.upkeep", *LEAVES),
     "bot.explain": (*UP_TO_APPROVALS, *LEAVES),
     "bot.replicas": ("storage", "bot.config", "bot.runs", "bot.slack", *LEAVES),
-    "bot.surfaces": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", *LEAVES),
-    "bot.terminal": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", *LEAVES),
-    "bot.programs": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.surfaces", *LEAVES),
-    "bot.upkeep": ("storage", "bot.surfaces", *LEAVES),
+    "bot.terminal": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", *LEAVES),
+    "bot.upkeep": ("storage", "bot.runs", *LEAVES),
     "bot.slack": (*UP_TO_APPROVALS, "bot.agent", "bot.explain", *LEAVES),
     "bot.checks": (
         *UP_TO_APPROVALS,
-        *("bot.explain", "bot.slack", "bot.surfaces", "bot.terminal"),
+        *("bot.explain", "bot.slack"),
         *LEAVES,
     ),
     "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.mcp", "bot.slack", *LEAVES),

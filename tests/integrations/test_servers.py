@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from bot.cli.bot_connection import make_key
 from bot.config.connection_settings import Transport
 from bot.mcp.definitions import write_lock
 from bot.mcp.server_file import read_servers
 from bot.mcp.server_tools import tool_name
 from bot.mcp.server_tools_check import look
-from bot.programs.program_client import KeyWanted, say_to_the_bot
 from tests.pages import ROOT
 from tests.proxy.host import hosting, said
 from tests.proxy.test_hosts import Hosts
@@ -206,9 +206,7 @@ def test_no_address_is_opened_for_a_server(served: Served) -> None:
 
 def test_a_host_over_http_is_offered_their_tools(served: Served) -> None:
     """By the bot, with a key for them."""
-    key = say_to_the_bot(
-        KeyWanted("desk", "@ben", tools=("time_*",)), served.harness.app.core.store.path
-    ).key
+    key = make_key(served.harness.app.core.store.path, "desk", "@ben", ["time_*"]).key
     with start_blocking_portal() as portal:
         hosts = Hosts(served.harness, FakeTools(), portal, key, "auto")
         given = {"source_timezone": "UTC", "time": "13:00", "target_timezone": "Asia/Tokyo"}

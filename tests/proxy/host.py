@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
-from bot.programs.program_client import KeyWanted, say_to_the_bot
+from bot.cli.bot_connection import make_key
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 
@@ -134,8 +134,7 @@ def hosting(
 
     `more` stands in the proxy's environment.
     """
-    wanted = KeyWanted(name, "@ben", tools=("*",))
-    key = say_to_the_bot(wanted, harness.app.core.store.path).key
+    key = make_key(harness.app.core.store.path, name, "@ben", ["*"]).key
     web = harness.app.ways_in.web
     assert web is not None
     where = ["--channel", "#support", "--prefix", "shop_"]

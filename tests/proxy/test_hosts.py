@@ -15,8 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import CallToolResult, TextContent
 
+from bot.cli.bot_connection import make_key
 from bot.config.connection_settings import Transport
-from bot.programs.program_client import KeyWanted, say_to_the_bot
 from storage.models import Call, Run
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
@@ -93,8 +93,7 @@ def hosts(
     fakes = FakeTools()
     harness = Harness(tmp_path_factory.mktemp("hosts"), fakes.tools, POLICY, Transport.HTTP)
     tools = ("note", "request_approval", "ask_person")
-    wanted = KeyWanted("desk", "@ben", tools=tools, service=True)
-    key = say_to_the_bot(wanted, harness.app.core.store.path).key
+    key = make_key(harness.app.core.store.path, "desk", "@ben", tools, service=True).key
     with start_blocking_portal() as portal:
         yield Hosts(harness, fakes, portal, key, request.param)
     harness.close()

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
-from bot.cli.bot_connection import NoBotError, exchange_line
+from bot.cli.bot_connection import NoBotError, send
 from bot.demo.model_server import Turn
-from bot.terminal.terminal_messages import Answering, Asking, Happens, Wish, socket_path
+from bot.terminal.terminal_messages import Answering, Asking, Happens, Wish
+from storage.backend import socket_path
 from storage.models import Delivery, Run
 from storage.states import RUN_OPEN
 from tests.sources.place import PATIENCE, Place
@@ -171,7 +172,7 @@ class _AtTheTerminal(Asked):
     def _say(self, asking: Asking) -> Answering | None:
         """What it is answered; None where no bot is there, as the chat says then."""
         try:
-            return exchange_line(socket_path(self.place.harness.app.core.store.path), asking)
+            return send(socket_path(self.place.harness.app.core.store.path), asking)
         except NoBotError:
             self.place.line.cut.set()
             return None

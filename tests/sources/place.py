@@ -12,9 +12,9 @@ from xmlrpc.server import SimpleXMLRPCServer
 from sqlalchemy import select
 from sqlmodel import col
 
+from bot.cli.bot_connection import make_key
 from bot.config.connection_settings import Transport
 from bot.demo.model_server import StandInPlanner
-from bot.programs.program_client import KeyWanted, say_to_the_bot
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
 from storage.digest import key_path, load_key
@@ -61,8 +61,7 @@ class Place:
         self.ledger.store = self.store()
         self.line = Line(lambda: f"http://127.0.0.1:{self.harness.port}")
         at = self.harness.app.core.store.path
-        wanted = KeyWanted("desk", "@ben", ("*",), per_hour=10_000)
-        self.key = say_to_the_bot(wanted, at).key
+        self.key = make_key(at, "desk", "@ben", ["*"], per_hour=10_000).key
         self._book = SimpleXMLRPCServer(("127.0.0.1", 0), logRequests=False)
         self._book.register_function(self.did)
         self._writing = threading.Thread(target=self._book.serve_forever, args=(0.02,))

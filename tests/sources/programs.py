@@ -7,10 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLong
 from pathlib import Path
-from threading import Event
 from typing import ClassVar, TypeVar
 
-from bot.programs.program_client import NotRunningError, Requested, request
 from countersign import Countersign, OwnAction, Request, countersigned
 from countersign.client import new_claimant
 from countersign.errors import CountersignError, trouble_of
@@ -43,7 +41,7 @@ class AtTheSocket(Source):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self.relay = Relay(place.harness.folder / "beside", place.database)
+        self.relay = Relay(place.harness.folder / "beside", place.database, place.line.cut)
 
     def close(self) -> None:
         """As Source says."""
@@ -63,38 +61,23 @@ class _AtTheSocket(Asked):
     def __init__(self, place: Place, text: str, database: Path) -> None:
         """`database`: beside which the socket stands that it asks at."""
         super().__init__(place, text)
-        self._database = database
+        self._client = Countersign.beside(database)
         self._pool = ThreadPoolExecutor(1)
         self._asked = self._pool.submit(self._ask)
 
-    def _ask(self) -> Requested:
-        found = self._patiently(self._once)
-        return self._patiently(self._once) if self.place.line.twice else found
+    def _ask(self) -> Request:
+        found = self._once()
+        return self._once() if self.place.line.twice else found
 
-    def _once(self) -> Requested:
-        return request(
-            "note",
-            {"text": self.text},
-            requester=BEN,
-            channel=SUPPORT,
-            key=self.text,
-            database=self._database,
-        )
-
-    def _patiently(self, say: Callable[[], T]) -> T:
-        for _ in range(100):
-            try:
-                return say()
-            except NotRunningError:
-                self.place.line.cut.set()
-                Event().wait(PATIENCE / 100)
-        raise AssertionError("the bot is away for ever")
+    def _once(self) -> Request:
+        where = {"requester": BEN, "channel": SUPPORT}
+        return self._client.request("note", {"text": self.text}, run=self.text, **where)
 
     def outcome(self) -> Heard:
         """As Asked says."""
-        ended = self._asked.result(PATIENCE).wait(PATIENCE)
+        ended = self._client.ended(self._asked.result(PATIENCE).id, PATIENCE)
         self._pool.shutdown()
-        return Heard(ended.status, ended.result)
+        return Heard(ended.status.value, str(trouble_of(ended) or ended.result))
 
 
 class OverHttp(Source):

@@ -7,17 +7,19 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from bot.programs.program_client import MOST, MOST_TOLD, socket_path
-from bot.surfaces.private_socket import GarbledError, line_of
+from storage.backend import socket_path
 
 
 class Relay:
     """Listens beside `database`, which is no database, and hands on to the bot's own socket."""
 
-    def __init__(self, folder: Path, bots: Path) -> None:
-        """`folder` is made; `bots`: the database that the bot works on."""
+    def __init__(self, folder: Path, bots: Path, cut: threading.Event) -> None:
+        """`folder` is made; `bots`: the database that the bot works on; `cut` is set where no bot
+        is there to be asked.
+        """
         folder.mkdir()
         self.database, self._there = folder / bots.name, socket_path(bots)
+        self._cut = cut
         self._lost: list[threading.Event] = []
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(str(socket_path(self.database)))
@@ -44,13 +46,28 @@ class Relay:
                 threading.Thread(target=self._hand_on, args=(visitor,), daemon=True).start()
 
     def _hand_on(self, visitor: socket.socket) -> None:
-        with visitor, suppress(OSError, GarbledError):  # one of the two has gone
-            said = line_of(visitor, MOST)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
+        """Hand on one request, and its answer, which ends with the connection."""
+        with visitor, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
+            try:
                 bot.connect(str(self._there))
-                bot.sendall(said)
-                answer = line_of(bot, MOST_TOLD)
-            if self._lost:
-                self._lost.pop().set()
+            except OSError:
+                self._cut.set()
                 return
-            visitor.sendall(answer)
+            asking = threading.Thread(target=_pump, args=(visitor, bot), daemon=True)
+            asking.start()
+            with suppress(OSError):  # one of the two has gone
+                answer = b"".join(iter(lambda: bot.recv(65_536), b""))
+                if not answer:
+                    self._cut.set()
+                elif self._lost:
+                    self._lost.pop().set()
+                else:
+                    visitor.sendall(answer)
+                visitor.shutdown(socket.SHUT_RDWR)
+            asking.join()
+
+
+def _pump(visitor: socket.socket, bot: socket.socket) -> None:
+    with suppress(OSError):
+        while part := visitor.recv(65_536):
+            bot.sendall(part)

@@ -7,16 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bot.terminal.terminal_messages import (
-    Asking,
-    CallShown,
-    Happening,
-    Happens,
-    Wish,
-    read_happening,
-    socket_path,
-    write_line,
-)
+from bot.cli.bot_connection import follow
+from bot.cli.chat_painter import Lines
+from bot.terminal.terminal_messages import CallShown, Happening, Happens, read_happening
+from storage.backend import socket_path
 from storage.states import CallStatus
 from tests.stories.harness import Harness
 
@@ -53,16 +47,15 @@ class Followed:
 def followed(harness: Harness, run: str) -> Iterator[Followed]:
     """Follow the chat of a request, as `countersign chat` does."""
     found = Followed(harness, run)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-        line.connect(str(socket_path(harness.app.core.store.path)))
-        line.sendall(write_line(Asking(Wish.FOLLOW, run)))
+    line, begun = follow(socket_path(harness.app.core.store.path), run)
+    with line:
 
         def listen() -> None:
-            with line.makefile("rb") as lines:
-                try:
-                    found.told += map(read_happening, lines)
-                except (OSError, ValueError):  # hung up
-                    return
+            lines = Lines(line.fileno(), begun)
+            while not lines.is_over:
+                while (told := lines.take()) is not None:
+                    found.told.append(read_happening(told))
+                lines.read()
 
         listening = threading.Thread(target=listen, daemon=True)
         listening.start()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import socket
+import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bot.terminal.terminal_messages import socket_path
 from countersign.cli.main import main
+from countersign.unix_socket import UnixConnection
+from storage.backend import socket_path
 from storage.states import CallStatus
 from tests.records import settings_of
 from tests.stories.fakes import FakeTools
@@ -94,10 +97,14 @@ def waits(harness: Harness, thread: str) -> str:
     return f"{call.id}:{call.revision}"
 
 
-def spoken(harness: Harness, line: bytes) -> bytes:
-    """Say a line at the door; returns what comes back."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
-        bot.settimeout(10)
-        bot.connect(str(socket_path(harness.app.core.store.path)))
-        bot.sendall(line)
-        return bot.recv(4096)
+def bot_socket(harness: Harness) -> Path:
+    """Where the bot is asked by commands."""
+    return socket_path(harness.app.core.store.path)
+
+
+def posted(path: Path, route: str, body: bytes) -> tuple[int, Any]:
+    """Post it at the bot's socket; returns the status and the JSON of the answer."""
+    with closing(UnixConnection(str(path), timeout=10)) as bot:
+        bot.request("POST", route, body, {"Content-Type": "application/json"})
+        answer = bot.getresponse()
+        return answer.status, json.loads(answer.read())

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from bot.cli.bot_connection import exchange_line
+from bot.cli.bot_connection import NoBotError, follow, send
 from bot.demo.model_server import Turn
-from bot.terminal.surface import CHATS
+from bot.http.local_api import CHATS
 from bot.terminal.terminal_messages import (
     Asking,
     Happens,
     Wish,
-    read_answering,
-    socket_path,
-    write_line,
 )
+from storage.backend import socket_path
 from storage.states import RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.follower import followed
 from tests.stories.harness import Harness
-from tests.stories.operator_steps import ANA, POLICY, spoken
+from tests.stories.operator_steps import ANA, POLICY
 from tests.stories.steps import all_sent
 
 
@@ -42,17 +39,15 @@ def test_what_is_typed_waits_until_slack_has_its_beginning(harness: Harness) -> 
     path = socket_path(harness.app.core.store.path)
     harness.slack.faults.status("chat.postMessage", 503, times=50)
     harness.planner.script(Turn(text="Here, at last."))
-    asked = [
-        exchange_line(path, Asking(Wish.SAY, "", words)) for words in ("a first wish", "a second")
-    ]
+    asked = [send(path, Asking(Wish.SAY, "", words)) for words in ("a first wish", "a second")]
     harness.settle()
     for each in asked:
         found = harness.run_of(each.run)
         assert (each.counted, found.status, found.thread_ts) == (True, RunStatus.READY, "")
     assert harness.planner.requests == []
-    more = exchange_line(path, Asking(Wish.SAY, asked[0].run, "and more"))
+    more = send(path, Asking(Wish.SAY, asked[0].run, "and more"))
     assert (more.counted, "does not have the beginning" in more.sentence) == (False, True)
-    assert exchange_line(path, Asking(Wish.CANCEL, asked[1].run)).counted
+    assert send(path, Asking(Wish.CANCEL, asked[1].run)).counted
     harness.slack.faults.clear()
     with followed(harness, asked[0].run) as chat:
         all_sent(harness)
@@ -64,14 +59,20 @@ def test_so_many_chats_and_no_more(harness: Harness) -> None:
     """One too many is told so; one that is closed makes room."""
     path = socket_path(harness.app.core.store.path)
     harness.planner.script(Turn(text="Yes."))
-    run = exchange_line(path, Asking(Wish.SAY, "", "who is there?")).run
-    line = write_line(Asking(Wish.FOLLOW, run))
+    run = send(path, Asking(Wish.SAY, "", "who is there?")).run
     with ExitStack() as open_:
         for _ in range(CHATS):
-            chat = open_.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            chat.connect(str(path))
-            chat.sendall(line)
-            assert chat.recv(1)  # it is followed
-        answer = read_answering(spoken(harness, line))
-        assert (answer.counted, "Too many chats" in answer.sentence) == (False, True)
-    harness.slack.wait(lambda: b"Too many chats" not in spoken(harness, line))
+            chat, begun = follow(path, run)
+            open_.enter_context(chat)
+            assert begun or chat.recv(1)  # it is followed
+        with pytest.raises(NoBotError, match="Too many chats"):
+            follow(path, run)
+
+    def has_room() -> bool:
+        try:
+            follow(path, run)[0].close()
+        except NoBotError:
+            return False
+        return True
+
+    harness.slack.wait(has_room)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from bot.cli.bot_connection import send
 from bot.demo.model_server import Turn
-from bot.terminal.terminal_messages import Asking, Wish, write_line
+from bot.terminal.terminal_messages import Asking, Wish
 from storage.models import Delivery, PersonAnswer
 from storage.states import Surface
 from tests.stories.asked_people import outcome, question
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.operator_steps import ANA, at_the_machine, command, spoken, waits, world
+from tests.stories.operator_steps import ANA, at_the_machine, bot_socket, command, waits, world
 from tests.stories.steps import all_sent, arrived, ask, open_modal
 from tests.stories.test_delegation import CLEO, DAY, fill, form
 from tests.stories.test_forgetting import WORD, places
@@ -44,7 +45,7 @@ def decide(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
         assert command(capsys, verb, waits(harness, thread), option, DECIDED)[0] == 0
         harness.said(SUPPORT, thread, "That is all.")
     harness.planner.script(Turn(text=f"So {DECIDED}."))
-    assert spoken(harness, write_line(Asking(Wish.SAY, words=f"what of {DECIDED}?")))
+    assert send(bot_socket(harness), Asking(Wish.SAY, words=f"what of {DECIDED}?")).counted
     arrived(harness)
 
 

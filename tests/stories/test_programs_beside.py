@@ -1,10 +1,9 @@
-"""Programs in processes of their own put calls before people through the socket."""
+"""Programs of the bot's own account put calls before people at its socket, without a key."""
 
 from __future__ import annotations
 
 import json
 import os
-import socket
 import stat
 import subprocess
 import sys
@@ -15,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from bot.programs.program_client import (
-    NotRunningError,
-    Requested,
-    TurnedAwayError,
-    read_told,
-    request,
-    socket_path,
-)
+from bot.cli.bot_connection import make_key, revoke_key
+from countersign import Countersign
+from countersign.client import Wire
+from countersign.errors import NotAllowed, Unreachable
+from countersign.request import Request
+from countersign.unix_socket import address_beside
+from storage.backend import socket_path
 from storage.models import Run
 from storage.states import RunSource
 from tests.added_package import add_package
@@ -30,18 +28,20 @@ from tests.pages import ROOT, blocks
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
+from tests.stories.operator_steps import posted
 from tests.stories.steps import reject, vote
 
 BEN = "UBEN00001"
 PAGE = blocks(ROOT / "docs" / "extending.md", "python")
 SCRIPT = """
 import json, sys
-from bot.programs.program_client import request
-asked = request("note", {"text": sys.argv[1]}, requester="UBEN00001", channel=sys.argv[2],
-                database=sys.argv[3])
-print(asked.run_id, flush=True)
-ended = asked.wait(60)
-print(json.dumps([ended.status, dict(ended.arguments), "sqlmodel" in sys.modules]))
+from countersign import Countersign
+bot = Countersign.beside(sys.argv[3])
+asked = bot.request("note", {"text": sys.argv[1]}, requester="UBEN00001", channel=sys.argv[2])
+print(asked.id, flush=True)
+ended = bot.ended(asked.id, 60)
+is_heavy = not {"sqlmodel", "pydantic"}.isdisjoint(sys.modules)
+print(json.dumps([ended.status, ended.arguments, is_heavy]))
 """
 
 
@@ -50,16 +50,15 @@ def database(harness: Harness) -> Path:
     return harness.settings().database_path.absolute()
 
 
-def note(harness: Harness, text: str, **more: str) -> Requested:
+def beside(harness: Harness) -> Countersign:
+    """A program on the bot's machine."""
+    return Countersign.beside(database(harness))
+
+
+def note(harness: Harness, text: str, key: str = "") -> Request:
     """A program asks for a note, in Ben's name, in #support."""
-    return request(
-        "note",
-        {"text": text},
-        requester=more.pop("requester", BEN),
-        channel=SUPPORT,
-        database=database(harness),
-        **more,
-    )
+    arguments = {"text": text}
+    return beside(harness).request("note", arguments, run=key, requester=BEN, channel=SUPPORT)
 
 
 def card_of(harness: Harness, text: str) -> dict[str, Any]:
@@ -131,30 +130,33 @@ def test_what_was_asked_with_a_key_is_not_asked_again(harness: Harness, fakes: F
     once = note(harness, "with a key", key="job 7")
     with ThreadPoolExecutor(4) as pool:
         again = list(pool.map(lambda _: note(harness, "with a key", key="job 7"), range(4)))
-    assert {each.run_id for each in again} == {once.run_id}
-    with pytest.raises(TurnedAwayError, match="job 7"):
-        note(harness, "something else", key="job 7")
+    assert {each.id for each in again} == {once.id}
     vote(harness, "ana", card_of(harness, "with a key"))
-    assert once.wait(30).status == "succeeded"
-    assert note(harness, "with a key", key="job 7").wait(30).status == "succeeded"
+    assert beside(harness).ended(once.id, 30).status == "succeeded"
+    assert note(harness, "with a key", key="job 7").status == "succeeded"
     assert fakes.did("note", "with a key") == 1
+    wire = Wire(address_beside(database(harness)), "")
+    asked = {"tool": "note", "requester": BEN, "channel": SUPPORT}
+    wire.post("/v1/requests", {**asked, "arguments": {"text": "by a wire"}}, key="job-8")
+    with pytest.raises(NotAllowed, match="job-8"):
+        wire.post("/v1/requests", {**asked, "arguments": {"text": "another"}}, key="job-8")
 
 
 def test_who_waits_outlives_a_restart_of_the_bot(harness: Harness, fakes: FakeTools) -> None:
     """The bot ends and starts while a program waits: it hears the end nevertheless."""
-    found = note(harness, "over a restart")
+    found, bot = note(harness, "over a restart"), beside(harness)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(found.wait, 60)
+        waiting = pool.submit(bot.ended, found.id, 60)
         card = card_of(harness, "over a restart")
         harness.settle()
         harness.app.stop()
-        with pytest.raises(NotRunningError):
-            found.ended()
+        with pytest.raises(Unreachable):
+            Wire(address_beside(database(harness)), "").get("/v1/requests", patience=None)
         harness.start()
         reject(harness, "ana", SUPPORT, card, "not today")
         ended = waiting.result(60)
     assert ended.status == "rejected"
-    assert "not today" in ended.result
+    assert "not today" in ended.note
     assert fakes.did("note", "over a restart") == 0
 
 
@@ -172,29 +174,56 @@ def test_what_cannot_be_asked_is_refused(
 ) -> None:
     """An unknown tool, arguments that it does not take, and strangers: a sentence, and no card."""
     before = len(harness.all(Run))
-    with pytest.raises(TurnedAwayError, match=says):
-        request(tool, arguments, requester=requester, database=database(harness))
+    with pytest.raises(NotAllowed, match=says):
+        beside(harness).request(tool, arguments, requester=requester)
     assert len(harness.all(Run)) == before
-    with pytest.raises(TurnedAwayError, match="no request"):
-        Requested("nobody's", database(harness)).ended()
+    with pytest.raises(NotAllowed, match="no request"):
+        beside(harness).look("nobody")
 
 
 def test_no_bot_is_said(tmp_path: Path) -> None:
     """Where no bot listens, the program is told so."""
-    with pytest.raises(NotRunningError, match="no bot answers"):
-        request("note", {"text": "x"}, requester=BEN, database=tmp_path / "other.db")
+    wire = Wire(address_beside(tmp_path / "other.db"), "")
+    with pytest.raises(Unreachable, match="does not answer at unix:"):
+        wire.get("/v1/requests", patience=None)
 
 
-@pytest.mark.parametrize("line", [b"no json\n", b"[]\n", b'{"run": 7}\n', b'{"tool": "note"}\n'])
-def test_what_is_no_request_changes_nothing(harness: Harness, line: bytes) -> None:
-    """A garbled line gets no answer; whole ones are answered after it. The socket is private."""
+@pytest.mark.parametrize("body", [b"no json", b"[]", b'{"run": 7}', b'{"tool": "note"}'])
+def test_what_is_no_request_changes_nothing(harness: Harness, body: bytes) -> None:
+    """A garbled one is refused; whole ones are answered after it. The socket is private."""
     path = socket_path(database(harness))
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
-        visitor.connect(str(path))
-        visitor.sendall(line)
-        assert visitor.recv(100) == b""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
-        visitor.connect(str(path))
-        visitor.sendall(b'{"run": "nobody"}\n')
-        assert "no request" in read_told(visitor.recv(1000)).problem
+    before = len(harness.all(Run))
+    status, said = posted(path, "/v1/requests", body)
+    assert (status, said["status"]) in ((400, 400), (422, 422))
+    assert len(harness.all(Run)) == before
+    with pytest.raises(NotAllowed, match="no request"):
+        beside(harness).look("nobody")
+
+
+def test_a_key_that_is_no_good_is_not_the_account(harness: Harness) -> None:
+    """Who shows a key there is whom it names: what is revoked, or made up, asks nothing."""
+    url, wanted = address_beside(database(harness)), {"text": "by a key"}
+    made_up = Countersign(url, f"csk_{'0' * 16}_{'x' * 43}")
+    with pytest.raises(NotAllowed, match="no key that is good"):
+        made_up.request("note", wanted, requester=BEN)
+    key = make_key(database(harness), "beside", "@ben", ["note"]).key
+    asked = Countersign(url, key).request("note", wanted, channel=SUPPORT)
+    assert asked.raw["requester"] == BEN
+    revoke_key(database(harness), "beside")
+    with pytest.raises(NotAllowed, match="no key that is good"):
+        Countersign(url, key).look(asked.id)
+
+
+def test_who_asks_without_a_key_hears_of_no_keys_requests(harness: Harness) -> None:
+    """The account's own requests are listed to it, and none of a key's."""
+    key = make_key(database(harness), "apart", "@ben", ["note"]).key
+    url = address_beside(database(harness))
+    of_the_key = Countersign(url, key).request("note", {"text": "apart"}, channel=SUPPORT)
+    own = note(harness, "its own")
+    listed = Wire(url, "").get("/v1/requests")["requests"]
+    assert own.id in {each["id"] for each in listed}
+    with pytest.raises(NotAllowed, match="no request"):
+        beside(harness).look(of_the_key.id)
+    with pytest.raises(NotAllowed, match="no request"):
+        Countersign(url, key).look(own.id)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from sqlmodel import col
 
-from bot.terminal.terminal_messages import Asking, Wish, read_answering, socket_path, write_line
+from bot.cli.bot_connection import send
+from bot.terminal.terminal_messages import Asking, Wish
 from storage import calls
 from storage.models import Delivery, Message, Vote
 from storage.states import CallStatus, DeliveryStatus, MessageKind, Surface, Verb
@@ -19,8 +20,9 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.operator_steps import (
     ANA,
     at_the_machine,
+    bot_socket,
     command,
-    spoken,
+    posted,
     waits,
     world,
 )
@@ -180,12 +182,13 @@ def test_unknown_ids_are_told(harness: Harness, capsys: pytest.CaptureFixture[st
 
 
 def test_the_door_is_for_its_owner_only(harness: Harness) -> None:
-    """Nobody else may open the socket; what is no line of ours gets no answer, and does no harm."""
-    path = socket_path(harness.app.core.store.path)
+    """Nobody else may open the socket; what is no wish of ours is refused, and does no harm."""
+    path = bot_socket(harness)
     assert path.stat().st_mode & 0o777 == 0o600
-    for odd in (b"{}\n", b"approve\n", ODD + b"\n", b"[]\n"):
-        assert spoken(harness, odd) == b""
-    answer = read_answering(spoken(harness, write_line(Asking(Wish.APPROVE, "x:1"))))
+    for odd in (b"{}", b"approve", ODD, b"[]", b'{"wish": "say", "values": {"x": 1}}'):
+        status, said = posted(path, "/v1/terminal", odd)
+        assert (status, said["status"]) in ((400, 400), (422, 422))
+    answer = send(path, Asking(Wish.APPROVE, "x:1"))
     assert (answer.counted, "Nothing goes by that id" in answer.sentence) == (False, True)
 
 
@@ -193,7 +196,7 @@ def test_without_a_bot_nothing_is_decided(
     harness: Harness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commands say that no bot listens, or that there is no operator; the socket goes away."""
-    path = socket_path(harness.app.core.store.path)
+    path = bot_socket(harness)
     harness.app.stop()
     try:
         assert not path.exists()

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.cli.bot_connection import exchange_line
+from bot.cli.bot_connection import send
 from bot.demo.model_server import Turn
-from bot.terminal.terminal_messages import Asking, Happens, Wish, socket_path
+from bot.terminal.terminal_messages import Asking, Happens, Wish
+from storage.backend import socket_path
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.follower import followed
@@ -39,7 +40,7 @@ def test_the_calls_of_a_sub_agent_are_told_in_the_chat(harness: Harness, fakes: 
         Turn(text="It is written."),
     )
     path = socket_path(harness.app.core.store.path)
-    run = exchange_line(path, Asking(Wish.SAY, "", "have it written")).run
+    run = send(path, Asking(Wish.SAY, "", "have it written")).run
     with followed(harness, run) as chat:
         waiting = chat.call(C.PENDING)
         assert waiting.effect == "Write “asked at the terminal”"

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from bot.cli.bot_connection import exchange_line
+from bot.cli.bot_connection import send
 from bot.demo.model_server import Turn
-from bot.terminal.terminal_messages import Asking, Happens, May, Wish, socket_path
+from bot.terminal.terminal_messages import Asking, Happens, May, Wish
+from storage.backend import socket_path
 from storage.states import CallStatus, RunStatus
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
@@ -34,7 +35,7 @@ __all__ = ["at_the_machine", "world"]
 def say(harness: Harness, text: str, *turns: Turn, run: str = "") -> str:
     """Ana types this at the terminal, and the model's next turns are these; returns the request."""
     harness.planner.script(*turns)
-    answer = exchange_line(socket_path(harness.app.core.store.path), Asking(Wish.SAY, run, text))
+    answer = send(socket_path(harness.app.core.store.path), Asking(Wish.SAY, run, text))
     assert answer.counted, answer.sentence
     return answer.run
 
@@ -121,7 +122,7 @@ def test_others_decide_about_what_the_operator_asks_for(harness: Harness, fakes:
         assert "@shop-leads" in waiting.deciders
         chat.wait(Happens.STATE, RunStatus.WAITING)
         path = socket_path(harness.app.core.store.path)
-        assert not exchange_line(path, Asking(Wish.APPROVE, waiting.id)).counted
+        assert not send(path, Asking(Wish.APPROVE, waiting.id)).counted
         cleo = harness.person("cleo")
         card = harness.card(cleo.dm_channel, None, "cleo")
         cleo.click(cleo.dm_channel, card["ts"], "approve")
@@ -142,7 +143,7 @@ def test_a_question_is_answered_in_the_chat(harness: Harness) -> None:
         assert [each.options for each in asked.fields] == [("pale", "dark")]
         assert asked.values == (("Question", "Which shade?", ""), ("One of", "pale, dark", ""))
         path = socket_path(harness.app.core.store.path)
-        assert exchange_line(path, Asking(Wish.ANSWER, asked.id, "dark")).counted
+        assert send(path, Asking(Wish.ANSWER, asked.id, "dark")).counted
         chat.wait(Happens.ANSWER, "Dark it is.")
 
 
@@ -152,10 +153,10 @@ def test_cancel_stops_it(harness: Harness) -> None:
     with followed(harness, run) as chat:
         chat.call(C.PENDING)
         path = socket_path(harness.app.core.store.path)
-        assert exchange_line(path, Asking(Wish.SAY, run, "cancel")).counted
+        assert send(path, Asking(Wish.SAY, run, "cancel")).counted
         chat.call(C.CANCELLED)
         chat.wait(Happens.STATE, RunStatus.CANCELLED)
-        answer = exchange_line(path, Asking(Wish.CANCEL, run))
+        answer = send(path, Asking(Wish.CANCEL, run))
         assert not answer.counted
 
 
@@ -164,10 +165,10 @@ def test_nobody_chats_in_requests_of_others(harness: Harness) -> None:
     thread = ask(harness, ("note", {"text": "ben's alone"}))
     waits(harness, thread)
     path = socket_path(harness.app.core.store.path)
-    answer = exchange_line(path, Asking(Wish.SAY, harness.run_in(thread).id, "and pay me"))
+    answer = send(path, Asking(Wish.SAY, harness.run_in(thread).id, "and pay me"))
     assert (answer.counted, answer.sentence) == (False, "No chat of yours goes by that id.")
     for odd in ("", "x" * 12_001):
-        assert not exchange_line(path, Asking(Wish.SAY, "", odd)).counted
+        assert not send(path, Asking(Wish.SAY, "", odd)).counted
 
 
 @pytest.fixture

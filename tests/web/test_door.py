@@ -37,7 +37,7 @@ class Served:
         self.arrivals = Arrivals()
         signatures = Signatures(SECRET, SystemClock())
         self.door = SlackEndpoint(bolt, signatures, self.arrivals, {"UBOT00001"})
-        self.server = WebServer(Endpoint("127.0.0.1", 0))
+        self.server = WebServer.at(Endpoint("127.0.0.1", 0))
         self.server.start(web_app([], self.door))
 
     def _take(self) -> BoltResponse:
@@ -148,4 +148,4 @@ def test_an_address_that_is_taken(served: Served) -> None:
     """Who cannot listen says where and why."""
     port = int(served.server.url.rpartition(":")[2])
     with pytest.raises(NotListeningError, match=r"127\.0\.0\.1:\d+ cannot be listened to"):
-        WebServer(Endpoint("127.0.0.1", port))
+        WebServer.at(Endpoint("127.0.0.1", port))

@@ -32,9 +32,9 @@ from bot.mcp.definitions import ChangeKind, Definitions, LockError, changes, rea
 from bot.mcp.server_file import Server
 from bot.monitoring.exporters import METRICS, TRACES, is_installed, missing
 from bot.policy.evaluation import Policy
+from bot.runs.surfaces import PartKind, SurfacesError, surface_classes
 from bot.slack.socket import GREETED
 from bot.slack.socket_client import Hello, SocketClient
-from bot.surfaces.registry import PartKind, SurfacesError, surface_classes
 from bot.toolbox import ToolsError, families, toolbox
 from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog

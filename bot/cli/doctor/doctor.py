@@ -36,8 +36,8 @@ from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluation import Policy, PolicyError, parse
+from bot.runs.surfaces import PartKind
 from bot.slack.client import app_of
-from bot.surfaces.registry import PartKind
 from countersign.cli.console import DOTENV, UsageError, complain, say
 
 # A first policy for `countersign doctor --init`: who decides, and examples to go on from.

@@ -39,7 +39,7 @@ from tests.stories.process import FORKS, PRELOADED
 LATE = (
     *(
         "bot.agent.chat_completions",
-        "bot.programs.endpoint",
+        "bot.http.local_api",
         "bot.mcp.server_connection",
         "bot.terminal.terminal",
     ),

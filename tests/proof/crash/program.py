@@ -11,13 +11,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from bot.programs.program_client import (
-    KeyUnwanted,
-    KeyWanted,
-    NotRunningError,
-    TurnedAwayError,
-    say_to_the_bot,
-)
+from bot.cli.bot_connection import BotRefusedError, NoBotError, make_key, revoke_key
 from storage.states import CallStatus
 from tests.proof.crash.life import Stuck
 from tests.proof.crash.people import ROUNDS, Act, Scene
@@ -109,13 +103,12 @@ class MakeKey(Act):
             if self.program.key:
                 return
             at = store_of(scene.world.database).path
-            wanted = KeyWanted(NAME, "@ben", tools=("deploy",))
             try:
                 try:
-                    self.program.key = say_to_the_bot(wanted, at).key
-                except TurnedAwayError:
-                    say_to_the_bot(KeyUnwanted(NAME), at)
-            except NotRunningError:  # cut off
+                    self.program.key = make_key(at, NAME, "@ben", ["deploy"]).key
+                except BotRefusedError:
+                    revoke_key(at, NAME)
+            except NoBotError:  # cut off
                 continue
         raise Stuck("no key can be made")
 

@@ -24,11 +24,11 @@ from typing import Any
 
 from sqlalchemy import select
 
+from bot.cli.bot_connection import BotRefusedError, NoBotError, make_key
 from bot.config.connection_settings import Transport
 from bot.demo.local_slack import local_slack
 from bot.demo.model_server import StandInPlanner, Turn
-from bot.programs.program_client import KeyWanted, NotRunningError, TurnedAwayError, say_to_the_bot
-from bot.terminal.terminal_messages import socket_path
+from storage.backend import socket_path
 from storage.models import Delivery
 from storage.transaction import rows
 from tests.postgres_server import Server
@@ -170,10 +170,10 @@ def _have_it_hang(bot: BotProcess, hung: str, silence: str, stack: ExitStack) ->
 
 def _ask_by_program(bot: BotProcess, silence: str) -> None:
     """A program asks for what runs at once, and is told of it at an address that never answers."""
-    wanted = KeyWanted("program", "@ben", tools=("look",), webhook=silence)
+    record = bot.folder / "countersign.db"
     try:
-        key = say_to_the_bot(wanted, bot.folder / "countersign.db").key
-    except (NotRunningError, TurnedAwayError):
+        key = make_key(record, "program", "@ben", ["look"], webhook=silence).key
+    except (NoBotError, BotRefusedError):
         return
     line = HTTPConnection(bot.address, timeout=5)
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}

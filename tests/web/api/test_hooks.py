@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bot.programs.program_client import KeyUnwanted, say_to_the_bot
+from bot.cli.bot_connection import revoke_key
 from storage.models import Call, Run
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -287,7 +287,7 @@ def test_a_key_that_is_revoked_amid_a_wait(bot: Harness, asks: Asks) -> None:
         looks = pool.submit(program.ask, "GET", f"/v1/requests/{asked['id']}?wait=60")
         hook = begun(program, pool, "make revoked")
         card, of_hook = (program.card(each) for each in ("9.1-revoked", "Use Bash: make revoked"))
-        assert not say_to_the_bot(KeyUnwanted(program.name), bot.app.core.store.path).problem
+        revoke_key(bot.app.core.store.path, program.name)
         with suppress(ValueError):  # no button any more, where it is taken back by now
             vote(bot, "ana", of_hook)
         vote(bot, "ana", card)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from bot.programs.key_text import webhook_secret
+from bot.http.keys import webhook_secret
 from countersign.cli.main import main
 from storage.client_keys import ClientKey
 from storage.models import Audit

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.programs.program_client import KeyUnwanted, say_to_the_bot
+from bot.cli.bot_connection import revoke_key
 from storage.models import Audit, Run
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
@@ -200,7 +200,7 @@ def test_it_goes_on_over_a_restart(bot: Harness, fakes: FakeTools, asks: Asks) -
     vote(bot, "ana", card)
     assert program.look(asked, 30)["status"] == "succeeded"
     arrived(bot)
-    say_to_the_bot(KeyUnwanted(program.name), bot.app.core.store.path)
+    revoke_key(bot.app.core.store.path, program.name)
     status, said = program.ask("GET", f"/v1/requests/{asked['id']}")
     assert (status, said["title"]) == (401, "Unauthorized")
 

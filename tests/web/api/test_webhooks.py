@@ -13,9 +13,9 @@ from sqlalchemy import delete
 from sqlmodel import col
 from standardwebhooks import Webhook as Signature
 
+from bot.cli.bot_connection import revoke_key
 from bot.http import webhooks
-from bot.programs.key_text import read_key_text, webhook_secret
-from bot.programs.program_client import KeyUnwanted, say_to_the_bot
+from bot.http.keys import read_key_text, webhook_secret
 from storage.chain import SigningKey
 from storage.webhooks import PAUSES, Webhook
 from tests.stories.harness import Harness
@@ -116,7 +116,7 @@ def test_who_wants_no_more_is_told_no_more(bot: Harness, receiver: Receiver) -> 
     receiver.status = 200
     second = program.note("revoked by http")
     program.card("revoked by http")
-    say_to_the_bot(KeyUnwanted(program.name), bot.app.core.store.path)
+    revoke_key(bot.app.core.store.path, program.name)
     vote(bot, "ana", program.card("revoked by http"))
     rows = bot.slack.wait(lambda: over(bot, second["id"]))
     assert {each.error for each in rows} == {"its key is revoked"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.programs.program_client import KeyUnwanted, TurnedAwayError, say_to_the_bot
+from bot.cli.bot_connection import BotRefusedError, revoke_key
 from storage.models import Run
 from tests.stories.harness import Harness
 from tests.stories.steps import ask_for, vote
@@ -27,10 +27,9 @@ FIRST: dict[str, Any] = {"person": "@ben", "tools": ("note", "deploy", "claude_*
 
 def made(bot: Harness, name: str, **more: Any) -> Program:
     """A key of that name, once the one before is revoked."""
-    with suppress(TurnedAwayError):  # there was none
-        say_to_the_bot(KeyUnwanted(name), bot.app.core.store.path)
+    with suppress(BotRefusedError):  # there was none
+        revoke_key(bot.app.core.store.path, name)
     told = key_of(bot, name, **{**FIRST, **more})
-    assert told.key, told.problem
     return Program(bot, told.key, name)
 
 

@@ -1,0 +1,201 @@
+"""Keys for programs: how one is written, and how the operator has one made, renewed and revoked.
+
+A key reads csk_<id>_<secret>; of its secret a hash is kept. What a key's webhooks are signed with
+is kept nowhere: it is made of the installation's key.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from bot.http.api_bodies import ProblemError, later
+from bot.policy.directory import LookupFailedError
+from bot.tools.names import Named, Naming
+from storage import client_keys
+from storage.client_keys import ClientKey
+
+if TYPE_CHECKING:
+    from bot.runs.surfaces import Host
+
+_WRITTEN = re.compile(r"csk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
+
+
+class KeyText(NamedTuple):
+    """Both parts of a key."""
+
+    id: str  # no secret: it stands in the record
+    secret: str  # 256 random bits
+
+    def __str__(self) -> str:
+        return f"csk_{self.id}_{self.secret}"
+
+    @property
+    def hash(self) -> str:
+        """What is kept of the secret."""
+        return hashlib.sha256(self.secret.encode()).hexdigest()
+
+    def fits(self, kept: str) -> bool:
+        """Whether this is what was kept; takes the same time whatever is different."""
+        return hmac.compare_digest(self.hash, kept)
+
+
+def new_key_text() -> KeyText:
+    """A key that nobody has seen."""
+    return KeyText(secrets.token_hex(8), secrets.token_urlsafe(32))
+
+
+def read_key_text(text: str) -> KeyText | None:
+    """The key that is written there; None where that is none."""
+    found = _WRITTEN.fullmatch(text)
+    return KeyText(*found.groups()) if found else None
+
+
+def webhook_secret(installation: bytes, key_id: str) -> str:
+    """What is told to a key's address is signed with, as Standard Webhooks writes it: whsec_….
+
+    `installation`: the key behind the fingerprints; another one makes other secrets.
+    """
+    own = hmac.digest(installation, b"countersign webhooks", "sha256")  # for nothing but this
+    signing = hmac.digest(own, key_id.encode(), "sha256")
+    return f"whsec_{base64.b64encode(signing).decode()}"
+
+
+# Made and revoked for the operator, by the running bot.
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
+_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}", re.ASCII)
+MOST_PER_HOUR = 100_000
+HERE = ("localhost", "127.0.0.1", "::1")  # hosts that may be told without TLS
+SYSTEM = "system"  # who made a key, for the audit, where the settings name no operator
+ASK_SLACK_AGAIN = 10  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWanted:
+    """A key that the operator wants for a program."""
+
+    name: str  # the program's
+    person: str  # who answers for it: a Slack user id, or a @handle
+    tools: list[str]  # patterns of what it may ask for
+    service: bool = False  # it may ask in the name of any colleague
+    per_hour: int = 60
+    webhook: str = ""  # an address that is told how its requests stand
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMade:
+    """A key, as it is shown this once."""
+
+    key: str
+    webhook_secret: str  # what is told to its address is signed with it; "" for no address
+
+
+class Keys:
+    """One per process; any thread. What cannot be done raises ProblemError."""
+
+    def __init__(self, host: Host) -> None:
+        """`host` knows who is a colleague."""
+        self._host = host
+        self._by = host.settings.operator or SYSTEM
+
+    def make(self, wanted: KeyWanted) -> KeyMade:
+        """Make a key. Looks people up."""
+        try:
+            person = self._person(wanted.person)
+            _insist(wanted)
+        except LookupFailedError as error:
+            why = f"Slack could not be asked ({error}); try again later."
+            raise later(HTTPStatus.SERVICE_UNAVAILABLE, why, ASK_SLACK_AGAIN) from error
+        except ValueError as error:
+            raise _refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error).rstrip(".")) from None
+        return self._made(replace(wanted, person=person))
+
+    def renew(self, name: str) -> KeyMade:
+        """Make a further key for the program of that name, for the same; the others still hold."""
+        with self._host.store.read() as tx:
+            old = client_keys.named(tx, self._host.identity.team, name)
+        if old is None:
+            raise _no_such_key(name)
+        service, per_hour = old.is_service, old.per_hour
+        same = KeyWanted(name, old.person, list(old.patterns), service, per_hour, old.webhook)
+        return self._made(same, beside=True)
+
+    def _made(self, wanted: KeyWanted, *, beside: bool = False) -> KeyMade:
+        host, text = self._host, new_key_text()
+        row = ClientKey(
+            id=text.id,
+            team=host.identity.team,
+            name=wanted.name,
+            person=wanted.person,
+            is_service=wanted.service,
+            tools=json.dumps(wanted.tools),
+            per_hour=wanted.per_hour,
+            hash=text.hash,
+            webhook=wanted.webhook,
+            made_at=host.clock.now(),
+        )
+        with host.store.write() as tx:
+            is_made = client_keys.make(tx, row, self._by, beside=beside)
+        if not is_made:
+            why = f"there is a key of that name; `countersign key revoke {wanted.name}` ends it"
+            raise _refused(HTTPStatus.CONFLICT, why)
+        signing = webhook_secret(host.store.key, text.id) if wanted.webhook else ""
+        return KeyMade(str(text), signing)
+
+    def revoke(self, name: str) -> None:
+        """Have the program of that name ask no more, or nobody by the one key of that id; from the
+        next request on it is refused.
+        """
+        host = self._host
+        with host.store.write() as tx:
+            if not client_keys.revoke(tx, host.identity.team, name, self._by, at=host.clock.now()):
+                raise _no_such_key(name)
+
+    def _person(self, named: str) -> str:
+        """The id of who answers for it; ValueError for nobody, or somebody who may not ask."""
+        authority = self._host.authority
+        person = Naming(authority.directory, None).id_of(Named.PERSON, named)
+        if not authority.colleague(person):
+            raise ValueError(f"{named} is not a full member of this workspace")
+        return person
+
+
+def _no_such_key(name: str) -> ProblemError:
+    return _refused(HTTPStatus.NOT_FOUND, f"no key of the name {name!r} is good")
+
+
+def _refused(status: HTTPStatus, why: str) -> ProblemError:
+    return ProblemError(status, f"{why}.", about="keys")
+
+
+def _insist(wanted: KeyWanted) -> None:
+    """Raise ValueError, with a sentence, for a wish that cannot be met."""
+    if not _NAME.fullmatch(wanted.name):
+        raise ValueError("a name is up to 40 small letters, digits, '.', '_' and '-'")
+    if not wanted.tools or not all(map(_PATTERN.fullmatch, wanted.tools)):
+        raise ValueError("--tools takes names of tools, with * for any letters: 'deploy_*'")
+    if not 1 <= wanted.per_hour <= MOST_PER_HOUR:
+        raise ValueError(f"--per-hour is a number from 1 to {MOST_PER_HOUR:,}")
+    if wanted.webhook:
+        _insist_on_address(wanted.webhook)
+
+
+def _insist_on_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("--webhook is no address") from None
+    if not host or parts.username or parts.password or not url.isascii() or not url.isprintable():
+        raise ValueError("--webhook is an address, https://…, without a name or password in it")
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in HERE):
+        raise ValueError("--webhook begins with https://; only this machine is told without TLS")

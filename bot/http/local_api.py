@@ -1,0 +1,165 @@
+"""What the bot answers at its own socket: the API without a key, and what the operator may ask."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Body, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from bot.http.api import make_api
+from bot.http.api_bodies import ProblemError, later
+from bot.http.api_gate import Callers
+from bot.http.api_routes import Id
+from bot.http.app import web_app
+from bot.http.ask_route import AskHandler
+from bot.http.keys import Keys, KeyWanted
+from bot.http.server import WebServer
+from bot.runs.surfaces import Host
+from bot.terminal import terminal_sentences
+from bot.terminal.terminal import Terminal
+from bot.terminal.terminal_messages import Asking, write_line
+from storage import personal_data
+from storage.client_keys import ClientKey, account_key
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+ACTING = 4  # commands of the operator that are answered at once
+CHATS = 16  # that are followed at once
+KEEPING = 2  # keys that are made, and people who are forgotten, at once
+LINES = "application/x-ndjson"
+T = TypeVar("T")
+Name = Annotated[str, Body(embed=True)]
+
+
+class AccountCallers(Callers):
+    """Knows the keys of one workspace, and lets whoever has none ask as the bot's own account."""
+
+    def of(self, headers: Sequence[str]) -> ClientKey:
+        """Return the key in these headers, or the account's; raises as Callers does."""
+        return super().of(headers) if headers else account_key(self._team)
+
+    def insist(self, key: ClientKey) -> None:
+        """Raise ProblemError where a key has been revoked meanwhile; the account's cannot be."""
+        if not key.is_account:
+            super().insist(key)
+
+    def spend(self, key: ClientKey, idempotency: str, *, while_open: bool = False) -> None:
+        """Raise ProblemError where a key has asked as often as it may; the account always may."""
+        if not key.is_account:
+            super().spend(key, idempotency, while_open=while_open)
+
+
+class LocalApi:
+    """One per process, from the first connection to the socket on."""
+
+    def __init__(self, host: Host, listening: socket.socket) -> None:
+        """Begin to answer whoever connects."""
+        self._host = host
+        self._ending = threading.Event()
+        self._terminal = Terminal(host, host.settings.operator) if host.settings.operator else None
+        self._keys = Keys(host)
+        self._following = 0
+        self._acts, self._keeps = CapacityLimiter(ACTING), CapacityLimiter(KEEPING)
+        self._follows = CapacityLimiter(CHATS)
+        callers = AccountCallers(host.store, host.clock, host.identity.team)
+        asking = AskHandler(host.store, host.clock, host.authority.directory, host.programs)
+        api = make_api(host.store, callers, asking, self._is_stopping, self._router())
+        self._server = WebServer(listening, f"unix:{listening.getsockname()}")
+        self._server.start(web_app((), None, api))
+
+    def close(self) -> None:
+        """Answer whoever waits that it is not over yet, and then nobody."""
+        self._ending.set()
+        if self._terminal is not None:
+            self._terminal.stop()
+        self._server.close()
+
+    def _is_stopping(self) -> bool:
+        return self._ending.is_set() or self._host.signals.stopping.is_set()
+
+    def _router(self) -> APIRouter:
+        """Return what is answered here alone: it is for the commands of this build."""
+        router = APIRouter(include_in_schema=False)
+        ways: tuple[tuple[str, Callable[..., Any]], ...] = (
+            ("POST /keys", self.make_key),
+            ("POST /keys/renew", self.renew_key),
+            ("POST /keys/revoke", self.revoke_key),
+            ("POST /forget", self.forget),
+            ("POST /terminal", self.act),
+            ("GET /chats/{run_id}", self.follow),
+        )
+        for way, answer in ways:
+            method, path = way.split()
+            router.add_api_route(path, answer, methods=[method], response_model=None)
+        return router
+
+    async def make_key(self, wanted: KeyWanted) -> dict[str, Any]:
+        """Make a key for a program."""
+        return asdict(await self._kept(lambda: self._keys.make(wanted)))
+
+    async def renew_key(self, name: Name) -> dict[str, Any]:
+        """Make a further key for a program."""
+        return asdict(await self._kept(lambda: self._keys.renew(name)))
+
+    async def revoke_key(self, name: Name) -> dict[str, Any]:
+        """Have the program of that name, or one key, be good no more."""
+        await self._kept(lambda: self._keys.revoke(name))
+        return {}
+
+    async def forget(self, person: Name) -> dict[str, Any]:
+        """Empty what a person asked and wrote; it takes as long as it takes."""
+        done = await self._kept(lambda: self._forget(person, self._host.clock.now()))
+        return asdict(done)
+
+    def _forget(self, person: str, now: datetime) -> personal_data.ErasureResult:
+        actor, over = self._host.settings.operator or "system", self._ending.is_set
+        done = personal_data.forget(self._host.store, person, at=now, actor=actor, is_over=over)
+        if over():
+            why = "The bot stops, and has not done all of it."
+            raise later(HTTPStatus.SERVICE_UNAVAILABLE, why, 1)
+        return done
+
+    async def act(self, asking: Asking) -> Response:
+        """Do what the operator wants, and say what came of it."""
+        terminal = self._operators()
+        answer = await to_thread.run_sync(lambda: terminal.answer(asking), limiter=self._acts)
+        return Response(write_line(answer), media_type=JSONResponse.media_type)
+
+    async def follow(self, run_id: Id, request: Request) -> Response:
+        """Say what happens in the chat of a request, a line of JSON for each thing."""
+        terminal = self._operators()
+        if self._following >= CHATS:
+            many = HTTPStatus.TOO_MANY_REQUESTS
+            raise ProblemError(many, terminal_sentences.too_many_chats())
+        return StreamingResponse(self._told(terminal, run_id, request), media_type=LINES)
+
+    async def _told(
+        self, terminal: Terminal, run_id: str, request: Request
+    ) -> AsyncIterator[bytes]:
+        """What happens there, until who listens is gone, or the bot ends."""
+        self._following += 1
+        following = terminal.follow(run_id)
+        try:
+            while not (self._is_stopping() or await request.is_disconnected()):
+                for each in await to_thread.run_sync(following.take, limiter=self._follows):
+                    yield write_line(each)
+        finally:
+            following.close()
+            self._following -= 1
+
+    def _operators(self) -> Terminal:
+        """Return what the operator asks; raises ProblemError where the bot has none."""
+        if self._terminal is None:
+            raise ProblemError(HTTPStatus.CONFLICT, terminal_sentences.no_operator())
+        return self._terminal
+
+    async def _kept(self, work: Callable[[], T]) -> T:
+        return await to_thread.run_sync(work, limiter=self._keeps)

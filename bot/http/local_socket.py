@@ -1,0 +1,91 @@
+"""The Unix socket beside the record, at which this account's programs and commands ask by HTTP.
+
+Until somebody connects, nothing of the HTTP server is imported, and one thread waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from storage.backend import LONGEST_SOCKET_PATH, socket_path
+
+if TYPE_CHECKING:
+    from bot.http.local_api import LocalApi
+    from bot.runs.surfaces import Host
+
+log = logging.getLogger("countersign.socket")
+BACKLOG = 128  # connections that the system keeps for us
+IMPORTING = 10.0  # seconds that the server may take to be imported when the bot stops
+
+
+class LocalSocket:
+    """Only the account that the bot runs under may open it. `start` once, `stop` once."""
+
+    def __init__(self, host: Host) -> None:
+        """Nobody is heard yet."""
+        self._host = host
+        self._path = socket_path(host.store.path).absolute()
+        self._listening: socket.socket | None = None
+        self._stopping, self._woken = socket.socketpair()
+        self._thread: threading.Thread | None = None
+        self._api: LocalApi | None = None
+
+    def start(self) -> None:
+        """Begin to listen; without a place to do so, the log says why and nobody is heard."""
+        self._listening = _listen_privately(self._path)
+        if self._listening is not None:
+            waiting = (self._listening,)
+            self._thread = threading.Thread(target=self._answer_first, args=waiting, daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Hear nobody any more; whoever is being answered is told how far it is."""
+        self._stopping.close()  # wakes the thread
+        if self._thread is not None:
+            self._thread.join(IMPORTING)
+        self._woken.close()
+        if self._api is not None:
+            self._api.close()
+        if self._listening is not None:
+            self._listening.close()
+            self._path.unlink(missing_ok=True)
+
+    def _answer_first(self, listening: socket.socket) -> None:
+        """Wait until somebody connects, or this is stopped; then have an HTTP server answer."""
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(listening, selectors.EVENT_READ)
+            waiting.register(self._woken, selectors.EVENT_READ)
+            if any(key.fileobj is self._woken for key, _ in waiting.select()):
+                return
+        try:
+            # only now: it takes memory and a moment, and most bots are asked in Slack alone
+            from bot.http.local_api import LocalApi
+
+            self._api = LocalApi(self._host, listening)
+        except Exception:
+            log.exception("nobody is answered at %s", self._path)
+            listening.close()
+
+
+def _listen_privately(path: Path) -> socket.socket | None:
+    """Return a socket that listens at this path; None where that cannot be, as the log says."""
+    if len(str(path).encode()) > LONGEST_SOCKET_PATH:
+        log.warning("the path of %s is too long for a socket: no command reaches the bot", path)
+        return None
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # what an earlier life left: the lock beside the database says that it is over
+        path.unlink(missing_ok=True)
+        made.bind(str(path))
+        path.chmod(0o600)  # before anybody is heard
+        made.listen(BACKLOG)
+    except OSError as error:
+        made.close()
+        log.warning("no command reaches the bot: %s: %s", path, error.strerror)
+        return None
+    return made

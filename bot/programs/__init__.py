@@ -1,1 +1,0 @@
-"""Requests of programs: from Python beside the bot, and from sources that others install."""
