@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,7 +24,6 @@ PATIENCE = 45.0  # seconds for an answer: longer than the bot itself takes to gi
 AWAY = "No bot listens at {path} ({why}): it is not running."
 SILENT = "The bot does not answer; `countersign show` tells what becomes of it."
 CUT_OFF = "The bot closed the line without an answer; its log says why."
-MOST_HEADERS = 65_536  # bytes
 
 
 class NoBotError(Exception):
@@ -64,98 +63,46 @@ def place() -> Path:
 def send(path: Path, asking: Asking) -> Answering:
     """Say it to the bot at this socket, and return what it answers; raises NoBotError."""
     try:
-        return read_answering(_post(path, "/v1/terminal", asdict(asking)))
+        return read_answering(post(path, "/v1/terminal", asdict(asking)))
     except BotRefusedError as error:
         raise NoBotError(str(error)) from None
     except GarbledError:
         raise NoBotError(CUT_OFF) from None
 
 
-def follow(path: Path, run_id: str) -> tuple[socket.socket, bytes]:
+def follow(path: Path, run_id: str) -> socket.socket:
     """Have the bot tell what happens in the chat of a request: a line of JSON for each thing.
 
-    Returns where the lines come, and what has come of them already. Raises NoBotError.
+    Returns where the lines come. Raises NoBotError.
     """
     with _reaching(path), closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as bot:
         bot.settimeout(PATIENCE)
         bot.connect(str(path.absolute()))
-        # in the older version an answer ends with the connection, and its lines are not chunked
+        # in this older version an answer ends with the connection, and its lines are not chunked
         bot.sendall(f"GET /v1/chats/{quote(run_id, safe='')} HTTP/1.0\r\n\r\n".encode())
-        found = b""
-        while b"\r\n\r\n" not in found and len(found) < MOST_HEADERS:
-            if not (part := bot.recv(4096)):
-                raise HTTPException("no whole header")
-            found += part
-        head, _, rest = found.partition(b"\r\n\r\n")
-        if head.split()[1:2] == [b"200"]:
+        answer = HTTPResponse(bot)
+        # without a buffer, so that the lines are left to who reads them
+        answer.fp = bot.makefile("rb", buffering=0)  # type: ignore[assignment] # it reads as well
+        answer.begin()
+        if answer.status == HTTPStatus.OK:
             bot.settimeout(None)
-            return bot.dup(), rest
-        while part := bot.recv(65_536):
-            rest += part
-    raise NoBotError(_sentence(rest))
+            return bot.dup()
+        raise NoBotError(_sentence(answer.read()))
 
 
-@dataclass(frozen=True, slots=True)
-class KeyShown:
-    """A key for a program, which is not shown again."""
+def post(path: Path, route: str, said: Mapping[str, Any], patience: float = PATIENCE) -> Any:
+    """Say it to the bot at this socket, and return its answer, which may take so many seconds.
 
-    key: str
-    webhook_secret: str  # what is told to its address is signed with it; "" for no address
-
-
-def make_key(
-    record: Path,
-    name: str,
-    person: str,
-    tools: Sequence[str],
-    *,
-    service: bool = False,
-    per_hour: int = 60,
-    webhook: str = "",
-) -> KeyShown:
-    """Have the bot on this record make a key for the program of that name.
-
-    `person` answers for it; `tools`: patterns of what it may ask for; `service`: in the name of any
-    colleague; `webhook`: an address that is told how its requests stand. Raises NoBotError, and
-    BotRefusedError where that cannot be.
+    Raises NoBotError, and BotRefusedError where it is a problem.
     """
-    wanted = {"name": name, "person": person, "tools": list(tools), "service": service}
-    return _key(record, "/v1/keys", wanted | {"per_hour": per_hour, "webhook": webhook})
-
-
-def renew_key(record: Path, name: str) -> KeyShown:
-    """Have it make a further key for the program of that name; raises as `make_key` does."""
-    return _key(record, "/v1/keys/renew", {"name": name})
-
-
-def revoke_key(record: Path, name: str) -> None:
-    """Have a program's keys, or the one key of that id, be good no more; raises as `make_key`."""
-    _post(socket_path(record), "/v1/keys/revoke", {"name": name})
-
-
-def forget_person(record: Path, person: str, patience: float) -> dict[str, Any]:
-    """Have it empty what a person asked and wrote, within so many seconds; raises as `make_key`."""
-    found: dict[str, Any] = json.loads(
-        _post(socket_path(record), "/v1/forget", {"person": person}, patience)
-    )
-    return found
-
-
-def _key(record: Path, route: str, wanted: Mapping[str, Any]) -> KeyShown:
-    return KeyShown(**json.loads(_post(socket_path(record), route, wanted)))
-
-
-def _post(path: Path, route: str, said: Mapping[str, Any], patience: float = PATIENCE) -> bytes:
-    """Return what the bot answers; raises NoBotError, and BotRefusedError for a problem."""
-    body = json.dumps(said).encode()
     bot = UnixConnection(str(path.absolute()), timeout=patience)
     with _reaching(path), closing(bot):
-        bot.request("POST", route, body, {"Content-Type": "application/json"})
+        bot.request("POST", route, json.dumps(said), {"Content-Type": "application/json"})
         answer = bot.getresponse()
         found = answer.read()
     if answer.status >= HTTPStatus.BAD_REQUEST:
         raise BotRefusedError(_sentence(found))
-    return found
+    return json.loads(found)
 
 
 @contextmanager

@@ -65,8 +65,8 @@ class Feed:
             self._open()
 
     def _open(self) -> None:
-        self._line, begun = follow(self._bot, self.run)
-        self.lines, self.is_away = Lines(self._line.fileno(), begun), False
+        self._line = follow(self._bot, self.run)
+        self.lines, self.is_away = Lines(self._line.fileno()), False
 
     def take(self) -> Happening | None:
         """Return the next thing that was not told before; None where there is none yet.

@@ -71,12 +71,12 @@ _KEYS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Z]|.)")  # arrows and the li
 class Lines:
     """Whole lines of one file descriptor, as bytes without their ends."""
 
-    def __init__(self, source: int, begun: bytes = b"") -> None:
-        """`source`: a descriptor that can be waited for; `begun`: what was read from it before."""
+    def __init__(self, source: int) -> None:
+        """`source`: a descriptor that can be waited for."""
         self.source = source
         self.is_over = False
-        *whole, self._rest = begun.split(b"\n")
-        self._ready = deque(whole)
+        self._rest = b""
+        self._ready: deque[bytes] = deque()
 
     def take(self) -> bytes | None:
         """Return the next line that is there; None where there is none yet."""

@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 
-from bot.cli.bot_connection import BotRefusedError, NoBotError, forget_person
+from bot.cli.bot_connection import BotRefusedError, NoBotError, post
 from bot.cli.export import person_of
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.signing_key import open_store
 from countersign.cli.console import DOTENV, complain, say
 from storage import personal_data
+from storage.backend import socket_path
 from storage.personal_data import ErasureResult, PersonalData
 from storage.read_only import ReadOnly
 from storage.sqlite import AlreadyRunningError
@@ -61,7 +62,7 @@ def _done(settings: Settings, person: str) -> ErasureResult:
     try:
         store = open_store(settings, clock.now(), lambda: "", exclusive=not settings.is_shared)
     except AlreadyRunningError:
-        told = forget_person(settings.database_path, person, PATIENCE)
+        told = post(socket_path(settings.database_path), "/v1/forget", {"person": person}, PATIENCE)
         return ErasureResult(**{**told, "open": tuple(told["open"])})
     with closing(store):
         if store.astray:

@@ -9,21 +9,16 @@ import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bot.cards.slack_text import in_utc
-from bot.cli.bot_connection import (
-    BotRefusedError,
-    KeyShown,
-    NoBotError,
-    make_key,
-    renew_key,
-    revoke_key,
-)
+from bot.cli.bot_connection import BotRefusedError, NoBotError, post
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore
 from bot.cli.request_views import look
 from bot.config.settings import Settings
 from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
 from storage import client_keys
+from storage.backend import socket_path
 from storage.client_keys import ClientKey
 
 NEW, RENEW, LIST, REVOKE = "new", "renew", "list", "revoke"
@@ -78,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("`key new` needs --for and --tools")
     settings = Settings.load(os.environ, DOTENV, reading=True)
     try:
-        for line in _change(arguments, settings.database_path):
+        for line in _change(arguments, socket_path(settings.database_path)):
             say(line)
     except NoBotError as error:
         return complain(f"The bot has to run for that. {error}")
@@ -87,34 +82,36 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _change(arguments: argparse.Namespace, record: Path) -> Iterator[str]:
+def _change(arguments: argparse.Namespace, bot: Path) -> Iterator[str]:
     """Do it, and say what was done, with the secrets that are shown this once."""
     name = arguments.name
     if arguments.what == REVOKE:
-        revoke_key(record, name)
+        post(bot, "/v1/keys/revoke", {"name": name})
         yield f"The key of {name} is revoked: whoever has it is refused from now on."
         return
-    made = renew_key(record, name) if arguments.what == RENEW else _new(arguments, record)
+    if arguments.what == RENEW:
+        made = post(bot, "/v1/keys/renew", {"name": name})
+    else:
+        made = post(bot, "/v1/keys", _wanted(arguments))
     yield f"The key of {name}, which is not shown again:"
     yield ""
-    yield f"    {made.key}"
-    if made.webhook_secret:
+    yield f"    {made['key']}"
+    if made["webhook_secret"]:
         yield ""
         yield "What is told to its address is signed with this:"
         yield ""
-        yield f"    {made.webhook_secret}"
+        yield f"    {made['webhook_secret']}"
 
 
-def _new(arguments: argparse.Namespace, record: Path) -> KeyShown:
-    return make_key(
-        record,
-        arguments.name,
-        arguments.person,
-        [each.strip() for each in arguments.tools.split(",")],
-        service=arguments.service,
-        per_hour=PER_HOUR if arguments.per_hour is None else arguments.per_hour,
-        webhook=arguments.webhook or "",
-    )
+def _wanted(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "name": arguments.name,
+        "person": arguments.person,
+        "tools": [each.strip() for each in arguments.tools.split(",")],
+        "service": arguments.service,
+        "per_hour": PER_HOUR if arguments.per_hour is None else arguments.per_hour,
+        "webhook": arguments.webhook or "",
+    }
 
 
 def _list(found: ReadOnlyCore, words: PlainWords) -> int:

@@ -39,8 +39,9 @@ class LocalSocket:
         """Begin to listen; without a place to do so, the log says why and nobody is heard."""
         self._listening = _listen_privately(self._path)
         if self._listening is not None:
-            waiting = (self._listening,)
-            self._thread = threading.Thread(target=self._answer_first, args=waiting, daemon=True)
+            self._thread = threading.Thread(
+                target=self._answer_first, args=(self._listening,), name="socket", daemon=True
+            )
             self._thread.start()
 
     def stop(self) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -138,10 +139,10 @@ def write_line(said: Answering | Happening) -> bytes:
     return json.dumps(asdict(said), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def read_answering(line: bytes) -> Answering:
-    """Read what the bot answered; raises GarbledError."""
+def read_answering(said: Any) -> Answering:
+    """Read what the bot answered, as JSON has it; raises GarbledError."""
     try:
-        return _ANSWERING.validate_json(line, strict=False)
+        return _ANSWERING.validate_python(said)
     except ValidationError:
         raise GarbledError("no answer") from None
 
@@ -149,6 +150,6 @@ def read_answering(line: bytes) -> Answering:
 def read_happening(line: bytes) -> Happening:
     """Read what the bot says that happened; raises GarbledError."""
     try:
-        return _HAPPENING.validate_json(line, strict=False)
+        return _HAPPENING.validate_json(line)
     except ValidationError:
         raise GarbledError("nothing that happens") from None

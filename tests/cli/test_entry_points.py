@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,17 @@ def test_two_of_one_name_are_refused(
     [found] = check_tools(settings)
     assert found.level is Level.FAIL
     assert "two entry points named slack: Countersign and slack_twin 1.0" in found.text
+
+
+def test_a_start_loads_no_http_server() -> None:
+    """What answers at the socket beside the record is imported when somebody first connects."""
+    code = (
+        "import sys, bot.app; from bot.runs.surfaces import PartKind, surface_classes\n"
+        "print([each.name for kind in PartKind for each in surface_classes(kind)])\n"
+        "print(sorted({'fastapi', 'starlette', 'uvicorn', 'h11'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ended.stdout == "['terminal and programs']\n[]\n", ended.stderr
 
 
 def test_the_doctor_names_surfaces_and_sources() -> None:

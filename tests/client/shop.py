@@ -7,9 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, ParamSpec, Self, TypeVar
 
-from bot.cli.bot_connection import make_key
 from countersign import Countersign, OwnAction, Request
 from storage.models import Call, Revision
+from tests.client_keys import make_key
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import arrived, open_modal, reject, typed, vote

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from bot.cli.bot_connection import make_key
 from bot.http import ask_route as waiting_programs
 from countersign.cli import approval_wait
 from countersign.cli.ask import Exit
@@ -22,6 +21,7 @@ from countersign.cli.main import main
 from countersign.schema import schema_of_values
 from storage.models import Call
 from tests.client.shop import DEPLOY, Shop, ended
+from tests.client_keys import make_key
 
 SOON = timedelta(seconds=2)
 Job = Future[tuple[int, datetime]]

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from bot.cli.bot_connection import make_key
 from bot.config.connection_settings import Transport
 from bot.mcp.definitions import write_lock
 from bot.mcp.server_file import read_servers
 from bot.mcp.server_tools import tool_name
 from bot.mcp.server_tools_check import look
+from tests.client_keys import make_key
 from tests.pages import ROOT
 from tests.proxy.host import hosting, said
 from tests.proxy.test_hosts import Hosts

@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
-from bot.cli.bot_connection import make_key
+from tests.client_keys import make_key
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 

@@ -15,9 +15,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import CallToolResult, TextContent
 
-from bot.cli.bot_connection import make_key
 from bot.config.connection_settings import Transport
 from storage.models import Call, Run
+from tests.client_keys import make_key
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words

@@ -12,7 +12,6 @@ from xmlrpc.server import SimpleXMLRPCServer
 from sqlalchemy import select
 from sqlmodel import col
 
-from bot.cli.bot_connection import make_key
 from bot.config.connection_settings import Transport
 from bot.demo.model_server import StandInPlanner
 from slack_sandbox.server import Sandbox
@@ -22,6 +21,7 @@ from storage.models import Call, Message, Revision, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN
 from storage.store import Store
 from storage.transaction import rows
+from tests.client_keys import make_key
 from tests.proof.crash.checks import of_slack, of_the_record
 from tests.proof.crash.tools import Ledger, make_tools
 from tests.records import ON_A_SERVER, settings_of, store_of

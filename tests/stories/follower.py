@@ -47,11 +47,10 @@ class Followed:
 def followed(harness: Harness, run: str) -> Iterator[Followed]:
     """Follow the chat of a request, as `countersign chat` does."""
     found = Followed(harness, run)
-    line, begun = follow(socket_path(harness.app.core.store.path), run)
-    with line:
+    with follow(socket_path(harness.app.core.store.path), run) as line:
 
         def listen() -> None:
-            lines = Lines(line.fileno(), begun)
+            lines = Lines(line.fileno())
             while not lines.is_over:
                 while (told := lines.take()) is not None:
                     found.told.append(read_happening(told))

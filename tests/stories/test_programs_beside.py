@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from bot.cli.bot_connection import make_key, revoke_key
+from bot.cli.bot_connection import NoBotError, follow, send
+from bot.terminal.terminal_messages import Asking, Wish
 from countersign import Countersign
 from countersign.client import Wire
 from countersign.errors import NotAllowed, Unreachable
@@ -24,6 +25,7 @@ from storage.backend import socket_path
 from storage.models import Run
 from storage.states import RunSource
 from tests.added_package import add_package
+from tests.client_keys import make_key, revoke_key
 from tests.pages import ROOT, blocks
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
@@ -199,6 +201,16 @@ def test_what_is_no_request_changes_nothing(harness: Harness, body: bytes) -> No
     assert len(harness.all(Run)) == before
     with pytest.raises(NotAllowed, match="no request"):
         beside(harness).look("nobody")
+
+
+def test_nobody_is_the_operator_where_none_is_named(harness: Harness) -> None:
+    """Whoever may open the socket is told so; nothing is shown, done or followed."""
+    path = socket_path(database(harness))
+    for wish in (Asking(Wish.PENDING), Asking(Wish.SAY, words="pay me")):
+        with pytest.raises(NoBotError, match="started without COUNTERSIGN_OPERATOR"):
+            send(path, wish)
+    with pytest.raises(NoBotError, match="started without COUNTERSIGN_OPERATOR"):
+        follow(path, "any")
 
 
 def test_a_key_that_is_no_good_is_not_the_account(harness: Harness) -> None:

@@ -11,8 +11,9 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from bot.cli.bot_connection import BotRefusedError, NoBotError, make_key, revoke_key
+from bot.cli.bot_connection import BotRefusedError, NoBotError
 from storage.states import CallStatus
+from tests.client_keys import make_key, revoke_key
 from tests.proof.crash.life import Stuck
 from tests.proof.crash.people import ROUNDS, Act, Scene
 from tests.records import store_of

@@ -24,13 +24,14 @@ from typing import Any
 
 from sqlalchemy import select
 
-from bot.cli.bot_connection import BotRefusedError, NoBotError, make_key
+from bot.cli.bot_connection import BotRefusedError, NoBotError
 from bot.config.connection_settings import Transport
 from bot.demo.local_slack import local_slack
 from bot.demo.model_server import StandInPlanner, Turn
 from storage.backend import socket_path
 from storage.models import Delivery
 from storage.transaction import rows
+from tests.client_keys import make_key
 from tests.postgres_server import Server
 from tests.records import KEY, store_of
 from tests.stories.harness import SUPPORT

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.cli.bot_connection import KeyShown, make_key
 from bot.config.connection_settings import Transport
+from tests.client_keys import NewKey, make_key
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
 from tests.web.api.program import Program
@@ -74,7 +74,7 @@ def asks(bot: Harness) -> Asks:
     return make
 
 
-def key_of(harness: Harness, name: str, person: str = "@ben", **more: Any) -> KeyShown:
+def key_of(harness: Harness, name: str, person: str = "@ben", **more: Any) -> NewKey:
     """A new key of the running bot."""
     record = harness.app.core.store.path
     return make_key(record, name, person, **{"tools": ("*",), **more})

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bot.cli.bot_connection import revoke_key
 from storage.models import Call, Run
+from tests.client_keys import revoke_key
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import open_modal, reject, typed, vote

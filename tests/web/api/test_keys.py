@@ -11,6 +11,7 @@ from bot.http.keys import webhook_secret
 from countersign.cli.main import main
 from storage.client_keys import ClientKey
 from storage.models import Audit
+from tests.client_keys import make_key
 from tests.stories.harness import Harness
 from tests.stories.operator_steps import command, environment, with_tools
 from tests.web.api.program import Program
@@ -126,3 +127,15 @@ def test_a_key_command_that_makes_no_sense(words: list[str]) -> None:
     """The usage is shown."""
     with pytest.raises(SystemExit):
         main(["key", *words])
+
+
+def test_what_is_for_the_bots_account_is_not_at_the_port(bot: Harness) -> None:
+    """A key, or none, reaches neither keys nor the operator's terminal over the network."""
+    key = make_key(bot.app.core.store.path, "curious", "@ben", ["*"]).key
+    for path in ("/v1/keys", "/v1/keys/renew", "/v1/keys/revoke", "/v1/forget", "/v1/terminal"):
+        for shown, status in ((key, 404), ("", 401)):
+            assert Program(bot, shown).ask("POST", path, {"name": "curious"})[0] == status
+    assert Program(bot, key).ask("GET", "/v1/chats/any")[0] == 404
+    assert Program(bot, key).ask("GET", "/v1/requests")[0] == 200
+    paths = Program(bot, key).ask("GET", "/v1/openapi.json")[1]["paths"]
+    assert not [each for each in paths if not each.startswith(("/requests", "/questions"))]

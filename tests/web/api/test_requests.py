@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.cli.bot_connection import revoke_key
 from storage.models import Audit, Run
+from tests.client_keys import revoke_key
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
 from tests.stories.messages import words

@@ -13,11 +13,11 @@ from sqlalchemy import delete
 from sqlmodel import col
 from standardwebhooks import Webhook as Signature
 
-from bot.cli.bot_connection import revoke_key
 from bot.http import webhooks
 from bot.http.keys import read_key_text, webhook_secret
 from storage.chain import SigningKey
 from storage.webhooks import PAUSES, Webhook
+from tests.client_keys import revoke_key
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
 from tests.web.api.conftest import key_of

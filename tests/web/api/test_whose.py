@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from bot.cli.bot_connection import BotRefusedError, revoke_key
+from bot.cli.bot_connection import BotRefusedError
 from storage.models import Run
+from tests.client_keys import revoke_key
 from tests.stories.harness import Harness
 from tests.stories.steps import ask_for, vote
 from tests.web.api.conftest import Asks, key_of
