@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 ACTING = 4  # commands of the operator that are answered at once
 CHATS = 16  # that are followed at once
 KEEPING = 2  # keys that are made, and people who are forgotten, at once
+MOST = 65_536  # characters of what a command says
 LINES = "application/x-ndjson"
 T = TypeVar("T")
 Name = Annotated[str, Body(embed=True)]
@@ -130,6 +131,9 @@ class LocalApi:
     async def act(self, asking: Asking) -> Response:
         """Do what the operator wants, and say what came of it."""
         terminal = self._operators()
+        if len(asking.words) + sum(map(len, asking.values.values())) > MOST:
+            why = f"A command says {MOST:,} characters at most."
+            raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
         answer = await to_thread.run_sync(lambda: terminal.answer(asking), limiter=self._acts)
         return Response(write_line(answer), media_type=JSONResponse.media_type)
 

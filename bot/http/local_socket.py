@@ -67,6 +67,8 @@ class LocalSocket:
             # only now: it takes memory and a moment, and most bots are asked in Slack alone
             from bot.http.local_api import LocalApi
 
+            if self._stopping.fileno() < 0:  # it was stopped meanwhile
+                return
             self._api = LocalApi(self._host, listening)
         except Exception:
             log.exception("nobody is answered at %s", self._path)

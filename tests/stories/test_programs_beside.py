@@ -16,7 +16,8 @@ import pytest
 
 from bot.cli.bot_connection import NoBotError, follow, send
 from bot.terminal.terminal_messages import Asking, Wish
-from countersign import Countersign
+from countersign import Countersign, countersigned
+from countersign.cli.main import main
 from countersign.client import Wire
 from countersign.errors import NotAllowed, Unreachable
 from countersign.request import Request
@@ -239,3 +240,30 @@ def test_who_asks_without_a_key_hears_of_no_keys_requests(harness: Harness) -> N
         beside(harness).look(of_the_key.id)
     with pytest.raises(NotAllowed, match="no request"):
         Countersign(url, key).look(own.id)
+
+
+def test_what_a_program_does_itself_is_asked_there_too(
+    harness: Harness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decorator and `countersign ask` do without a key, and do what was approved, once."""
+    done: list[str] = []
+
+    @countersigned(
+        effect="Write “{text}” down", requester=BEN, channel=SUPPORT, client=beside(harness)
+    )
+    def write_down(text: str) -> int:
+        done.append(text)
+        return len(done)
+
+    monkeypatch.setenv("COUNTERSIGN_URL", address_beside(database(harness)))
+    monkeypatch.setenv("COUNTERSIGN_API_KEY", "")
+    asked = ["ask", "tidy_up", "--title", "Tidy up", "--effect", "Tidy the shelf up"]
+    behind = ["--requester", "@ben", "--channel", "#support", "--", sys.executable, "-c", "pass"]
+    with ThreadPoolExecutor(2) as pool:
+        written = pool.submit(write_down, "by itself")
+        vote(harness, "ana", card_of(harness, "Write “by itself” down"))
+        assert written.result(30) == 1
+        told = pool.submit(main, [*asked, *behind])
+        vote(harness, "ana", card_of(harness, "Tidy the shelf up"))
+        assert told.result(30) == 0
+    assert done == ["by itself"]
