@@ -17,9 +17,9 @@ from bot.cli.read_only_core import PlainWords, ReadOnlyCore
 from bot.cli.request_views import look
 from bot.config.settings import Settings
 from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
-from storage import client_keys
+from storage import programs
 from storage.backend import socket_path
-from storage.client_keys import ClientKey
+from storage.programs import ClientKey
 
 NEW, RENEW, LIST, REVOKE = "new", "renew", "list", "revoke"
 PER_HOUR = 60
@@ -116,7 +116,7 @@ def _wanted(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _list(found: ReadOnlyCore, words: PlainWords) -> int:
     with found.store.read() as tx:
-        listed = client_keys.every(tx)
+        listed = programs.all_keys(tx)
     for each in listed:
         for line in _lines(each, words):
             say(harmless(line))

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from bot.http.api_bodies import ProblemError, later
-from bot.policy.directory import LookupFailedError
-from bot.tools.names import Named, Naming
-from storage import client_keys
-from storage.client_keys import ClientKey
+from bot.policy.authority import LookupFailedError
+from bot.tools.names import NamedKind, NameResolver
+from storage import programs
+from storage.programs import ClientKey
 
 if TYPE_CHECKING:
     from bot.runs.surfaces import Host
@@ -122,7 +122,7 @@ class Keys:
     def renew(self, name: str) -> KeyMade:
         """Make a further key for the program of that name, for the same; the others still hold."""
         with self._host.store.read() as tx:
-            old = client_keys.named(tx, self._host.identity.team, name)
+            old = programs.current_key(tx, self._host.identity.team, name)
         if old is None:
             raise _no_such_key(name)
         service, per_hour = old.is_service, old.per_hour
@@ -144,7 +144,7 @@ class Keys:
             made_at=host.clock.now(),
         )
         with host.store.write() as tx:
-            is_made = client_keys.make(tx, row, self._by, beside=beside)
+            is_made = programs.make_key(tx, row, self._by, beside=beside)
         if not is_made:
             why = f"there is a key of that name; `countersign key revoke {wanted.name}` ends it"
             raise _refused(HTTPStatus.CONFLICT, why)
@@ -157,13 +157,13 @@ class Keys:
         """
         host = self._host
         with host.store.write() as tx:
-            if not client_keys.revoke(tx, host.identity.team, name, self._by, at=host.clock.now()):
+            if not programs.revoke_key(tx, host.identity.team, name, self._by, at=host.clock.now()):
                 raise _no_such_key(name)
 
     def _person(self, named: str) -> str:
         """The id of who answers for it; ValueError for nobody, or somebody who may not ask."""
         authority = self._host.authority
-        person = Naming(authority.directory, None).id_of(Named.PERSON, named)
+        person = NameResolver(authority.directory, None).id_of(NamedKind.PERSON, named)
         if not authority.colleague(person):
             raise ValueError(f"{named} is not a full member of this workspace")
         return person

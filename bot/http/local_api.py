@@ -17,8 +17,8 @@ from bot.http.api import make_api
 from bot.http.api_bodies import ProblemError, later
 from bot.http.api_gate import Callers
 from bot.http.api_routes import Id
-from bot.http.app import web_app
 from bot.http.ask_route import AskHandler
+from bot.http.http_side import web_app
 from bot.http.keys import Keys, KeyWanted
 from bot.http.server import WebServer
 from bot.runs.surfaces import Host
@@ -26,7 +26,7 @@ from bot.terminal import terminal_sentences
 from bot.terminal.terminal import Terminal
 from bot.terminal.terminal_messages import Asking, write_line
 from storage import personal_data
-from storage.client_keys import ClientKey, account_key
+from storage.programs import ClientKey, account_key
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -135,7 +135,7 @@ def hosting(
     `more` stands in the proxy's environment.
     """
     key = make_key(harness.app.core.store.path, name, "@ben", ["*"]).key
-    web = harness.app.ways_in.web
+    web = harness.app.endpoints.web
     assert web is not None
     where = ["--channel", "#support", "--prefix", "shop_"]
     command = ["-m", "bot", "mcp-proxy", *where, *options, "--", *server]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from countersign.unix_socket import UnixConnection
 from storage.backend import socket_path
 from storage.states import CallStatus

@@ -17,10 +17,9 @@ import pytest
 from bot.cli.bot_connection import NoBotError, follow, send
 from bot.terminal.terminal_messages import Asking, Wish
 from countersign import Countersign, countersigned
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from countersign.client import Wire
-from countersign.errors import NotAllowed, Unreachable
-from countersign.request import Request
+from countersign.request import NotAllowed, Request, Unreachable
 from countersign.unix_socket import address_beside
 from storage.backend import socket_path
 from storage.models import Run
