@@ -18,13 +18,13 @@ import storage.migrations
 from bot.agent import outputs
 from storage import decisions, runs, trail
 from storage.attached_files import AttachedFile
-from storage.backend import APPEND_ONLY
 from storage.client_keys import ClientKey
 from storage.contacts import Contact
 from storage.decisions import Applied, Decided
 from storage.delegations import Delegation
 from storage.grants import Grant
 from storage.migrations import newest
+from storage.models import APPEND_ONLY
 from storage.record_copies import Copied
 from storage.replicas import Lane, Pause, Replica
 from storage.store import SchemaError, Store, migrate
