@@ -140,7 +140,7 @@ class Years:
 
         def claim() -> None:
             with store.read() as tx:
-                [run_id] = runs.ready(tx)
+                [run_id] = runs.ready_run_ids(tx)
             now = self._bench.clock.now()
             with store.write() as tx:
                 claimed.append(runs.claim(tx, run_id, now=now, lease_until=now))

@@ -144,7 +144,7 @@ class Bench:
             outbox.next_due(tx)
         for channel in channels:
             with self.store.read() as tx:
-                due = outbox.due(tx, now, channel)
+                due = outbox.due_messages(tx, now, channel)
             for row in due:
                 assert self._sender.send(row)
 
@@ -175,7 +175,7 @@ class Bench:
             updated_at=now,
         )
         with self.store.write() as tx:
-            moves.started(tx, run, at=now)
+            moves.insert_run(tx, run, at=now)
             runs.append(tx, run, {"role": "user", "content": REQUEST}, at=now)
         return run
 
@@ -190,14 +190,14 @@ class Bench:
     def take_in(self) -> None:
         """Deal with what arrived, as a tick of the loop does."""
         with self.store.read() as tx:
-            arrived = inbox.new(tx)
+            arrived = inbox.new_deliveries(tx)
         for each in arrived:
             (self.clicks if each.kind is DeliveryKind.ACTION else self.intake).take(each)
 
     def advance_ready(self) -> str:
         """Advance the one run that is ready, found as the loop finds it; its id."""
         with self.store.read() as tx:
-            [run_id] = runs.ready(tx)
+            [run_id] = runs.ready_run_ids(tx)
         self.hearing.advance(run_id)
         return run_id
 

@@ -32,8 +32,8 @@ from bot.approvals.request_changes import PlanChanges, Requests
 from bot.approvals.votes import Votes
 from bot.cards.action_names import Dialog
 from bot.clock import Clock
-from bot.config.policy_reload import PolicyReload
 from bot.config.settings import Settings
+from bot.config.startup import PolicyReload
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.current_policy import CurrentPolicy
@@ -43,7 +43,7 @@ from bot.runs.compaction import LongThreads
 from bot.runs.direct_turns import DirectTurns
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import Intake, TypedWords
-from bot.runs.loop import Acts, Loop
+from bot.runs.loop import Loop, TickActions
 from bot.runs.ports import Answer, DirectoryMemory, Presence, Questions, Thread
 from bot.runs.program_calls import ProgramCalls
 from bot.runs.program_requests import ProgramRequests
@@ -57,7 +57,7 @@ from bot.surfaces.port import Host
 from bot.surfaces.registry import made
 from bot.tools import Registry
 from bot.tools.preview import Previews
-from bot.upkeep import Purging, Upkeep
+from bot.upkeep import DailyPurge, Upkeep
 from storage.models import Delivery, Run
 from storage.states import MODELLED, RunSource
 from storage.store import Store
@@ -242,7 +242,7 @@ class Core:
             named,
             ProgramRequests(self.forms(), self.signals),
         )
-        return Upkeep(made(host), Purging(self.store, self.clock, self.settings.keep_days))
+        return Upkeep(made(host), DailyPurge(self.store, self.clock, self.settings.keep_days))
 
     def restored(self, ended: Callable[[Run], None] = ports.show_no_end) -> Restoration:
         """Return what takes up a record older than its last life; `ended` hears of what it ends."""
@@ -260,7 +260,7 @@ class Core:
 
         `others`: the processes on this database, if it is not for this one alone.
         """
-        acts = Acts(
+        acts = TickActions(
             intake=intake,
             typed=TypedWords(
                 self.store, self.clock, self.authority, self.settings.has_model, ended

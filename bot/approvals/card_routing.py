@@ -167,7 +167,7 @@ def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -
         parts = [group[i : i + CALLS_PER_CARD] for i in range(0, len(group), CALLS_PER_CARD)]
         for number, part in enumerate(parts, 1):
             for target in part[0].place.targets:
-                outbox.put(tx, card_row(run, plan_id, part, target, number, len(parts)))
+                outbox.put_message(tx, card_row(run, plan_id, part, target, number, len(parts)))
         # without any target, people come in by an escalation
         if group[0].place.kind is not PlaceKind.THREAD and group[0].place.targets:
             _tell_where(tx, run, plan_id, parts, among=len(routes))
@@ -193,16 +193,16 @@ def _tell_where(
         row = _row(run, plan_id, shown, here, run.channel, (number, len(parts)))
         row.kind, row.key = MessageKind.COPY, f"copy:{row.key}"
         row.body = json.dumps({**json.loads(row.body), "asked_in": where})
-        outbox.put(tx, row)
+        outbox.put_message(tx, row)
 
 
 def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
     """Take these calls off their cards, which name people who no longer decide about them."""
-    for card in (*outbox.cards(tx, plan_id), *outbox.copies(tx, plan_id)):
+    for card in (*outbox.cards(tx, plan_id), *outbox.card_copies(tx, plan_id)):
         body = outbox.body(card)
         kept = [call for call in body["calls"] if call not in moved]
         if len(kept) < len(body["calls"]):
-            outbox.change(tx, card, body=outbox.dump({**body, "calls": kept}))
+            outbox.update_message(tx, card, body=outbox.dump_body({**body, "calls": kept}))
             outbox.redraw(tx, plan_id)
 
 
@@ -252,7 +252,7 @@ def note_away(tx: Transaction, call: Call, away: Away) -> None:
     for card in outbox.cards(tx, call.plan_id):
         body = outbox.body(card)
         if call.id in body["calls"] and body.get("away", {}) != dict(away):
-            outbox.change(tx, card, body=outbox.dump({**body, "away": dict(away)}))
+            outbox.update_message(tx, card, body=outbox.dump_body({**body, "away": dict(away)}))
 
 
 # The mark on the request's own message: one emoji that says how its approvals stand.
@@ -273,9 +273,9 @@ def mark_of(found: Iterable[Call]) -> str:
     found = [call for call in found if call.asked_at]
     asked = [call for call in found if isinstance(load_gate(call.gate), Ask)]
     status = {call.status for call in asked}
-    if CallStatus.UNKNOWN not in status and not all(map(calls.settled, found)):
+    if CallStatus.UNKNOWN not in status and not all(map(calls.is_settled, found)):
         return WAITING_EMOJI  # also for an answer
-    if asked and all(map(calls.is_handed_on, asked)):
+    if asked and all(map(calls.is_handed_on_by_program, asked)):
         return HANDED_ON_EMOJI
     return next((name for ended, name in END_EMOJIS.items() if ended in status), "")
 
@@ -290,7 +290,7 @@ def begins_with(tx: Transaction, run: Run) -> str:
 
 def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
     """Have the request marked as this plan of it changes, besides those before it."""
-    run = sub_agents.root(tx, run)
+    run = sub_agents.root_run(tx, run)
     ts = begins_with(tx, run)
     mark = Message(
         key=f"mark:{run.id}",
@@ -299,11 +299,11 @@ def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
         plan_id=plan_id,
         channel=run.channel,
         thread_ts=run.thread_ts,
-        body=outbox.dump({"names": []}),
+        body=outbox.dump_body({"names": []}),
         ts=ts,
     )
-    if not ts or outbox.put(tx, mark):
+    if not ts or outbox.put_message(tx, mark):
         return
     if row := outbox.by_key(tx, mark.key):
-        outbox.change(tx, row, plan_id=plan_id)
+        outbox.update_message(tx, row, plan_id=plan_id)
         outbox.redraw(tx, plan_id)

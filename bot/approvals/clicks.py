@@ -137,7 +137,7 @@ class Clicks:
             person, at = delivery.user, delivery.received_at
             ended = self._grants.end(tx, target.call, person, at)
             tell(tx, delivery, "" if ended else NOTHING_LEFT)
-            inbox.settle(tx, delivery, "revoked" if ended else "nothing to revoke")
+            inbox.settle_delivery(tx, delivery, "revoked" if ended else "nothing to revoke")
 
     def _submitted(self, delivery: Delivery, dialog: DialogSubject, state: dict[str, Any]) -> None:
         match dialog:

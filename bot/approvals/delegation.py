@@ -55,7 +55,7 @@ class StandIns:
     def of(self, people: Collection[str]) -> frozenset[str]:
         """Return who decides for any of them."""
         with self.store.read() as tx:
-            found = delegations.of(tx, self.team, people, self.clock.now())
+            found = delegations.delegations_by(tx, self.team, people, self.clock.now())
         return frozenset(each.delegate for each in found)
 
 
@@ -74,7 +74,7 @@ class Delegations:
     def about(self, person: str) -> list[DelegationRow]:
         """Return what this person has given or been given that holds now."""
         with self.store.read() as tx:
-            found = delegations.about(tx, self.authority.team, person, self.clock.now())
+            found = delegations.delegations_about(tx, self.authority.team, person, self.clock.now())
         return [
             DelegationRow(
                 id=each.id,
@@ -108,7 +108,7 @@ class Delegations:
         with self.store.write() as tx:
             if isinstance(found, dict):  # something has changed since the dialog was checked
                 tell(tx, delivery, next(iter(found.values())))
-                inbox.settle(tx, delivery, "not delegated")
+                inbox.settle_delivery(tx, delivery, "not delegated")
                 return
             row = Delegation(
                 team=team,
@@ -118,9 +118,9 @@ class Delegations:
                 given_at=at,
                 until=found.until,
             )
-            delegations.give(tx, row)
+            delegations.give_delegation(tx, row)
             tell(tx, delivery, words.delegated(row.delegate, row.until))
-            outbox.private(
+            outbox.put_private(
                 tx,
                 f"delegated:{row.id}",
                 channel=row.delegate,
@@ -128,7 +128,7 @@ class Delegations:
                 person=row.delegate,
                 text=words.asked_to_decide(giver, row.until, row.words),
             )
-            inbox.settle(tx, delivery, "delegated")
+            inbox.settle_delivery(tx, delivery, "delegated")
 
     def end(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
@@ -141,7 +141,7 @@ class Delegations:
             mine = row is not None and (row.team, row.giver) == (self.authority.team, person)
             ended = row is not None and mine and delegations.revoke(tx, row.id, person, at)
             if row is not None and ended:
-                outbox.private(
+                outbox.put_private(
                     tx,
                     f"undelegated:{row.id}",
                     channel=row.delegate,
@@ -151,7 +151,9 @@ class Delegations:
                 )
             else:
                 tell(tx, delivery, words.over_already())
-            inbox.settle(tx, delivery, "delegation ended" if ended else "no delegation to end")
+            inbox.settle_delivery(
+                tx, delivery, "delegation ended" if ended else "no delegation to end"
+            )
 
 
 # Shows what already waits to whoever decides for somebody from now on, once. Runs on the loop.
@@ -175,7 +177,7 @@ class Handover:
         """Show what waits to everybody who has come in; returns whether anybody has."""
         now = self._clock.now()
         with self._store.read() as tx:
-            new = delegations.unshown(tx, self._authority.team, now)
+            new = delegations.unshown_delegations(tx, self._authority.team, now)
         for each in new:
             try:
                 self._show(each, now)
@@ -197,7 +199,7 @@ class Handover:
             key = json.dumps([asked.call.plan_id, asked.place.targets, route(asked.gate)])
             plans.setdefault(key, []).append((run, asked))
         with self._store.write() as tx:
-            if not delegations.shown(tx, row.id, now):
+            if not delegations.mark_shown(tx, row.id, now):
                 return
             told: list[str] = []
             for together in plans.values():
@@ -243,11 +245,11 @@ class Handover:
             thread = card.thread_ts or card.ts
             if on_it and thread and card.key.rpartition(":")[2] in targets:
                 left = [each for each in left if each not in on_it]
-                outbox.put(tx, self._line(tx, row, run, on_it, (card.channel, thread)))
+                outbox.put_message(tx, self._line(tx, row, run, on_it, (card.channel, thread)))
         parts = [left[at : at + CALLS_PER_CARD] for at in range(0, len(left), CALLS_PER_CARD)]
         for number, part in enumerate(parts, 1):
             for target in targets:
-                outbox.put(tx, card_row(run, plan, part, target, number, len(parts)))
+                outbox.put_message(tx, card_row(run, plan, part, target, number, len(parts)))
 
     def _line(
         self,
@@ -267,7 +269,7 @@ class Handover:
             run_id=run.id,
             channel=place[0],
             thread_ts=place[1],
-            body=outbox.dump({"text": text, "mrkdwn": True}),
+            body=outbox.dump_body({"text": text, "mrkdwn": True}),
         )
 
 

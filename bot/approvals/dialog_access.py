@@ -20,7 +20,7 @@ from bot.policy.authority import No, Yes
 from bot.tools import Table
 from bot.tools.tables import csv_text
 from storage import decisions, inbox, outbox, runs, trail
-from storage.decisions import Open
+from storage.decisions import OpenRevision
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MessageKind, Verb
 from storage.store import Store
@@ -68,11 +68,13 @@ class DialogAccess:
         now = self._clock.now()
         with self._store.read() as tx:
             if isinstance(target, CallTarget):
-                found = decisions.look(tx, target.call, target.revision, now)
-                waiting = [found.call] if isinstance(found, Open) else []
+                found = decisions.check_decidable(tx, target.call, target.revision, now)
+                waiting = [found.call] if isinstance(found, OpenRevision) else []
             else:
                 found = None
-                waiting = decisions.on_card(tx, target.plan, target.revision, target.card)
+                waiting = decisions.pending_calls_on_card(
+                    tx, target.plan, target.revision, target.card
+                )
             run = runs.get(tx, waiting[0].run_id) if waiting else None
         if run is None:
             lost = self._permissions.lost(found, person) if found else refusals.stale_card()
@@ -130,7 +132,7 @@ class AllRows:
                 case TurnedAway(sentence=sentence):
                     self._access.record(tx, found, person, Action.ROWS)
                     tell(tx, delivery, sentence)
-                    inbox.settle(tx, delivery, "refused")
+                    inbox.settle_delivery(tx, delivery, "refused")
                 case Admitted(calls=(call, *_)):
                     self._put(tx, delivery, call)
 
@@ -138,12 +140,12 @@ class AllRows:
         rows = all_rows(call)
         if rows is None:
             tell(tx, delivery, refusals.stale_card())
-            inbox.settle(tx, delivery, "no rows")
+            inbox.settle_delivery(tx, delivery, "no rows")
             return
         self._access.record_shown(tx, call, delivery.user, Action.ROWS, more=True)
-        outbox.put(tx, _file(delivery, call, rows))
+        outbox.put_message(tx, _file(delivery, call, rows))
         tell(tx, delivery, ROWS_SENT)
-        inbox.settle(tx, delivery, "rows sent")
+        inbox.settle_delivery(tx, delivery, "rows sent")
 
 
 def _file(delivery: Delivery, call: Call, rows: Table) -> Message:
@@ -156,5 +158,5 @@ def _file(delivery: Delivery, call: Call, rows: Table) -> Message:
         run_id=call.run_id,
         channel=delivery.user,
         recipient=delivery.user,
-        body=outbox.dump(file),
+        body=outbox.dump_body(file),
     )

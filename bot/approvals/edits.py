@@ -28,13 +28,13 @@ from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter_gate
 from bot.tools import Preview, Registry, Tool, ToolError
 from bot.tools.arguments import as_editable, dump_arguments, load_arguments, readable_arguments
-from bot.tools.names import Naming
+from bot.tools.names import NameResolver
 from bot.tools.preview import Previews
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import ShownRevision
-from storage.chain import key_of
+from storage.chain import key_with_id
 from storage.columns import values
-from storage.decisions import Applied, Open
+from storage.decisions import AppliedDecision, OpenRevision
 from storage.models import Call, Delivery, Run
 from storage.states import Verb
 from storage.transaction import Transaction
@@ -128,8 +128,8 @@ class Edits:
         up.
         """
         with self._sources.store.read() as tx:
-            found = decisions.look(tx, call_id, revision, at)
-            shown = calls.shown(tx, call_id) if isinstance(found, Open) else None
+            found = decisions.check_decidable(tx, call_id, revision, at)
+            shown = calls.shown(tx, call_id) if isinstance(found, OpenRevision) else None
             run = runs.get(tx, shown.call.run_id) if shown else None
         tool = self._tools.of(shown.call) if shown else None
         if shown is None or run is None or tool is None:
@@ -138,7 +138,7 @@ class Edits:
         if isinstance(verdict, No):
             return Forbidden(self._permissions.refusal(verdict, shown.call, Verb.EDIT))
         editable, before = as_editable(tool, load_gate(shown.call.gate)), _readable(tool, shown)
-        names = Naming(self._sources.directory, run.requester)
+        names = NameResolver(self._sources.directory, run.requester)
         try:
             parsed = read_submission(editable, before, state, names)
         except LookupFailedError:
@@ -185,7 +185,7 @@ class Edits:
         Raises ToolError where it would fail, NotYetKnownError while the tool is being asked.
         """
         call, now = shown.call, self._sources.clock.now()
-        seen = self._previews.of_edit(
+        seen = self._previews.preview_of_edit(
             tool,
             args,
             context_of(run, call, now),
@@ -230,7 +230,7 @@ class Edits:
         except RefusedError as refused:
             with self._sources.store.write() as tx:
                 tell(tx, delivery, f"Nobody could approve that: {refused.note}.")
-                inbox.settle(tx, delivery, "refused")
+                inbox.settle_delivery(tx, delivery, "refused")
             return
         with self._sources.store.write() as tx:
             outcome = decisions.edit(
@@ -241,9 +241,9 @@ class Edits:
                 at=delivery.received_at,
                 **self._revision(edit, delivery.received_at),
             )
-            if not isinstance(outcome, Applied):
+            if not isinstance(outcome, AppliedDecision):
                 tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
-                inbox.settle(tx, delivery, "the edit came too late")
+                inbox.settle_delivery(tx, delivery, "the edit came too late")
                 return
             if place is not None:
                 withdraw(tx, call.plan_id, {call.id})
@@ -257,7 +257,7 @@ class Edits:
             else:
                 outbox.notice(tx, edit.run, key, body)
                 tell(tx, delivery, LOOK_FIRST if edit.approve else "")
-                inbox.settle(tx, delivery, "edited")
+                inbox.settle_delivery(tx, delivery, "edited")
 
     def _other_place(self, edit: Edit) -> Place | None:
         """Return where other people are asked now; None where they are the same. Looks them up."""
@@ -276,7 +276,7 @@ class Edits:
             "arguments": edit.arguments,
             "secret": tool.secret_paths(loads(edit.arguments)),
             "digest": fingerprint(
-                key_of(self._key, call.key_id),
+                key_with_id(self._key, call.key_id),
                 edit.run,
                 tool,
                 edit.arguments,

@@ -15,7 +15,7 @@ from bot.cards.button_codec import CallTarget, CardTarget, RunTarget, decode_act
 from bot.clock import Clock
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs, schedule
-from storage.availability import passes
+from storage.availability import may_pass
 from storage.models import Call, Delivery, Message
 from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus
 from storage.store import Store
@@ -40,7 +40,7 @@ class Expiry:
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            due = schedule.due(tx, now)
+            due = schedule.due_calls(tx, now)
         together: dict[str, list[str]] = {}
         for call_id, plan_id in due:
             together.setdefault(plan_id, []).append(call_id)
@@ -56,7 +56,7 @@ class Expiry:
         try:
             with self._store.write() as tx:
                 # only now: who stored a click in time has done so before this could write
-                arrived = inbox.new(tx)
+                arrived = inbox.new_deliveries(tx)
                 clicked = _clicked(arrived)
                 found = [calls.get(tx, each) for each in ids]
                 fallen = [
@@ -65,12 +65,12 @@ class Expiry:
                     if call
                     and not _in_time(call, clicked)
                     and not (is_question(call) and replied_in_time(tx, call, arrived))
-                    and endings.expire(tx, call, at=now, words=outputs, output=_told(call))
+                    and endings.expire_call(tx, call, at=now, words=outputs, output=_told(call))
                 ]
                 if denied := [call for call in fallen if call.status is CallStatus.PENDING]:
                     self._announce(tx, denied)
         except Exception as error:
-            if passes(error):
+            if may_pass(error):
                 raise
             if len(ids) == 1:
                 log.exception("call %s: could not be expired", ids[0])
@@ -95,7 +95,7 @@ class Expiry:
         try:
             return effect_of(self._tools, tx, call)
         except Exception as error:
-            if passes(error):
+            if may_pass(error):
                 raise
             log.exception("run %s call %s: what has expired cannot be said", call.run_id, call.id)
             return call.tool
@@ -177,13 +177,15 @@ def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> 
             moves.call(
                 tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note
             )
-            runs.free(tx, call.run_id, at=at, actor="system")
+            runs.free_if_decided(tx, call.run_id, at=at, actor="system")
     run = runs.get(tx, card.run_id) if lost else None
     if run is not None and run.channel != card.channel:
         outbox.notice(tx, run, f"unseen:{card.key}", {"text": UNSEEN})
     elif run is not None:  # what could not be posted there would not arrive there either
         to = run.requester
-        outbox.private(tx, f"unseen:{card.key}", channel=to, thread_ts="", person=to, text=UNSEEN)
+        outbox.put_private(
+            tx, f"unseen:{card.key}", channel=to, thread_ts="", person=to, text=UNSEEN
+        )
     return bool(lost)
 
 
@@ -197,7 +199,7 @@ def elsewhere(tx: Transaction, root: Message) -> bool:
         return False
     if root.status is not MessageStatus.PENDING:
         moves.message(tx, root, MessageStatus.PENDING)
-    outbox.change(tx, root, channel=run.requester, attempts=0, due_at=None)
+    outbox.update_message(tx, root, channel=run.requester, attempts=0, due_at=None)
     return True
 
 
@@ -207,12 +209,12 @@ def close_unrooted(tx: Transaction, root: Message, *, at: datetime) -> None:
     They are told where they asked, if that was in a channel.
     """
     run = runs.get(tx, root.run_id)
-    if run is None or not endings.cancel(tx, run, at=at, actor="system", words=outputs):
+    if run is None or not endings.cancel_run(tx, run, at=at, actor="system", words=outputs):
         return
     place = inbox.asked_in(tx, run.id)
     if place and place[0].startswith(("C", "G")):
         channel, thread = place
-        outbox.private(
+        outbox.put_private(
             tx,
             f"unrooted:{run.id}",
             channel=channel,
@@ -229,7 +231,7 @@ def tell_of_rows(tx: Transaction, row: Message) -> None:
     """
     if to := row.recipient:
         key = f"unsent:{row.key}"
-        outbox.private(tx, key, channel=to, thread_ts="", person=to, text=NO_ROWS)
+        outbox.put_private(tx, key, channel=to, thread_ts="", person=to, text=NO_ROWS)
         return
     run, text = runs.get(tx, row.run_id), NO_FILE if row.kind is MessageKind.FILE else NO_TABLE
     if run is not None:

@@ -28,7 +28,7 @@ from bot.policy.rules import Template
 from bot.tools import Registry, Tool
 from bot.tools.arguments import readable_arguments
 from storage import calls, outbox, runs
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.models import Delivery, Message
 from storage.states import MessageKind
 from storage.transaction import Transaction
@@ -45,13 +45,15 @@ class Offers:
     def choices(self, person: str, channel: str) -> list[FormChoice]:
         """Return what this person may ask for there, by title; raises LookupFailedError."""
         found = [
-            FormChoice(FormKind.TOOL, tool.name, tool.title, tool.said_to_do)
+            FormChoice(FormKind.TOOL, tool.name, tool.title, tool.stated_effect)
             for tool in self.tools
             if self._may_ask(tool, person, channel)
         ]
         for each in self.sources.policy.policy.templates:
             if tool := self._prepared(each, person, channel):
-                found.append(FormChoice(FormKind.TEMPLATE, each.title, each.title, tool.said_to_do))
+                found.append(
+                    FormChoice(FormKind.TEMPLATE, each.title, each.title, tool.stated_effect)
+                )
         return sorted(found, key=lambda each: each.title.casefold())
 
     def called(self, words: str, person: str, channel: str) -> FormChoice | None:
@@ -135,7 +137,7 @@ class Offers:
         return {
             name: value
             for name, value in found.items()
-            if name not in secret and masked(str(value)) == str(value)
+            if name not in secret and mask_secrets(str(value)) == str(value)
         }
 
 
@@ -213,6 +215,6 @@ def invite(tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:
         recipient=delivery.user if in_private else "",
         channel=delivery.channel,
         thread_ts=delivery.thread_ts,
-        body=outbox.dump({"text": text, "blocks": blocks}),
+        body=outbox.dump_body({"text": text, "blocks": blocks}),
     )
-    outbox.put(tx, row)
+    outbox.put_message(tx, row)

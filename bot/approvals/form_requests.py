@@ -32,7 +32,7 @@ from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Deny
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
-from bot.tools.names import Naming
+from bot.tools.names import NameResolver
 from bot.tools.preview import Previews
 from storage import channel_modes, inbox, moves, outbox
 from storage.models import Call, Delivery, Run
@@ -113,7 +113,7 @@ class Entries:
         form = self._offers.form(target, person)
         if form is None:
             return Declined(request_sentences.not_there(self._offers.title(target)))
-        names = Naming(self._sources.directory, person)
+        names = NameResolver(self._sources.directory, person)
         filled = read_form(form, state, names)
         if isinstance(filled, FieldErrors):
             return filled
@@ -162,7 +162,7 @@ class Entries:
         key = (f"form:{person}", 0, f"{entry.tool.name}:{dump_arguments(args)}")
         context = context_of(run, call, now)
         try:
-            self._previews.of_edit(
+            self._previews.preview_of_edit(
                 entry.tool, args, context, key, patience=patience, then=self._wake
             )
         except ToolError as error:
@@ -247,8 +247,8 @@ class Beginnings:
         with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return
-            moves.started(tx, run, at=now)
-            inbox.hold(tx, delivery, run.id, asked_in=asked_in)
-            mode = strictest(channel_modes.of_run(tx, run))
+            moves.insert_run(tx, run, at=now)
+            inbox.hold_message(tx, delivery, run.id, asked_in=asked_in)
+            mode = strictest(channel_modes.modes_of_run(tx, run))
             text, blocks = root_message(delivery.user, entry.effect, setting.link, mode)
-            outbox.root(tx, run, text, blocks)
+            outbox.put_root(tx, run, text, blocks)

@@ -23,7 +23,7 @@ from bot.policy.current_policy import CurrentPolicy
 from bot.tools import Effect
 from bot.tools.effect_source import EffectSource
 from storage import calls, outbox, request_lists, runs
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
@@ -90,7 +90,7 @@ class HomeViews:
             return tuple(
                 WaitingQuestion(
                     target=CallTarget(each.call.id, each.call.revision),
-                    question=masked(each.asked.question),
+                    question=mask_secrets(each.asked.question),
                     requester=each.run.requester,
                     deadline=each.call.deadline,
                     link=self.lister.link(tx, each.run, each.call, person),
@@ -138,7 +138,9 @@ class HomeViews:
         team, since = self.authority.team, self.grants.clock.now() - OF_LATE
         channel = view.shows.channel
         with self.grants.store.read() as tx:
-            found = request_lists.decided(tx, team, person, since, home_tab.DECIDED + 1, channel)
+            found = request_lists.decided_calls(
+                tx, team, person, since, home_tab.DECIDED + 1, channel
+            )
             pairs = [(call, runs.get(tx, call.run_id)) for call in found[: home_tab.DECIDED]]
             decided = tuple(self.lister.call(tx, call, run, person) for call, run in pairs if run)
         view = replace(view, decided=decided, more_decided=len(found) > home_tab.DECIDED)

@@ -84,7 +84,7 @@ class Reminders:
         """Tell people whatever is due now; returns whether anything was."""
         now = self._clock.now()
         with self._store.read() as tx:
-            due = schedule.to_tell(tx, now)
+            due = schedule.calls_to_notify(tx, now)
         for call in due:
             try:
                 self._tell(call, now)
@@ -120,7 +120,7 @@ class Reminders:
         groups = group_ids(self._authority, gate)
         told = call.told_moments + len(passed)
         with self._store.write() as tx:
-            if not schedule.told(
+            if not schedule.mark_notified(
                 tx, call, stage=stage, moments=told, next_at=next_moment(gate, asked_at, told)
             ):
                 return  # decided or edited meanwhile
@@ -212,9 +212,11 @@ class Reminders:
         for target in place.targets:
             card = by_target.get(target)
             if card is None:
-                outbox.put(tx, card_row(run, call.plan_id, [Asked(call, gate, place)], target))
+                outbox.put_message(
+                    tx, card_row(run, call.plan_id, [Asked(call, gate, place)], target)
+                )
             elif thread := card.thread_ts or card.ts:
-                body = outbox.dump({"text": text, "mrkdwn": True})
+                body = outbox.dump_body({"text": text, "mrkdwn": True})
                 line = Message(
                     key=f"nudge:{key}:{target}",
                     kind=MessageKind.NOTICE,
@@ -223,7 +225,7 @@ class Reminders:
                     thread_ts=thread,
                     body=body,
                 )
-                outbox.put(tx, line)
+                outbox.put_message(tx, line)
                 said_here |= (card.channel, thread) == (run.channel, run.thread_ts)
         return said_here
 

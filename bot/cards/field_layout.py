@@ -33,8 +33,8 @@ from bot.cards.field_slots import Slot, SlotKind, SlotMark, slots, value_at
 from bot.cards.field_values import json_value_text, slot_text
 from bot.cards.slack_text import plain, slack_length, visible
 from bot.tools import Tool
-from bot.tools.decimals import in_full
-from bot.tools.invisible_characters import hidden_in
+from bot.tools.decimals import write_all_decimals
+from bot.tools.invisible_characters import hidden_characters
 
 # The blocks of the Edit dialog: an input for a value that can be edited, text for one that
 # cannot.
@@ -226,7 +226,7 @@ def hint_of(made: Input, *, new: bool = False) -> str:
         )
     if made.old is SlotMark.ABSENT and slot.schema.get("default") is not None:
         said.append(f"Left empty, it is {json_value_text(slot.schema['default'], slot.kind)}.")
-    if isinstance(made.initial, str) and (hidden := Counter(hidden_in(made.initial))):
+    if isinstance(made.initial, str) and (hidden := Counter(hidden_characters(made.initial))):
         seen = ", ".join(f"{visible(char)} × {count}" for char, count in hidden.most_common(8))
         said.append(f"Holds characters that cannot be seen: {seen}.")
     what = visible(slot.hint.strip())
@@ -333,7 +333,7 @@ def validate_fields(
         )
     except ValidationError as error:
         return FieldErrors(locate_errors(error, slots(tool, arguments), inputs))
-    return in_full(args)
+    return write_all_decimals(args)
 
 
 def _settle_presence(

@@ -18,7 +18,7 @@ from bot.policy.condition_values import Facts, Id
 from bot.policy.evaluation import Policy
 from bot.policy.gates import Addition, Allow, Ask, Deny
 from bot.policy.rules import Rule, condition, unfit_promises, unmatched_patterns
-from bot.toml_file import meant
+from bot.toml_file import nearest_name
 from bot.tools import Effect, Tool
 
 DEEPEST = 5  # levels of a made-up value
@@ -111,13 +111,13 @@ def _rule(rule: Rule, tools: Tools, lines: Mapping[str, int]) -> Iterator[Check]
         if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)
     ]
     for pattern in unmatched_patterns(rule, tools) if named else ():
-        remedy = "Correct the pattern, or remove it" + meant([pattern], tools)
+        remedy = "Correct the pattern, or remove it" + nearest_name([pattern], tools)
         yield warn(about, f"its pattern {pattern} fits no tool there is", remedy)
     matching = [each for each in named if rule.is_about(each.name, each.does, each.risk)]
     if not named and any(key == "tool" for key, *_ in refused):
         return
     if not named:
-        remedy = "Correct the name, or remove the rule" + meant(rule.tools, tools)
+        remedy = "Correct the name, or remove the rule" + nearest_name(rule.tools, tools)
         yield warn(about, f"fits no tool there is ({', '.join(rule.tools)})", remedy)
     elif not matching:
         text = f"fits no call: {', '.join(each.name for each in named)} have other effects or risks"
@@ -136,7 +136,9 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
     }
     blind = sorted({field for fields in lacking.values() for field in fields})
     if all(lacking.values()):
-        near = meant(blind, {field for each in matching for field in each.arguments.model_fields})
+        near = nearest_name(
+            blind, {field for each in matching for field in each.arguments.model_fields}
+        )
         text = f"its condition can be told of no tool it is about: they lack {', '.join(blind)}"
         yield fail(about, text, "What cannot be told is never allowed: correct the field" + near)
     else:
@@ -240,4 +242,4 @@ def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
     offered = (field for offer in offers for field in offer.fields or ())
     for field in sorted({*(rule.gate.editable or ()), *offered} - there):
         text = f"it names the field {field}, which no tool it is about has"
-        yield warn(f"rule {rule.name!r}", text, "Correct it" + meant([field], there))
+        yield warn(f"rule {rule.name!r}", text, "Correct it" + nearest_name([field], there))

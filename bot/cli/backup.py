@@ -15,7 +15,7 @@ from countersign.cli.console import DOTENV, complain, say
 from storage import backups
 from storage.chain import key_id
 from storage.digest import key_path
-from storage.read_only import ReadOnly
+from storage.store import ReadOnly
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             key = key_in_use(settings)
         except (OSError, ValueError) as error:
-            sentence = f"it is sealed with the key. {backups.why(error)}"
+            sentence = f"it is sealed with the key. {backups.error_sentence(error)}"
             return complain(f"Nothing was backed up: {sentence}.")
         try:
             now, with_key = SystemClock().now(), arguments.with_key
-            made = backups.make(store, path, key, at=now, version=__version__, with_key=with_key)
+            made = backups.make_backup(
+                store, path, key, at=now, version=__version__, with_key=with_key
+            )
         except backups.BackupError as error:
             return complain(f"Nothing was backed up: {error}.")
     say(f"Backed up to {path}: {amount(made.counts)}; {made.size:,} bytes.")

@@ -80,4 +80,4 @@ def complaint(error: Exception) -> str | None:
 
 def described() -> str:
     """Return the version with its commit."""
-    return version.described()
+    return version.describe_version()

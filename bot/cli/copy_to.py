@@ -14,7 +14,7 @@ from bot.config.settings import Settings
 from bot.signing_key import open_store
 from countersign.cli.console import DOTENV, complain, say
 from storage.backend import is_shared
-from storage.backups import BackupError, RecordMove, move, why
+from storage.backups import BackupError, RecordMove, error_sentence, move_record
 from storage.chain import key_id
 from storage.digest import key_path
 from storage.migrations import SchemaError
@@ -51,13 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         target = Store(arguments.url, key=source.key).open()
         try:
-            moved = move(source, target, clock.now())
+            moved = move_record(source, target, clock.now())
         finally:
             target.close()
     except (BackupError, SchemaError, LostRowsError, ValueError) as error:
         return complain(f"Nothing was moved: {error}.")
     except (OSError, DBAPIError, sqlite3.Error) as error:
-        return complain(f"Nothing was moved: {why(error)}.")
+        return complain(f"Nothing was moved: {error_sentence(error)}.")
     finally:
         source.close()
     _tell(settings, moved, target.database.name, key_id(source.key))

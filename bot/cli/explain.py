@@ -13,9 +13,9 @@ from bot.approvals.facts import needed
 from bot.cli.read_only_core import BAD_INPUT, PlainWords, ReadOnlyCore, moment, read_only_core
 from bot.clock import SystemClock
 from bot.explain.explanation import explain
-from bot.explain.typed_call import MistypedError, typed_call
+from bot.explain.typed_call import MistypedError, parse_typed_call
 from bot.policy.directory import Directory, LookupFailedError
-from bot.tools.slack.lookup import Names
+from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.console import DOTENV, complain, say
 from storage.models import Run
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         clock = _Stopped(arguments.at) if arguments.at else SystemClock()
         found = read_only_core(os.environ, DOTENV, arguments.policy, clock)
         words = [arguments.tool, *arguments.values]
-        tool, args = typed_call(found.tools, words, found.directory, None)
+        tool, args = parse_typed_call(found.tools, words, found.directory, None)
         arguments.person = _person(found.directory, arguments.person)
         channel = _channel(found.directory, arguments.channel)
     except MistypedError as error:
@@ -102,7 +102,7 @@ class _Stopped:
         return self.at
 
 
-def _person(directory: Names, person: str) -> str:
+def _person(directory: CachedDirectory, person: str) -> str:
     """Return the id of a person who was named."""
     if not person.startswith("@"):
         return person

@@ -13,10 +13,10 @@ from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.policy.directory import LookupFailedError
 from bot.slack.directory import SlackDirectory
-from bot.tools.names import Named, Naming
+from bot.tools.names import NamedKind, NameResolver
 from countersign.cli.console import DOTENV, complain, say
 from storage import personal_data
-from storage.read_only import ReadOnly
+from storage.store import ReadOnly
 
 # Which person a command is about, for what is forgotten or exported.
 
@@ -37,7 +37,7 @@ def person_of(settings: Settings, named: str) -> str:
         )
     directory = SlackDirectory(make_client(settings), SystemClock())
     try:
-        return Naming(directory, None).id_of(Named.PERSON, named)
+        return NameResolver(directory, None).id_of(NamedKind.PERSON, named)
     except LookupFailedError as error:
         raise ValueError(f"{error}: give the id, U…") from None
 
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         if trouble := store.trouble():
             return complain(f"The record cannot be read: {trouble}.")
         with store.read() as tx:
-            found = personal_data.held(tx, person)
+            found = personal_data.held_data(tx, person)
     about = {"person": person, "at": SystemClock().now().isoformat()}
     say(json.dumps(about | found, ensure_ascii=False, indent=2))
     return 0

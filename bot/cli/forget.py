@@ -20,8 +20,8 @@ from bot.signing_key import open_store
 from countersign.cli.console import DOTENV, complain, say
 from storage import personal_data
 from storage.personal_data import ErasureResult, PersonalData
-from storage.read_only import ReadOnly
 from storage.sqlite import AlreadyRunningError
+from storage.store import ReadOnly
 
 PATIENCE = 3600.0  # seconds that a bot may take
 

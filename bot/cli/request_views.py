@@ -14,14 +14,14 @@ from bot.cards.slack_text import visible
 from bot.cli.read_only_core import PlainWords, ReadOnlyCore, opened
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers
-from bot.tools.slack.lookup import Names
+from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.console import DOTENV, complain
 
 
 class NamedPlaces(PlainWords):
     """The same, with the names of channels, where Slack tells."""
 
-    def __init__(self, directory: Names) -> None:
+    def __init__(self, directory: CachedDirectory) -> None:
         """The list of channels is asked for once, when the first one is named."""
         super().__init__(directory)
         self._channels = cache(partial(_names, directory))
@@ -34,7 +34,7 @@ class NamedPlaces(PlainWords):
         return f"#{visible(name)} ({channel})" if name else channel
 
 
-def _names(directory: Names) -> dict[str, str]:
+def _names(directory: CachedDirectory) -> dict[str, str]:
     try:
         return {each: str(found["name"]) for each, found in directory.channels().items()}
     except LookupFailedError:

@@ -48,19 +48,19 @@ def run(arguments: argparse.Namespace) -> int:
     except (BackupError, SchemaError, LostRowsError) as error:
         return complain(f"Nothing was put back: {error}.")
     except (OSError, KeyFileError, DBAPIError, sqlite3.Error) as error:
-        return complain(f"Nothing was put back: {backups.why(error)}.")
+        return complain(f"Nothing was put back: {backups.error_sentence(error)}.")
 
 
 def _put_back(settings: Settings, file: Path, path: Path) -> int:
     """Put it in the place of the database at `path`, which nobody else uses."""
     now, real = SystemClock().now(), path.resolve()
-    backups.clear_workshop(real)
+    backups.clear_working_folder(real)
     with backups.taken(file, real) as taken:
         key, lost = _key(settings, taken)
         made = taken.ready(key, now, lost=lost)
         if settings.key is None:
             keep_key(key_path(path), key)
-        aside = backups.put(taken, real, now)
+        aside = backups.put_back(taken, real, now)
     _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
     return 0
 
@@ -72,10 +72,12 @@ def _put_on_a_server(settings: Settings, file: Path) -> int:
         key, lost = _key(settings, taken)
         made = taken.ready(key, now, lost=lost)
         with (
-            closing(backups.store_in(taken.folder, key)) as source,
+            closing(backups.open_store_in(taken.folder, key)) as source,
             closing(Store(settings.database_url, key=key).open()) as target,
         ):
-            moved = backups.replace(source, target, None if lost else made.found.problems, now)
+            moved = backups.replace_record(
+                source, target, None if lost else made.found.problems, now
+            )
     aside = moved.aside and f"the schema {moved.aside} of the database"
     _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
     return 0

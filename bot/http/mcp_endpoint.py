@@ -30,7 +30,7 @@ from bot import __version__
 from bot.http.api_bodies import ProblemError, later
 from bot.http.api_gate import HOSTS, Callers, FullError, Room, look_at_body, read_again, read_body
 from bot.tools import Effect, Registry, Tool
-from bot.tools.people.question import ASK_PERSON
+from bot.tools.person_question import ASK_PERSON
 from countersign.client import Countersign
 from countersign.errors import CountersignError, NotAllowed, trouble_of
 from countersign.mcp_proxy.held_calls import HeldCalls, Patience, StillWaitsError, Told

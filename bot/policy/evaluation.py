@@ -26,7 +26,7 @@ from bot.policy.rules import (
     templates_of,
     unfit_promises,
 )
-from bot.toml_file import Loc, Problems, from_json, meant
+from bot.toml_file import FileProblems, Loc, from_json, nearest_name
 
 # Names that a policy's author gives to sets of approvers and to conditions, put in their places
 # before the file is read. PURE; what makes no sense is noted as a problem of the file.
@@ -45,7 +45,7 @@ _USE = re.compile(rf"(?s:{_TEXT})|(?<![\w.])conditions\s*\.\s*(?P<name>\w+)")
 _MOST = 4_096  # characters that a condition may grow to; what one may have is far less
 
 
-def resolve_names(written: dict[str, Any], problems: Problems) -> dict[str, Any]:
+def resolve_names(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
     """The file as TOML has it, with what its names stand for in their places."""
     if not isinstance(written, dict) or not {SETS, CONDITIONS} & written.keys():
         return written
@@ -55,7 +55,7 @@ def resolve_names(written: dict[str, Any], problems: Problems) -> dict[str, Any]
 class _Names:
     """The names of one file."""
 
-    def __init__(self, written: dict[str, Any], problems: Problems) -> None:
+    def __init__(self, written: dict[str, Any], problems: FileProblems) -> None:
         self._written = written
         self._problems = problems
         self._sets = self._table(SETS, list)
@@ -158,7 +158,7 @@ class _Names:
             if name is None:
                 return use[0]
             if name not in self._conditions:
-                near = meant([name], self._conditions)
+                near = nearest_name([name], self._conditions)
                 self._problems.add(loc, f"names conditions.{name}, which is not there{near}")
                 return "true"
             self._used.add((CONDITIONS, name))
@@ -424,7 +424,7 @@ def parse(text: str, source: str = "policy") -> Policy:
     Raises PolicyError with all that is wrong.
     """
     is_json = source.endswith(".json")
-    problems = Problems(source, "" if is_json else text)  # of JSON no lines are told
+    problems = FileProblems(source, "" if is_json else text)  # of JSON no lines are told
     policy = None
     try:
         written = from_json(text) if is_json else tomllib.loads(text)
@@ -446,7 +446,7 @@ def parse(text: str, source: str = "policy") -> Policy:
     return policy
 
 
-def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
+def _policy(written: PolicyFile, source: str, problems: FileProblems) -> Policy:
     assembly = Assembly(written, problems)
     rules = assembly.rules()
     lines = tuple(

@@ -190,7 +190,7 @@ class Dialogs:
                 self._access.record(tx, found, person, name)
             key = f"dialog:{person}:{action.get('action_ts', '')}:{action['action_id']}"
             thread = message.get("thread_ts") or message.get("ts") or ""
-            outbox.private(tx, key, channel=channel, thread_ts=thread, person=person, text=told)
+            outbox.put_private(tx, key, channel=channel, thread_ts=thread, person=person, text=told)
         self._post.give()
 
     def _opening(

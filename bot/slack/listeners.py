@@ -46,7 +46,7 @@ from bot.policy.directory import LookupFailedError
 from bot.signals import Signals
 from bot.slack.client import SlackClient
 from storage import inbox
-from storage.availability import reason
+from storage.availability import error_text
 from storage.inbox import JointCommit
 from storage.models import Delivery
 from storage.states import DeliveryKind
@@ -109,7 +109,7 @@ class UnstoredWords:
             else:
                 self._client.chat_postEphemeral(**told, user=event["user"], thread_ts=thread_ts)
         except Exception as failed:  # noqa: BLE001  # the log has what matters already
-            log.warning("nobody could be told that words were not stored: %s", reason(failed))
+            log.warning("nobody could be told that words were not stored: %s", error_text(failed))
 
     def _first(self, event: dict[str, Any]) -> bool:
         """Whether nobody was told of that message; a mention comes twice, and again and again."""

@@ -17,7 +17,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.cards import refusals
-from bot.clock import Clock, ahead_of_the_world
+from bot.clock import Clock, lead_over_world_time
 from bot.slack.client import SlackClient, is_final
 from bot.slack_codes import code_of
 from storage import outbox, runs
@@ -195,7 +195,7 @@ class PostSearch:
         """Return the time before which it cannot have been posted: its request was not there."""
         with self._store.read() as tx:
             run = runs.get(tx, row.run_id)
-        unsure = SKEW + ahead_of_the_world(self._clock)
+        unsure = SKEW + lead_over_world_time(self._clock)
         return f"{(run.created_at - unsure).timestamp():.6f}" if run else "0"
 
     def _is_lost_stream(self, message: Found) -> bool:
@@ -203,7 +203,7 @@ class PostSearch:
         if message.get("user") != self._bot_user or state not in UNFINISHED:
             return False
         with self._store.read() as tx:
-            return not outbox.knows(tx, message["ts"])
+            return not outbox.is_known_message(tx, message["ts"])
 
 
 def key_of(message: Found) -> str:
@@ -236,7 +236,7 @@ class Posting:
                 link = self._permalink(run.channel, run.thread_ts)
                 with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
                     now = outbox.body(outbox.by_key(tx, row.key) or row)
-                    outbox.change(tx, row, body=outbox.dump({**now, "origin": link}))
+                    outbox.update_message(tx, row, body=outbox.dump_body({**now, "origin": link}))
 
     def _permalink(self, channel: str, ts: str) -> str:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bot.agent.late_planner import LatePlanner
-from bot.agent.turn import PlannerError, Reply, Sink
+from bot.agent.turn import AnswerSink, PlannerError, Reply
 
 
 class Silent:
@@ -34,7 +34,7 @@ class Short:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: Sink,
+        sink: AnswerSink,
     ) -> Reply:
         """The one word."""
         return Reply("yes", [], 1)

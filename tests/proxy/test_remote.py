@@ -58,7 +58,7 @@ def found(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Remote]:
 
 def logged_in(at: Guarded, harness: Harness, state: dict[str, str]) -> None:
     """Start the proxy at a terminal without a screen, and log in at the address that it writes."""
-    web = harness.app.ways_in.web
+    web = harness.app.endpoints.web
     assert web is not None
     plain = {name: each for name, each in os.environ.items() if name not in remote_server.SCREENS}
     asked = {"COUNTERSIGN_URL": web.url, "COUNTERSIGN_API_KEY": "csk_none"}

@@ -63,7 +63,9 @@ class Running:
     def put(self, **columns: Any) -> None:
         """One message."""
         with self.store.write() as tx:
-            outbox.put(tx, Message(key="k", channel=SUPPORT, body='{"text": "once"}', **columns))
+            outbox.put_message(
+                tx, Message(key="k", channel=SUPPORT, body='{"text": "once"}', **columns)
+            )
 
     def status(self) -> str:
         """Where the message stands."""

@@ -32,8 +32,7 @@ from bot.cli.doctor.http import check_http
 from bot.cli.doctor.live_check import live
 from bot.cli.doctor.model import check_model
 from bot.clock import Clock, SystemClock
-from bot.config.environment import prepare_environment
-from bot.config.settings import Settings
+from bot.config.settings import Settings, prepare_environment
 from bot.config.startup import StartupError, read_settings_and_policy
 from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.slack.client import app_of
@@ -158,7 +157,7 @@ def examine(
         yield from (fail("settings", each) for each in error.settings)
         yield from (fail("policy", each) for each in error.policy)
         return
-    yield ok("version", version.described())
+    yield ok("version", version.describe_version())
     yield ok("settings", "all there")
     for warning in settings.warnings:
         yield warn("settings", warning)

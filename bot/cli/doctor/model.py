@@ -9,17 +9,17 @@ from typing import Any
 from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
 
 from bot.agent.chat_completions import CHAT
-from bot.agent.dialect import Dialect, Inquiry
 from bot.agent.late_planner import dialects
-from bot.agent.model_errors import lacks_api, lacks_tools, reason_of, without_tools
-from bot.agent.prompt import INSTRUCTIONS, request
+from bot.agent.model_errors import lacks_api, lacks_tools, no_tools_sentence, reason_of
+from bot.agent.prompt import INSTRUCTIONS, request_item
 from bot.agent.responses import RESPONSES
+from bot.agent.turn import Dialect, ModelRequest
 from bot.checks.check import Check, Level, fail, ok, warn
 from bot.cli.read_only_core import NotLookedUp
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.runs.sub_agent_runs import function_schema
-from bot.toolbox import ToolsError, toolbox
+from bot.toolbox import ToolsError, make_tools
 
 LEAST = 16  # tokens of an answer; the Responses API takes no smaller limit
 READY = {
@@ -57,20 +57,20 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[Check]:
                 yield from _calls_none(client, asked.model)
 
 
-def _asked(settings: Settings, clock: Clock) -> Inquiry:
+def _asked(settings: Settings, clock: Clock) -> ModelRequest:
     """What a short message would lead to; with the tools that can be used."""
     try:
-        tools = list(toolbox(settings, None, NotLookedUp("the model is tried without Slack")))
+        tools = list(make_tools(settings, None, NotLookedUp("the model is tried without Slack")))
     except ToolsError:  # another look tells of it
         tools = []
-    said = [request("U0", "Countersign", "Answer with one word.", clock.now())]
+    said = [request_item("U0", "Countersign", "Answer with one word.", clock.now())]
     functions = [function_schema(each) for each in tools]
     effort = settings.reasoning_effort
-    return Inquiry(settings.openai_model, effort, said, functions, INSTRUCTIONS)
+    return ModelRequest(settings.openai_model, effort, said, functions, INSTRUCTIONS)
 
 
 def _answer(
-    client: OpenAI, spoken: Sequence[Dialect], asked: Inquiry
+    client: OpenAI, spoken: Sequence[Dialect], asked: ModelRequest
 ) -> tuple[Dialect, dict[str, Any]]:
     """The answer, in the first dialect that the server has; raises OpenAIError."""
     for dialect in spoken:
@@ -90,11 +90,11 @@ def _post(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> dict[str, A
     return answer if isinstance(answer, dict) else {}
 
 
-def _failed(error: OpenAIError, settings: Settings, asked: Inquiry) -> Check:
+def _failed(error: OpenAIError, settings: Settings, asked: ModelRequest) -> Check:
     """What is wrong where there is no answer."""
     name = asked.model
     if lacks_tools(error):
-        return fail("model", without_tools(name).rstrip("."), "Name another in OPENAI_MODEL")
+        return fail("model", no_tools_sentence(name).rstrip("."), "Name another in OPENAI_MODEL")
     match error:
         case AuthenticationError():
             return fail("model", "the API does not take the key", "Correct OPENAI_API_KEY")
@@ -108,7 +108,7 @@ def _failed(error: OpenAIError, settings: Settings, asked: Inquiry) -> Check:
             return fail("model", f"the API cannot be reached ({type(error).__name__})", remedy)
 
 
-def _answered(dialect: Dialect, answer: dict[str, Any], asked: Inquiry) -> Check:
+def _answered(dialect: Dialect, answer: dict[str, Any], asked: ModelRequest) -> Check:
     """What the answer says: a failure may come as a success of HTTP."""
     by_chat = dialect.path == CHAT.path
     said, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
@@ -143,7 +143,7 @@ def _calls_none(client: OpenAI, name: str) -> Iterator[Check]:
         yield warn("model", text, remedy)
 
 
-def _refused(name: str, how: str, why: str, asked: Inquiry) -> Check:
+def _refused(name: str, how: str, why: str, asked: ModelRequest) -> Check:
     text = f"{name} answered {how}{f' ({why})' if why else ''} to a request of the usual size"
     remedy = (
         "See whether the key may use OPENAI_MODEL at OPENAI_BASE_URL, and whether its context"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bot.tools import Effect, Tool, ToolContext, tool
-from bot.tools.shop.shop import Order, OrderStatus, Shop, one_line
+from bot.tools.web_shop import Order, OrderStatus, Shop, address_line
 
 OrderId = Field(
     title="Order", ge=1, le=9_999_999, description="The order's number, for example 1042."
@@ -113,7 +113,7 @@ def _look_up(shop: Shop) -> Tool[Any]:
             **_brief(order),
             "email": order.email,
             "items": [f"{quantity} × {name}" for quantity, name, _ in order.lines],
-            "ships_to": one_line(order.address),
+            "ships_to": address_line(order.address),
             "paid": f"{order.paid} EUR",
             "refunded": f"{order.refunded} EUR",
             "left_to_refund": f"{order.left} EUR",
@@ -185,7 +185,7 @@ def _change_address(shop: Shop) -> Tool[Any]:
     def where(args: ChangeAddress, order: Order) -> str:
         address = args.address.model_dump()
         order.check_address(address)
-        return f"Now: {one_line(order.address)}\nNew: {one_line(address)}"
+        return f"Now: {address_line(order.address)}\nNew: {address_line(address)}"
 
     @tool(
         title="Change the delivery address",

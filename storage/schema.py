@@ -1,8 +1,4 @@
-"""What shape a database has: its tables, columns, indexes and triggers, told in words.
-
-The shape of each revision is kept in `migrations/shapes` from the day it lands, and a database that
-says it has that revision is compared with it. Tables of others are not looked at.
-"""
+"""The database's schema: its tables, columns, indexes and triggers, checked and upgraded."""
 
 from __future__ import annotations
 
@@ -10,10 +6,16 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from storage.migrations import SCRIPTS, newest
-from storage.statement import Row
+from storage.transaction import Row
+
+if TYPE_CHECKING:
+    from storage.backend import Backend
+
+
+# What shape a database has: its tables, columns, indexes and triggers, told in words.
 
 Shape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
 TOLD = 3  # differences that are named
@@ -81,7 +83,7 @@ def shape_of(asked: Readable, dialect: str) -> Shape:
     return found
 
 
-def statements(revision: str, scripts: Path = SCRIPTS) -> list[str]:
+def statements_of_revision(revision: str, scripts: Path = SCRIPTS) -> list[str]:
     """What makes an empty SQLite file one of that revision; none where that is not written down."""
     path = scripts / "shapes" / f"{revision}.sqlite.sql"
     if not path.exists():
@@ -89,10 +91,10 @@ def statements(revision: str, scripts: Path = SCRIPTS) -> list[str]:
     return [each.strip() for each in path.read_text("utf-8").split("\n;\n") if each.strip()]
 
 
-def kept(revision: str, dialect: str, scripts: Path = SCRIPTS) -> Shape | None:
+def stored_shape(revision: str, dialect: str, scripts: Path = SCRIPTS) -> Shape | None:
     """The shape that a database of that revision has; None where it is not written down."""
     if dialect == "sqlite":
-        made = statements(revision, scripts)
+        made = statements_of_revision(revision, scripts)
         return _made_by(made) if made else None
     path = scripts / "shapes" / f"{revision}.{dialect}.json"
     if not path.exists():
@@ -135,7 +137,7 @@ def _table(said: str) -> str:
     return said.partition(":")[0]
 
 
-def complaint(
+def shape_complaint(
     name: str,
     revision: str | None,
     asked: Readable,
@@ -149,7 +151,10 @@ def complaint(
     """
     if revision is not None and dialect == "sqlite" and _is_as_made(asked, revision, scripts):
         return ""
-    due, found = kept(revision or newest(scripts), dialect, scripts), shape_of(asked, dialect)
+    due, found = (
+        stored_shape(revision or newest(scripts), dialect, scripts),
+        shape_of(asked, dialect),
+    )
     if due is None:
         return ""
     if reading:
@@ -173,7 +178,7 @@ def _is_as_made(asked: Readable, revision: str, scripts: Path) -> bool:
     """Whether a file holds of our tables what makes that revision, word for word: then there is no
     difference to be found, which would take ten times as long at each start.
     """
-    made = {" ".join(each.split()) for each in statements(revision, scripts)}
+    made = {" ".join(each.split()) for each in statements_of_revision(revision, scripts)}
     found = asked.exec_driver_sql(
         "SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL",
     )
@@ -191,9 +196,28 @@ def _read(shape: Shape) -> Shape:
     return {name: like for name, like in shape.items() if name.startswith(("table ", "column "))}
 
 
-def guarded(raw: sqlite3.Connection, revision: str) -> None:
+def restore_triggers(raw: sqlite3.Connection, revision: str) -> None:
     """Give a copy the triggers of that revision which somebody took away; its rows are checked."""
     there = {str(name) for (name,) in raw.execute("SELECT name FROM sqlite_master")}
-    for each in statements(revision):
+    for each in statements_of_revision(revision):
         if each.startswith("CREATE TRIGGER ") and each.split()[2] not in there:
             raw.execute(each)
+
+
+def upgrade(database: Backend, current: str | None, scripts: Path, newest: str) -> None:
+    """Bring a database from revision `current` (None: empty) to `newest` of `scripts`.
+
+    A file that holds rows is copied first.
+    """
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(scripts))
+    if current is not None:
+        database.copy_before(newest)
+    config.attributes["engine"] = database.engine
+    config.attributes["beforehand"] = database.not_append_only()
+    # a table that was made anew has lost its triggers
+    config.attributes["afterwards"] = database.append_only()
+    command.upgrade(config, newest)

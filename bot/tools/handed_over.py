@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from bot.tools import RISK_OF, Effect, Registry, Tool, ToolContext, ToolError
 from bot.tools.described import SchemaError, arguments_of
 from bot.tools.effect_source import EffectSource
-from bot.tools.people.question import ASK_PERSON
-from storage.digest import OddValueError, canonical
+from bot.tools.person_question import ASK_PERSON
+from storage.digest import OddValueError, canonical_json
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _MOST_TITLE, _MOST_EFFECT = 80, 300  # characters
@@ -28,7 +28,7 @@ class ActionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOver:
+class HandedOverAction:
     """What a program wants to do itself, in its own words.
 
     `effect`: a sentence with `{field}` for the arguments' fields. `does`: destructive where
@@ -42,7 +42,7 @@ class HandedOver:
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
 
-def stored(action: HandedOver, tools: Registry, client: str = "") -> str:
+def stored(action: HandedOverAction, tools: Registry, client: str = "") -> str:
     """Return the action of that client as JSON, as it is kept with its call; raises ActionError."""
     if not _NAME.fullmatch(action.name):
         raise ActionError("its name is 1 to 64 letters, digits and underscores")
@@ -56,7 +56,9 @@ def stored(action: HandedOver, tools: Registry, client: str = "") -> str:
             raise ActionError(f"its {what} is a text of 1 to {most} characters")
     try:
         kept = asdict(action) | {"client": client}
-        canonical(kept)  # raises for what is no JSON; the fields stay in the program's own order
+        canonical_json(
+            kept
+        )  # raises for what is no JSON; the fields stay in the program's own order
         text = json.dumps(kept, ensure_ascii=False)
         made = _made(text)
     except (OddValueError, SchemaError) as error:
@@ -79,7 +81,7 @@ def insist_on_length(tool: Tool[Any], args: BaseModel) -> None:
         raise ActionError(f"its effect repeats more than {_MOST_REPEATED:,} characters")
 
 
-def described(action: str) -> Tool[Any] | None:
+def load_action_tool(action: str) -> Tool[Any] | None:
     """Return the tool of a stored action; None where it can no longer be read.
 
     It is shown, edited and handed out, never called.

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what is asked is a tool of its own
-    from bot.tools.people.question import AskPerson
+    from bot.tools.person_question import AskPerson
 
 
 class AnswerEnd(StrEnum):

@@ -17,7 +17,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 from bot.policy.directory import Directory, LookupFailedError
 from bot.slack_codes import CODE, LIMITED, TOKEN, TOO_MANY, Meaning, code_of, meaning_of
 from bot.tools import ToolContext, ToolError
-from bot.tools.names import no_channel
+from bot.tools.names import no_channel_sentence
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
@@ -65,7 +65,7 @@ class Member:
         return f"{self.name} @{self.handle} ({self.id}){' · guest' if self.guest else ''}"
 
 
-class Names(Directory, Protocol):
+class CachedDirectory(Directory, Protocol):
     """The directory with its lists, by id, as Slack has them; at most ten minutes old."""
 
     def channels(self) -> Mapping[str, dict[str, Any]]:
@@ -81,10 +81,10 @@ class Names(Directory, Protocol):
         ...
 
 
-class Lookup:
+class SlackLookup:
     """Reads over the directory, and a client for what has to be as it is now. Thread-safe."""
 
-    def __init__(self, client: WebClient, directory: Names) -> None:
+    def __init__(self, client: WebClient, directory: CachedDirectory) -> None:
         """Keeps nothing; the directory remembers."""
         self._client = client
         self._directory = directory
@@ -104,7 +104,7 @@ class Lookup:
                 "channel"
             ]
 
-        info = _asked(f"the channel {channel_id}", read, no_channel(channel_id))
+        info = _asked(f"the channel {channel_id}", read, no_channel_sentence(channel_id))
         if info.get("is_im") or info.get("is_mpim"):
             raise ToolError(f"{channel_id} is a direct conversation, not a channel.")
         return _channel(info)
@@ -227,7 +227,7 @@ STEMS = {
 }
 
 
-def act(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackResponse:
+def change_slack(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackResponse:
     """Slack's answer to a call that changes something; `doing` and `channel` are for the sentences.
 
     Raises ToolError when Slack refused, so that nothing happened; ConnectionError when its answer
@@ -265,8 +265,8 @@ class SlackArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def target(
-    lookup: Lookup, channel_id: str, context: ToolContext, *, external_ok: bool = True
+def target_channel(
+    lookup: SlackLookup, channel_id: str, context: ToolContext, *, external_ok: bool = True
 ) -> Channel:
     """The channel to act on; ToolError where the requester has no place in it or outsiders would
     read along.
@@ -274,7 +274,7 @@ def target(
     channel = lookup.channel(channel_id)
     if channel.private and context.requester not in lookup.members(channel):
         # Else the bot would be a way into private channels.
-        raise ToolError(no_channel(channel_id))
+        raise ToolError(no_channel_sentence(channel_id))
     if channel.external and not external_ok:
         raise ToolError(
             f"#{channel.name} is shared with another company; say external_ok if they may read it."
@@ -282,15 +282,15 @@ def target(
     return channel
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """As Slack wants it: with these three characters replaced nothing in it is a mention, a
     broadcast or a link.
     """
     return html.escape(text, quote=False)
 
 
-def previewed(
-    lookup: Lookup, details: Callable[[Any, Channel, ToolContext], list[str]]
+def channel_preview(
+    lookup: SlackLookup, details: Callable[[Any, Channel, ToolContext], list[str]]
 ) -> Callable[[Any, ToolContext], str]:
     """A preview that says which channel is meant, then `details`.
 
@@ -299,7 +299,7 @@ def previewed(
 
     def preview(args: Any, context: ToolContext) -> str:
         external_ok = getattr(args, "external_ok", True)
-        channel = target(lookup, args.channel, context, external_ok=external_ok)
+        channel = target_channel(lookup, args.channel, context, external_ok=external_ok)
         if channel.archived:
             raise ToolError(f"#{channel.name} is archived.")
         if not channel.joined:

@@ -19,15 +19,15 @@ from slack_sdk.errors import SlackClientError
 
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
 from bot.tools.names import ChannelId, PersonId
-from bot.tools.slack.lookup import (
+from bot.tools.slack_lookup import (
+    CachedDirectory,
     Channel,
-    Lookup,
-    Names,
     SlackArguments,
-    act,
-    escaped,
-    previewed,
-    target,
+    SlackLookup,
+    change_slack,
+    channel_preview,
+    escape_text,
+    target_channel,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Schedule(Post):
     at: AwareDatetime = Field(title="When", description="With a time zone, at most 120 days ahead.")
 
 
-def post_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
+def post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     """post_message over `client`, which should have no retry handlers: a repeated post is a second
     post.
     """
@@ -92,7 +92,7 @@ def post_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
         title="Post a message",
         effect="Post a message in {channel}",
         does=Effect.WRITE,
-        preview=previewed(lookup, _sharing),
+        preview=channel_preview(lookup, _sharing),
         outcome=lambda _args, done: f"Posted in {done['channel']}",
         step=lambda _args: "posting a message",
     )
@@ -101,8 +101,8 @@ def post_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
 
         It is signed with the name of the person who asked.
         """
-        channel = target(lookup, args.channel, context, external_ok=args.external_ok)
-        answer = act(
+        channel = target_channel(lookup, args.channel, context, external_ok=args.external_ok)
+        answer = change_slack(
             "posting the message",
             f"#{channel.name}",
             lambda: client.chat_postMessage(
@@ -120,7 +120,7 @@ def post_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
     return post_message
 
 
-def schedule_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
+def schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     """schedule_message over `client`; the same holds."""
 
     def details(args: Schedule, channel: Channel, context: ToolContext) -> list[str]:
@@ -132,7 +132,7 @@ def schedule_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
         title="Schedule a message",
         effect="Post a message in {channel} on {at:%d %b %Y, %H:%M %Z}",
         does=Effect.WRITE,
-        preview=previewed(lookup, details),
+        preview=channel_preview(lookup, details),
         outcome=lambda _args, done: (
             f"Slack posts it in {done['channel']} on {done['at']:%d %b %Y, %H:%M} UTC"
         ),
@@ -144,8 +144,8 @@ def schedule_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
         Signed like post_message.
         """
         _check_time(args.at, context.now)
-        channel = target(lookup, args.channel, context, external_ok=args.external_ok)
-        answer = act(
+        channel = target_channel(lookup, args.channel, context, external_ok=args.external_ok)
+        answer = change_slack(
             "scheduling the message",
             f"#{channel.name}",
             # Without metadata: Slack accepts it here, and then never posts the message.
@@ -177,7 +177,7 @@ def _check_time(at: datetime, now: datetime) -> None:
 
 def _signed(text: str, context: ToolContext) -> str:
     who = f"<@{context.requester}>" if USER.fullmatch(context.requester) else "a colleague"
-    return f"{escaped(text)}\n_Sent for {who} by Countersign_"
+    return f"{escape_text(text)}\n_Sent for {who} by Countersign_"
 
 
 def _sharing(_args: Post, channel: Channel, _context: ToolContext) -> list[str]:
@@ -226,9 +226,9 @@ class SetTopic(SlackArguments):
     topic: str = Field(title="Topic", max_length=250)
 
 
-def slack_tools(client: WebClient, directory: Names) -> list[Tool[Any]]:
+def slack_tools(client: WebClient, directory: CachedDirectory) -> list[Tool[Any]]:
     """Build the seven tools; `client` has no retry handlers, `directory` knows who is where."""
-    lookup = Lookup(client, directory)
+    lookup = SlackLookup(client, directory)
     return [
         _list_channels(lookup),
         _list_people(lookup),
@@ -240,7 +240,7 @@ def slack_tools(client: WebClient, directory: Names) -> list[Tool[Any]]:
     ]
 
 
-def _list_channels(lookup: Lookup) -> Tool[Any]:
+def _list_channels(lookup: SlackLookup) -> Tool[Any]:
     @tool(
         title="List channels",
         effect="List the channels in Slack",
@@ -275,7 +275,7 @@ def _list_channels(lookup: Lookup) -> Tool[Any]:
     return list_channels
 
 
-def _list_people(lookup: Lookup) -> Tool[Any]:
+def _list_people(lookup: SlackLookup) -> Tool[Any]:
     @tool(
         title="List people",
         effect="List the people in Slack",
@@ -322,7 +322,7 @@ def _create_channel(client: WebClient) -> Tool[Any]:
     )
     def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
         """Create a Slack channel with the person who asked in it; use `invite` for others."""
-        answer = act(
+        answer = change_slack(
             "creating the channel",
             f"#{args.name}",
             lambda: client.conversations_create(name=args.name, is_private=args.private),
@@ -339,7 +339,7 @@ def _create_channel(client: WebClient) -> Tool[Any]:
     return create_channel
 
 
-def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
+def _invite(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     def details(args: Invite, channel: Channel, _context: ToolContext) -> list[str]:
         inside = lookup.members(channel)
         return [
@@ -352,19 +352,19 @@ def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
         effect="Invite people to {channel}",
         does=Effect.WRITE,
         idempotent=True,  # who is in the channel already is left out
-        preview=previewed(lookup, details),
+        preview=channel_preview(lookup, details),
         outcome=_invited,
         step=lambda _args: "inviting people",
     )
     def invite(args: Invite, context: ToolContext) -> dict[str, Any]:
         """Invite people to a Slack channel that the bot is in."""
-        channel = target(lookup, args.channel, context)
+        channel = target_channel(lookup, args.channel, context)
         inside = lookup.members(channel)
         people = lookup.persons(args.people)
         new = [each for each in people if each.id not in inside]
         if new:
             ids = [each.id for each in new]
-            act(
+            change_slack(
                 "inviting",
                 f"#{channel.name}",
                 lambda: client.conversations_invite(channel=channel.id, users=ids),
@@ -378,7 +378,7 @@ def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
     return invite
 
 
-def _set_topic(client: WebClient, lookup: Lookup) -> Tool[Any]:
+def _set_topic(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
     def details(_args: SetTopic, channel: Channel, _context: ToolContext) -> list[str]:
         return [f"Topic now: {html.unescape(channel.topic) or '(none)'}"]
 
@@ -387,15 +387,15 @@ def _set_topic(client: WebClient, lookup: Lookup) -> Tool[Any]:
         effect="Set the topic of {channel}",
         does=Effect.WRITE,
         idempotent=True,
-        preview=previewed(lookup, details),
+        preview=channel_preview(lookup, details),
         outcome=lambda _args, done: f"The topic of {done['channel']} is now “{done['topic']}”",
         step=lambda _args: "setting a channel's topic",
     )
     def set_topic(args: SetTopic, context: ToolContext) -> dict[str, Any]:
         """Set the topic of a Slack channel; an empty topic removes it."""
-        channel = target(lookup, args.channel, context)
-        topic = escaped(args.topic)
-        act(
+        channel = target_channel(lookup, args.channel, context)
+        topic = escape_text(args.topic)
+        change_slack(
             "setting the topic",
             f"#{channel.name}",
             lambda: client.conversations_setTopic(channel=channel.id, topic=topic),

@@ -1,20 +1,145 @@
-"""Requests of programs: which key asked them, how many it did, and how they stand."""
+"""Programs that ask for approvals: their keys (no secret is stored) and their requests."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from typing import Any
 
-from sqlalchemy import and_, bindparam, func, or_, select, update
-from sqlmodel import col
+from sqlalchemy import Index, and_, bindparam, func, or_, select, update
+from sqlmodel import Field, col
 
-from storage import calls, client_keys, inbox, runs, trail
-from storage.client_keys import ClientKey
+from storage import calls, columns, inbox, runs, trail
+from storage.columns import Row, values
 from storage.models import Call, Delivery, Run
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
-from storage.transaction import Transaction, first, readable, rows
+from storage.transaction import Transaction, first, insert_into, readable_rows, rows
+
+# The keys by which programs ask: whose each is and what it may ask for. No secret of one is
+# kept.
+
+
+class ClientKey(Row, table=True):
+    """By what a program shows which one it is, and the person who answers for it."""
+
+    __tablename__ = "client_key"
+    __table_args__ = (Index("ix_client_key_name", "team", "name"),)
+    id: str = Field(primary_key=True)  # the part of the key that is no secret
+    team: str
+    name: str  # of the program
+    person: str  # Slack user id of who answers for it
+    is_service: bool = False  # it may ask in the name of any colleague
+    tools: str = columns.text("[]")  # JSON: patterns of the tools and actions it may ask for
+    per_hour: int  # requests at most
+    hash: str  # SHA-256 of its secret, in hex
+    webhook: str = columns.text("")  # the address that is told how its requests stand; "" for none
+    made_at: datetime = columns.time()
+    revoked_at: datetime | None = columns.time(nullable=True)
+
+    def may_ask_for(self, tool: str) -> bool:
+        """Whether one of its patterns covers the name of this tool or action."""
+        return any(fnmatchcase(tool, each) for each in self.patterns)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What it may ask for; `*` stands for any letters."""
+        return tuple(json.loads(self.tools))
+
+    def is_successor_of(self, other: ClientKey) -> bool:
+        """Whether it may see and do what that other key of its name was for: the same person
+        answers for both, and they may ask for the same.
+        """
+        if self.id == other.id:
+            return True
+        mine, theirs = (
+            (each.team, each.name, each.person, each.is_service, frozenset(each.patterns))
+            for each in (self, other)
+        )
+        return mine == theirs
+
+
+_GET = select(ClientKey).where(col(ClientKey.id) == bindparam("id_"))
+_EVERY = select(ClientKey).order_by(col(ClientKey.made_at), col(ClientKey.id))
+_OF_THAT_TIME = (
+    select(ClientKey)
+    .where(
+        col(ClientKey.team) == bindparam("team_"),
+        col(ClientKey.name) == bindparam("name_"),
+        col(ClientKey.made_at) <= bindparam("at_"),
+    )
+    .order_by(col(ClientKey.made_at).desc())
+    .limit(1)
+)
+_NAMED = (
+    select(ClientKey)
+    .where(
+        col(ClientKey.team) == bindparam("team_"),
+        col(ClientKey.name) == bindparam("name_"),
+        col(ClientKey.revoked_at).is_(None),
+    )
+    .order_by(col(ClientKey.made_at).desc())
+)
+
+
+def make_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = False) -> bool:
+    """Let a program ask from now on; False where one of that name may already, unless the new key
+    is to hold `beside` it, for the same.
+
+    `by`: who made it, for the audit. A name whose key was revoked may be used again. A new key for
+    the same person and the same tools goes on with what the old one had asked, any other does not.
+    """
+    there = current_key(tx, row.team, row.name)
+    if there is not None and not (beside and row.is_successor_of(there)):
+        return False
+    tx.execute(insert_into(ClientKey), values(row))
+    data = {
+        "key": row.id,
+        "name": row.name,
+        "person": row.person,
+        "service": row.is_service,
+        "tools": list(row.patterns),
+        "per_hour": row.per_hour,
+        "webhook": row.webhook,
+    }
+    trail.record(tx, "key.made", at=row.made_at, actor=by, data=data)
+    return True
+
+
+def get_key(tx: Transaction, key_id: str) -> ClientKey | None:
+    """The key of that id, revoked or not; None where there is none."""
+    return first(tx, ClientKey, _GET, id_=key_id)
+
+
+def current_key(tx: Transaction, team: str, name: str) -> ClientKey | None:
+    """The key of that name that holds, the newest of several; None where there is none."""
+    return first(tx, ClientKey, _NAMED, team_=team, name_=name)
+
+
+def key_at(tx: Transaction, team: str, name: str, at: datetime) -> ClientKey | None:
+    """The key that had that name then; None where there was none yet."""
+    return first(tx, ClientKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
+
+
+def all_keys(tx: Transaction) -> list[ClientKey]:
+    """All keys, revoked ones among them, the oldest first."""
+    return rows(tx, ClientKey, _EVERY)
+
+
+def revoke_key(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
+    """Let the program of that name ask no more, or nobody by the one key that is named by its id;
+    False where there is none that holds.
+    """
+    one = get_key(tx, name.removeprefix("csk_").removesuffix("_…"))
+    found = [one] if one is not None and one.team == team and one.revoked_at is None else []
+    found = found or rows(tx, ClientKey, _NAMED, team_=team, name_=name)
+    for each in found:
+        mine = (col(ClientKey.id) == each.id, col(ClientKey.revoked_at).is_(None))
+        tx.execute(update(ClientKey).where(*mine).values(revoked_at=at))
+        trail.record(tx, "key.revoked", at=at, actor=by, data={"key": each.id, "name": each.name})
+    return bool(found)
+
 
 # Calls that a program executes itself: claimed once, held for a while, reported by who has it.
 
@@ -52,7 +177,7 @@ def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, acto
     data = {"revision": call.revision, "digest": call.digest, "claimant": claimant}
     about = {"run_id": call.run_id, "call_id": call.id}
     trail.record(tx, "call.claimed", at=at, actor=actor, data=data, **about)
-    runs.free(tx, call.run_id, at=at, actor=actor)
+    runs.free_if_decided(tx, call.run_id, at=at, actor=actor)
     return True
 
 
@@ -64,7 +189,7 @@ def renew_claim(tx: Transaction, call: Call, lease: timedelta, *, at: datetime) 
 
 def lapsed_claims(tx: Transaction, now: datetime) -> list[Call]:
     """Claimed calls of whose program nothing was heard in time."""
-    return readable(tx, Call, col(Call.id), _LAPSED, now_=now)
+    return readable_rows(tx, Call, col(Call.id), _LAPSED, now_=now)
 
 
 def next_claim_lapse(tx: Transaction) -> datetime | None:
@@ -128,7 +253,7 @@ def has_asked(tx: Transaction, client: str, key: str, *, while_open: bool = Fals
     return found is not None and not (while_open and _is_over(tx, found.run_id))
 
 
-def let_go(tx: Transaction, name: str) -> None:
+def release_delivery_key(tx: Transaction, name: str) -> None:
     """Have what a delivery is called be free again, where its request is over.
 
     The delivery stays, and is called something else.
@@ -147,14 +272,14 @@ def _is_over(tx: Transaction, run_id: str | None) -> bool:
     return run is None or run.status in OVER
 
 
-def asked_with(tx: Transaction, key: ClientKey, idempotency: str) -> str | None:
+def request_with_key(tx: Transaction, key: ClientKey, idempotency: str) -> str | None:
     """The request that this key asked with a key of its program's own; None for none."""
     found = inbox.find(tx, delivery_key(key.name, idempotency))
     run = runs.get(tx, found.run_id) if found is not None and found.run_id else None
     return run.id if run is not None and belongs_to(tx, run, key) else None
 
 
-def began_with(tx: Transaction, run_id: str) -> Delivery | None:
+def first_question_of(tx: Transaction, run_id: str) -> Delivery | None:
     """What a program asked when this request began; None where no program did."""
     return first(tx, Delivery, _BEGAN_WITH, run_=run_id)
 
@@ -167,17 +292,17 @@ def belongs_to(tx: Transaction, run: Run, key: ClientKey) -> bool:
     """
     if (run.source, run.client, run.team) != (RunSource.PROGRAM, key.name, key.team):
         return False
-    delivery = began_with(tx, run.id)
-    asked_by = json.loads(delivery.body).get(ASKED_BY) if delivery else None
+    delivery = first_question_of(tx, run.id)
+    requests_of_key = json.loads(delivery.body).get(ASKED_BY) if delivery else None
     asker = (
-        client_keys.get(tx, asked_by)
-        if asked_by
-        else client_keys.of_that_time(tx, run.team, run.client, run.created_at)
+        get_key(tx, requests_of_key)
+        if requests_of_key
+        else key_at(tx, run.team, run.client, run.created_at)
     )
-    return asker is not None and key.goes_on_for(asker)
+    return asker is not None and key.is_successor_of(asker)
 
 
-def asked_by(
+def requests_of_key(
     tx: Transaction, key: ClientKey, before: tuple[datetime, str], most: int
 ) -> list[tuple[Run, bool]]:
     """So many requests of this key's name, the newest first, from this time and id back; with each
@@ -188,13 +313,15 @@ def asked_by(
     return [(run, belongs_to(tx, run, key)) for run in rows(tx, Run, _OF_CLIENT, **values)]
 
 
-def asked_before(tx: Transaction, client: str, number: int, since: datetime) -> datetime | None:
+def time_of_earlier_request(
+    tx: Transaction, client: str, number: int, since: datetime
+) -> datetime | None:
     """When this client asked its last request but `number` - 1; None if not after `since`."""
     values = {"client_": client, "since_": since, "earlier_": number - 1}
     found: datetime | None = tx.scalar(_ASKED, values)
     return found
 
 
-def marks(tx: Transaction, run_ids: Iterable[str]) -> Mapping[str, Mark]:
+def status_marks(tx: Transaction, run_ids: Iterable[str]) -> Mapping[str, Mark]:
     """How these requests stand, each by a mark that changes when that does."""
     return {each: tuple(tx.execute(_MARK, {"run_": each})) for each in run_ids}

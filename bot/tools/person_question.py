@@ -29,7 +29,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema, to_jsonab
 from bot.policy.condition_values import Id
 from bot.policy.gates import Approvers
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.names import Named, Naming
+from bot.tools.names import NamedKind, NameResolver
 
 # Questions to people: what the agent may ask, of whom, and how it is answered. Pure.
 
@@ -47,19 +47,20 @@ class _PersonOrGroup:
 
     def _made(self, value: str, info: ValidationInfo) -> str:
         names = info.context
-        if isinstance(names, Naming):
+        if isinstance(names, NameResolver):
             return _found(names, value.strip())
         return value if value.startswith("@") else Id(value)
 
 
-def _found(names: Naming, wanted: str) -> str:
+def _found(names: NameResolver, wanted: str) -> str:
     """Return the id of a person, or a group's handle with its @.
 
-    Raises ValueError where nobody is called so, or a person and a group are; and as `Naming` does.
+    Raises ValueError where nobody is called so, or a person and a group are; and as
+    `NameResolver` does.
     """
     handle = wanted.removeprefix("@")
     if names.directory.group(handle) is None:
-        return Id(names.id_of(Named.PERSON, wanted))
+        return Id(names.id_of(NamedKind.PERSON, wanted))
     if names.directory.named(handle):
         raise ValueError(f"{wanted} is a person and a user group: give the person's id.")
     return f"@{handle}"
@@ -187,12 +188,12 @@ MOST_TEXT = 2_000  # characters of an answer in words
 MOST_PLACES = 6  # decimals of an answer in numbers
 
 
-def form_of(question: AskPerson) -> Tool[Any]:
+def answer_form(question: AskPerson) -> Tool[Any]:
     """Return the question as a tool whose arguments are its answer; nobody calls it."""
     return _form(question.model_dump_json())
 
 
-def suggested(question: AskPerson) -> Given:
+def suggested_values(question: AskPerson) -> Given:
     """Return what the agent suggests; ValueError where that is no such value."""
     found: Given = {}
     for number, asked in enumerate(question.asked_fields()):
@@ -206,16 +207,16 @@ def suggested(question: AskPerson) -> Given:
     return found
 
 
-def checked(question: AskPerson, given: Given) -> Given | None:
+def check_values(question: AskPerson, given: Given) -> Given | None:
     """Return these values as the question's fields have them; None where they do not fit."""
     try:
-        found: BaseModel = form_of(question).arguments.model_validate_json(json.dumps(given))
+        found: BaseModel = answer_form(question).arguments.model_validate_json(json.dumps(given))
     except ValidationError:
         return None
     return found.model_dump(mode="json")
 
 
-def one_value(value: Any) -> Given:
+def single_answer(value: Any) -> Given:
     """Return the values of an answer that is one value."""
     return {_name(0): value}
 

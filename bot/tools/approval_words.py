@@ -30,7 +30,7 @@ _SEPARATORS = re.compile(r"[\s._*·•|/\\-]+")
 _DECORATION = ("So", "Sk", "Cf", "Cs", "Co", "Mn", "Me", "Cn")
 
 
-def skeleton(text: str) -> str:
+def plain_letters(text: str) -> str:
     """Return the text in plain letters: no symbols, emoji, accents or hidden characters, full-width
     and look-alike letters as Latin ones, letters that are spaced out joined, all in lower case.
     """
@@ -225,11 +225,11 @@ def _patterns() -> list[re.Pattern[str]]:
     return [re.compile(each) for each in (seeks, *lets)]
 
 
-def seeks_approval(texts: Iterable[str]) -> str:
+def approval_words_in(texts: Iterable[str]) -> str:
     """Return the first words that ask for an approval; "" where none do."""
     for text in texts:
         letters = _IN_WORDS.sub(lambda found: found[0].translate(_DIGITS), text)
-        plain = (_MARKS.sub("", each) for each in (text, skeleton(text), letters))
+        plain = (_MARKS.sub("", each) for each in (text, plain_letters(text), letters))
         for written in dict.fromkeys((text, *plain)):
             if found := _seeks(written):
                 return found
