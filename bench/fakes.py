@@ -11,7 +11,7 @@ from slack_sdk import WebClient
 
 from bot.agent.turn import AnswerSink, FunctionCall, Proposal, Reply
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
-from bot.policy.directory import Group, Person
+from bot.policy.authority import Group, Person
 from bot.slack.client import SlackClient
 from storage import outbox
 from storage.models import Message, Run
@@ -80,7 +80,7 @@ class Stub:
 
 
 class People:
-    """`bot.policy.directory.Directory` over a fixed list."""
+    """`bot.policy.authority.Directory` over a fixed list."""
 
     def person(self, user: str) -> Person | None:
         """Everybody is a colleague."""

@@ -22,7 +22,7 @@ from bench.resume import check, full, pending
 from bot.cards.button_codec import HOME
 from bot.runs.loop import Loop
 from bot.runs.worker_pool import WorkerPool
-from bot.slack.render import Renderer
+from bot.slack.posting import Renderer
 from storage import calls, moves, outbox, runs
 from storage.models import Call, Run
 from storage.states import RunStatus

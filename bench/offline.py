@@ -29,13 +29,11 @@ from bot.config.settings import Settings
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.evaluation import parse
+from bot.policy.evaluation import CurrentPolicy, parse
 from bot.runs.worker import Worker
 from bot.slack.listeners import read
 from bot.slack.pace import Access, EveryChannel, Pace
-from bot.slack.posting import OutboxMemory, Posting, PostSearch
-from bot.slack.render import Renderer
+from bot.slack.posting import OutboxMemory, Posting, PostSearch, Renderer
 from bot.slack.sender import Sender
 from bot.slack.thread import SlackThread
 from bot.tools import Effect, Registry, ToolContext, tool

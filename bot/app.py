@@ -23,7 +23,7 @@ from bot import version
 from bot.agent.late_planner import LatePlanner, make_planner
 from bot.approvals.channel_mode import Modes
 from bot.approvals.delegation import StandIns
-from bot.approvals.form_offers import insist
+from bot.approvals.form_requests import insist
 from bot.approvals.question_answers import QuestionAnswers
 from bot.checks.inspection import Inspection
 from bot.clock import Clock
@@ -36,10 +36,8 @@ from bot.identity import Identity
 from bot.monitoring.exporters import MissingExtraError, make_exporters
 from bot.monitoring.logs import mask_logs
 from bot.monitoring.spans import Incident, Tracer
-from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import Directory
-from bot.policy.evaluation import Policy, PolicyError
+from bot.policy.authority import Authority, Directory
+from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError
 from bot.replicas.membership import SingleProcess, advance_clock, join_replicas, settings_and_clock
 from bot.runs.loop import Loop
 from bot.runs.program_requests import ProgramRequests
@@ -50,16 +48,19 @@ from bot.slack.answer_streams import StreamedAnswers
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient, app_of, make_clients
 from bot.slack.command_answers import Answerer
-from bot.slack.dialog_openers import RequestOpeners
 from bot.slack.dialogs import Dialogs
 from bot.slack.directory import SlackDirectory, look_ahead, with_names
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners, make_bolt
 from bot.slack.pace import Channels
-from bot.slack.posting import Posting, PostSearch
+from bot.slack.posting import Posting, PostSearch, Renderer
 from bot.slack.presence import PROMPTS, SlackPresence
-from bot.slack.render import Renderer
-from bot.slack.request_dialogs import AnswerDialogs, DelegationDialogs, RequestDialogs
+from bot.slack.request_dialogs import (
+    AnswerDialogs,
+    DelegationDialogs,
+    RequestDialogs,
+    RequestOpeners,
+)
 from bot.slack.slash_commands import Commands
 from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.socket_client import ACKNOWLEDGED

@@ -15,18 +15,16 @@ from anyio.from_thread import BlockingPortal
 from bot.agent.turn import ModelTurns
 from bot.approvals.call_checks import Allowance
 from bot.approvals.clicks import Clicks
+from bot.approvals.deadlines import Expiry, Reminders
 from bot.approvals.delegation import Handover
 from bot.approvals.dialog_access import AllRows, DialogAccess
 from bot.approvals.edits import Edits
-from bot.approvals.expiry import Expiry
 from bot.approvals.facts import Sources
-from bot.approvals.form_offers import misfitting
-from bot.approvals.form_requests import Beginnings, FormParts
+from bot.approvals.form_requests import Beginnings, FormParts, misfitting
 from bot.approvals.grants import GrantList
 from bot.approvals.permissions import Permissions
-from bot.approvals.person_views import Desk
+from bot.approvals.person_views import PersonViews
 from bot.approvals.question_answers import PlainReplies, QuestionAnswers
-from bot.approvals.reminders import Reminders
 from bot.approvals.replies import Replies
 from bot.approvals.request_changes import PlanChanges, Requests
 from bot.approvals.votes import Votes
@@ -35,9 +33,8 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.config.startup import PolicyReload
 from bot.identity import Identity
-from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import Directory
+from bot.policy.authority import Authority, Directory
+from bot.policy.evaluation import CurrentPolicy
 from bot.runs import ports
 from bot.runs.compaction import LongThreads
 from bot.runs.direct_turns import DirectTurns
@@ -138,9 +135,11 @@ class Core:
         """Return what lists and ends remembered approvals."""
         return GrantList(self.store, self.clock, self.tools, self.identity.team)
 
-    def desk(self) -> Desk:
+    def desk(self) -> PersonViews:
         """Return what makes what people see of what is theirs."""
-        return Desk(self.identity, self.authority, self.permissions(), self.policy, self.grants())
+        return PersonViews(
+            self.identity, self.authority, self.permissions(), self.policy, self.grants()
+        )
 
     def intake(
         self,

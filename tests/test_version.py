@@ -14,7 +14,7 @@ import pytest
 import bot
 from bot import version
 from bot.version import commit_in_folder, describe_version
-from countersign.cli.main import main
+from countersign.cli.commands import main
 
 ROOT = Path(__file__).parent.parent
 ONE, TWO = "1" * 40, "2" * 64

@@ -18,7 +18,7 @@ from bot.cards.slack_text import in_utc, plain, visible
 from bot.cards.views import CallView
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.tools import Effect, Tool
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
 from bot.tools.names import NameResolver
@@ -220,7 +220,7 @@ def _refused_lately(proposed: Sequence[Call]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachedLimit:
     """Nobody is asked any more for now: the output for the model, a note for the requester."""
 
     output: str
@@ -234,14 +234,14 @@ class Allowance:
     settings: Settings
     clock: Clock
 
-    def on_asking(self, tx: Transaction, run: Run, beside: int) -> Reached | None:
+    def on_asking(self, tx: Transaction, run: Run, beside: int) -> ReachedLimit | None:
         """Return the limit that keeps one more call of this run from people.
 
         `beside`: calls asked in the same plan already.
         """
         settings = self.settings
         if sub_agents.root_run(tx, run).cards >= settings.max_cards:
-            return Reached(
+            return ReachedLimit(
                 outputs.cards_used_up(settings.max_cards),
                 "this request has asked people as often as one may",
             )
@@ -249,14 +249,14 @@ class Allowance:
             return None  # its key has a limit of its own, which was held when it asked
         waiting = runs.count_pending_of(tx, run.team, run.requester) + beside
         if waiting >= settings.max_pending:
-            return Reached(
+            return ReachedLimit(
                 outputs.too_many_wait(waiting),
                 f"{waiting} of your requests wait for a decision already; "
                 "this one has to wait until some are decided",
             )
         if wait := self._until_room(tx, run, settings.max_asked_per_hour - beside):
             many = f"people were asked about {settings.max_asked_per_hour} calls"
-            return Reached(
+            return ReachedLimit(
                 outputs.asked_too_often(many, wait),
                 f"{many} of yours within the last hour, which is the limit; "
                 f"ask me again in {wait} minutes",

@@ -13,8 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.policy.gates import GOOD_FOR, Ask, Deny, load_gate
-from bot.policy.tally import Ballot, Tally, tally
+from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, load_gate, tally
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
 from storage import calls

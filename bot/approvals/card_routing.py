@@ -12,8 +12,7 @@ from enum import StrEnum
 from bot.agent import outputs
 from bot.approvals.call_checks import RefusedError
 from bot.cards import notices
-from bot.policy.authority import Authority
-from bot.policy.directory import AWAY, LookupFailedError, NotYetKnownError
+from bot.policy.authority import AWAY, Authority, LookupFailedError, NotYetKnownError
 from bot.policy.gates import Ask, Gate, load_gate
 from storage import calls, inbox, outbox, sub_agents
 from storage.models import Call, Message, Run
@@ -146,7 +145,7 @@ CALLS_PER_CARD = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RoutedCall:
     """A pending call, the gate that asks, and the place where it is asked."""
 
     call: Call
@@ -154,12 +153,12 @@ class Asked:
     place: Place
 
 
-def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
+def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[RoutedCall]) -> None:
     """Put the cards of these calls in the outbox; the thread is told when they go elsewhere.
 
     Calls that stand on cards already are withdrawn from them before.
     """
-    routes: dict[str, list[Asked]] = {}
+    routes: dict[str, list[RoutedCall]] = {}
     for each in asked:
         key = json.dumps([each.place.kind, each.place.targets, route(each.gate)])
         routes.setdefault(key, []).append(each)
@@ -174,7 +173,7 @@ def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -
 
 
 def _tell_where(
-    tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[Asked]], *, among: int
+    tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[RoutedCall]], *, among: int
 ) -> None:
     """Tell the request's thread where people decide; `among`: in so many places about the plan.
 
@@ -207,7 +206,7 @@ def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
 
 
 def card_row(
-    run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int = 1, parts: int = 1
+    run: Run, plan_id: str, part: Sequence[RoutedCall], target: str, number: int = 1, parts: int = 1
 ) -> Message:
     """Make one copy of a card, for a channel or a person."""
     return _row(run, plan_id, [each.call for each in part], part[0].place, target, (number, parts))

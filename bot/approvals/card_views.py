@@ -24,15 +24,15 @@ from bot.approvals.card_routing import still_away
 from bot.approvals.channel_mode import strictest
 from bot.approvals.person_questions import read, server_of
 from bot.cards import sentence_words
+from bot.cards.call_blocks import delegated_task_lines
 from bot.cards.card import approved_on
 from bot.cards.field_values import values
 from bot.cards.notices import away_note, program_line, who_asks
 from bot.cards.question_message import QuestionView, answer_in_words
 from bot.cards.request_sentences import WAITS_FOR_ANSWER, mode_note
-from bot.cards.review_dialog import for_onlookers, name_covered
+from bot.cards.review_dialog import mask_for_viewers, name_covered
 from bot.cards.slack_text import unescape
 from bot.cards.views import CallView, CardView, DelegatedTask, MissingVotes, Progress, Value
-from bot.cards.waiting_call import delegated_task_lines
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments
@@ -73,7 +73,7 @@ def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None
     if shown is None:
         return None
     whole = _view(tools, tx, shown)
-    seen = for_onlookers(whole, shown.call.preview_in_thread)
+    seen = mask_for_viewers(whole, shown.call.preview_in_thread)
     return replace(seen, covered=name_covered(whole, seen))
 
 
@@ -83,7 +83,7 @@ def call_in_full(tools: Registry, tx: Transaction, shown: ShownRevision) -> Call
     It names what of it is covered for everybody else.
     """
     whole = _view(tools, tx, shown)
-    seen = for_onlookers(whole, shown.call.preview_in_thread)
+    seen = mask_for_viewers(whole, shown.call.preview_in_thread)
     return replace(whole, covered=name_covered(whole, seen))
 
 
@@ -127,7 +127,7 @@ def _view(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
 def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
     """Return who proposed it: a sub-agent by its title and its errand, a program by its name."""
     run = runs.get(tx, call.run_id)
-    errands = errands_of(tools, tx, run) if run else ()
+    errands = delegated_tasks_of(tools, tx, run) if run else ()
     agent: dict[str, Any] = {}
     if errands:
         agent = {"agent": errands[-1].agent, "chain": tuple(delegated_task_lines(errands))}
@@ -334,11 +334,11 @@ def origin_of(tools: Registry, tx: Transaction, run: Run, plan: Plan) -> dict[st
     return {
         "asked": _asked(tx, request, plan),
         "reworded": _reworded(request),
-        "errands": errands_of(tools, tx, run),
+        "errands": delegated_tasks_of(tools, tx, run),
     }
 
 
-def errands_of(tools: Registry, tx: Transaction, run: Run) -> tuple[DelegatedTask, ...]:
+def delegated_tasks_of(tools: Registry, tx: Transaction, run: Run) -> tuple[DelegatedTask, ...]:
     """Return who asked whom for what between the requester's agent and this run, in order."""
     found: list[DelegatedTask] = []
     for call in sub_agents.calling_chain(tx, run):
@@ -378,7 +378,7 @@ def question_view(
     given = json.loads(answer.given) if answer and not answer.declined else {}
     lines = answer_in_words(found.asked, given) if given else ()
     hidden = mask_secrets(found.asked.question)
-    errands, server, amid = errands_of(tools, tx, found.run), "", ""
+    errands, server, amid = delegated_tasks_of(tools, tx, found.run), "", ""
     if found.run.source is RunSource.SERVER and errands:  # what it asks amid is no errand
         server, amid, errands = server_of(found.run), errands[-1].what, errands[:-1]
     return QuestionView(

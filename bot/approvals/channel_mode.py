@@ -15,7 +15,7 @@ from bot.cards import request_sentences as sentences
 from bot.cards.slack_text import group_mention, mention
 from bot.clock import Clock
 from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 from bot.signals import Signal
 from storage import calls, channel_modes, outbox, runs, trail

@@ -15,9 +15,9 @@ from typing import Any
 from bot.approvals.call_state import effect_of
 from bot.approvals.card_routing import (
     CALLS_PER_CARD,
-    Asked,
     Place,
     PlaceKind,
+    RoutedCall,
     card_row,
     group_ids,
     place_for,
@@ -30,8 +30,7 @@ from bot.cards.action_names import Action, Dialog, Field
 from bot.cards.button_codec import Click, DelegationTarget, DialogSubject
 from bot.cards.delegation_dialog import DelegationRow, DelegationWish, read_wish
 from bot.clock import Clock
-from bot.policy.authority import Authority, Yes
-from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.authority import Authority, LookupFailedError, NotYetKnownError, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import calls, delegations, inbox, outbox, request_lists, runs, trail
@@ -191,10 +190,10 @@ class Handover:
 
     def _show(self, row: Delegation, now: datetime) -> None:
         found = [
-            (run, Asked(call, gate, self._place(run, gate, row.delegate)))
+            (run, RoutedCall(call, gate, self._place(run, gate, row.delegate)))
             for call, run, gate in self._waiting(row, now)
         ]
-        plans: dict[str, list[tuple[Run, Asked]]] = {}
+        plans: dict[str, list[tuple[Run, RoutedCall]]] = {}
         for run, asked in found:
             key = json.dumps([asked.call.plan_id, asked.place.targets, route(asked.gate)])
             plans.setdefault(key, []).append((run, asked))
@@ -234,7 +233,9 @@ class Handover:
             place = Place(PlaceKind.PEOPLE, (delegate,))
         return replace(place, groups=group_ids(self._authority, gate))
 
-    def _put(self, tx: Transaction, row: Delegation, run: Run, waiting: Sequence[Asked]) -> None:
+    def _put(
+        self, tx: Transaction, row: Delegation, run: Run, waiting: Sequence[RoutedCall]
+    ) -> None:
         """A line under the cards that they see, and a card of their own for what is on none."""
         if not waiting:
             return
@@ -256,7 +257,7 @@ class Handover:
         tx: Transaction,
         row: Delegation,
         run: Run,
-        shown: Sequence[Asked],
+        shown: Sequence[RoutedCall],
         place: tuple[str, str],
     ) -> Message:
         """Tell the delegate in this channel and thread that these calls wait."""

@@ -31,7 +31,7 @@ LOOKS_ON = frozenset({"own_request", "own_edit", "not_yet"})
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class DialogAdmission:
     """The person may use the dialog, about these calls."""
 
     run: Run
@@ -40,7 +40,7 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnedAway:
+class DialogRefusal:
     """The person may not use the dialog; the sentence is for them."""
 
     sentence: str
@@ -59,7 +59,7 @@ class DialogAccess:
 
     def admit(
         self, verb: Verb, target: CallTarget | CardTarget, person: str, team: str
-    ) -> Admitted | TurnedAway:
+    ) -> DialogAdmission | DialogRefusal:
         """Return whether `person` may do this to a call now, or to any that waits on a card.
 
         `team` is the workspace they come from. Looks people up, but for outsiders, who never may.
@@ -78,19 +78,19 @@ class DialogAccess:
             run = runs.get(tx, waiting[0].run_id) if waiting else None
         if run is None:
             lost = self._permissions.lost(found, person) if found else refusals.stale_card()
-            return TurnedAway(lost)
+            return DialogRefusal(lost)
         verdict: Yes | No = No("stranger")
         for call in waiting if team == self._permissions.team else []:
             verdict = self._permissions.verdict(verb, call, run, person, at=now)
             if isinstance(verdict, Yes):
-                return Admitted(run, tuple(waiting))
+                return DialogAdmission(run, tuple(waiting))
         assert isinstance(verdict, No)
         sentence = self._permissions.refusal(verdict, waiting[0], verb)
         if verb is Verb.APPROVE and verdict.why in LOOKS_ON:
-            return Admitted(run, tuple(waiting), sentence)
-        return TurnedAway(sentence, waiting[0], verdict.why)
+            return DialogAdmission(run, tuple(waiting), sentence)
+        return DialogRefusal(sentence, waiting[0], verdict.why)
 
-    def record(self, tx: Transaction, turned: TurnedAway, person: str, dialog: str) -> None:
+    def record(self, tx: Transaction, turned: DialogRefusal, person: str, dialog: str) -> None:
         """Write down that somebody tried to use a dialog who may not."""
         if call := turned.call:
             details = {"dialog": dialog, "why": turned.why}
@@ -129,11 +129,11 @@ class AllRows:
         found = self._access.admit(Verb.APPROVE, target, person, delivery.team)
         with self._store.write() as tx:
             match found:
-                case TurnedAway(sentence=sentence):
+                case DialogRefusal(sentence=sentence):
                     self._access.record(tx, found, person, Action.ROWS)
                     tell(tx, delivery, sentence)
                     inbox.settle_delivery(tx, delivery, "refused")
-                case Admitted(calls=(call, *_)):
+                case DialogAdmission(calls=(call, *_)):
                     self._put(tx, delivery, call)
 
     def _put(self, tx: Transaction, delivery: Delivery, call: Call) -> None:

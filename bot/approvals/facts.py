@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bot.clock import Clock
+from bot.policy.authority import Directory, LookupFailedError
 from bot.policy.condition_values import Facts, Id, Needs, SpendingSum
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import Directory, LookupFailedError
+from bot.policy.evaluation import CurrentPolicy
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments, open_secrets
 from storage import spending

@@ -18,7 +18,7 @@ from bot.cards import sentence_words
 from bot.cards.slack_text import channel_mention, mention, when
 from bot.clock import Clock
 from bot.policy.authority import Authority, Yes
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry, Tool
 from storage import calls, grants
@@ -74,7 +74,7 @@ def use(tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: date
     )
 
 
-def giver(tx: Transaction, call: Call) -> str:
+def grantor(tx: Transaction, call: Call) -> str:
     """Return who gave the grant that the call is to run on; "" for none."""
     grant = grants.get(tx, call.grant_id) if call.grant_id else None
     return grant.given_by if grant else ""

@@ -16,8 +16,7 @@ from bot.cards import refusals
 from bot.cards.review_dialog import REASONS
 from bot.cards.slack_text import channel_mention, mention
 from bot.clock import Clock
-from bot.policy.authority import Authority, No, Verdict, Yes
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
 from bot.policy.gates import Ask, load_gate
 from storage import calls, delegations, runs
 from storage.calls import Involvement

@@ -30,8 +30,7 @@ from bot.cards.request_sentences import (
     people_named,
     unanswered_line,
 )
-from bot.policy.authority import Authority
-from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.authority import Authority, LookupFailedError, NotYetKnownError
 from bot.policy.gates import Approvers
 from bot.tools.approval_words import approval_words_in
 from bot.tools.arguments import load_arguments

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.agent import outputs as told
-from bot.approvals.dialog_access import TurnedAway
+from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.person_questions import (
     AskedQuestion,
     asked_there,
@@ -30,8 +30,7 @@ from bot.cards.edit_form import FieldErrors
 from bot.cards.question_message import CHOOSING, answer_in_words, button_choices, read_answer
 from bot.cards.slack_text import in_utc
 from bot.cards.views import WRITTEN, message_text, takes_back
-from bot.policy.authority import Authority, No
-from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.authority import Authority, LookupFailedError, No, NotYetKnownError
 from bot.tools.person_question import (
     ASK_PERSON,
     MOST_TEXT,
@@ -60,23 +59,23 @@ class QuestionAnswers:
     store: Store
     authority: Authority
 
-    def admit(self, target: CallTarget, person: str, at: datetime) -> AskedQuestion | TurnedAway:
+    def admit(self, target: CallTarget, person: str, at: datetime) -> AskedQuestion | DialogRefusal:
         """Return the question for who may answer it as of `at`, or why not. Looks people up."""
         with self.store.read() as tx:
             found = decisions.check_decidable(tx, target.call, target.revision, at)
             asked = read(tx, target.call) if isinstance(found, OpenRevision) else None
             if asked is None:
                 closed = found if not isinstance(found, OpenRevision) else None
-                return TurnedAway(_lost(tx, closed, person))
+                return DialogRefusal(_lost(tx, closed, person))
             rows = messages_of(tx, asked.call)
             names = names_of(asked, rows[0] if rows else None)
         try:
             if not self.authority.colleague(person):
-                return TurnedAway(STRANGER, asked.call, "stranger")
+                return DialogRefusal(STRANGER, asked.call, "stranger")
             if not self.may(asked, person):
-                return TurnedAway(sentences.not_asked_of_you(names), asked.call, "not_asked")
+                return DialogRefusal(sentences.not_asked_of_you(names), asked.call, "not_asked")
         except LookupFailedError:
-            return TurnedAway(refusals.lookup_failed(), asked.call, "lookup")
+            return DialogRefusal(refusals.lookup_failed(), asked.call, "lookup")
         return asked
 
     def may(self, asked: AskedQuestion, person: str) -> bool:
@@ -89,7 +88,7 @@ class QuestionAnswers:
         """Take the answer of a button or a submitted form, and settle the delivery."""
         assert isinstance(wanted.target, CallTarget)
         found = self.admit(wanted.target, delivery.user, delivery.received_at)
-        if isinstance(found, TurnedAway):
+        if isinstance(found, DialogRefusal):
             self._turn_away(delivery, wanted, found)
             return
         given = _given(found, wanted, payload)
@@ -130,7 +129,7 @@ class QuestionAnswers:
             inbox.settle_delivery(tx, delivery, "answered")
 
     def _turn_away(
-        self, delivery: Delivery, wanted: Click | DialogSubject, away: TurnedAway
+        self, delivery: Delivery, wanted: Click | DialogSubject, away: DialogRefusal
     ) -> None:
         name = wanted.action if isinstance(wanted, Click) else wanted.dialog
         with self.store.write() as tx:

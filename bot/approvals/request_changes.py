@@ -267,7 +267,7 @@ UNASKED = "no request's message changed"
 
 
 @dataclass(frozen=True, slots=True)
-class Heeded:
+class ChangeOutcome:
     """What came of a change to a message."""
 
     note: str  # for the operator
@@ -276,7 +276,7 @@ class Heeded:
 
 def changed(
     tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
-) -> Heeded:
+) -> ChangeOutcome:
     """Heed what became of a message.
 
     Nothing that has ended changes, nor what Slack alone altered, as when it adds a link's preview.
@@ -291,29 +291,31 @@ def changed(
     asked = inbox.find(tx, key)
     if asked is None:
         is_for_us = gone and _may_be_for_us(tx, delivery, event, before, bot_user)
-        return Heeded(_never_to_be_read(tx, delivery, key, before) if is_for_us else UNASKED)
+        return ChangeOutcome(_never_to_be_read(tx, delivery, key, before) if is_for_us else UNASKED)
     if asked.status is DeliveryStatus.NEW:
-        return Heeded(_before_it_was_read(tx, asked, None if gone else after))
+        return ChangeOutcome(_before_it_was_read(tx, asked, None if gone else after))
     run = runs.get(tx, asked.run_id) if asked.run_id else None
     if run is None or not runs.is_open(run):
-        return Heeded("no open request's message changed")
+        return ChangeOutcome("no open request's message changed")
     if gone:
         if inbox.begins(tx, asked):
             return _withdraw(tx, run, ts, at)
         return _take_back(tx, run, asked, ts, at)
     if asked.status is DeliveryStatus.HELD:
-        return Heeded(_before_it_was_read(tx, asked, after))
+        return ChangeOutcome(_before_it_was_read(tx, asked, after))
     if (words := json.loads(asked.body).get("event")) is None:
-        return Heeded("the message was deleted before it was read")  # Slack told of that first
+        return ChangeOutcome(
+            "the message was deleted before it was read"
+        )  # Slack told of that first
     read = message_text(words, bot_user)
     old = message_text(before, bot_user) if before else read
     text = message_text(after, bot_user)
     if text == old:
-        return Heeded("the words are the same")
+        return ChangeOutcome("the words are the same")
     trail.record(tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts})
     runs.reword(tx, run, ts, None if text == read else text)
     _tell(tx, run, delivery, answers.request_edited(asked.user, text))
-    return Heeded("request edited")
+    return ChangeOutcome("request edited")
 
 
 def _may_be_for_us(
@@ -379,15 +381,15 @@ def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, An
     return "edited before it was read"
 
 
-def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> Heeded:
+def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> ChangeOutcome:
     data = {"message": ts, "why": "its message was deleted"}
     trail.record(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
     endings.cancel_run(tx, run, at=at, actor="system", words=outputs)
     outbox.notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted()})
-    return Heeded("request withdrawn", run)
+    return ChangeOutcome("request withdrawn", run)
 
 
-def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime) -> Heeded:
+def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime) -> ChangeOutcome:
     """A message is gone that was said in the request's thread later: the request itself stands.
 
     Where the model has not read it yet, it never will.
@@ -396,7 +398,7 @@ def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime
         inbox.forget_delivery(tx, asked, "deleted before it was read")
     data = {"message": ts, "read": asked.status is DeliveryStatus.DONE}
     trail.record(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
-    return Heeded("a later message of the request was deleted")
+    return ChangeOutcome("a later message of the request was deleted")
 
 
 def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:

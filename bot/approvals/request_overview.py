@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from bot.agent import prompt
 from bot.approvals.call_state import approving, effect_of, stand_ins
-from bot.approvals.card_views import errands_of
+from bot.approvals.card_views import delegated_tasks_of
 from bot.approvals.permissions import Permissions
 from bot.approvals.person_questions import server_of, waiting_for
 from bot.cards import request_list
@@ -30,9 +30,8 @@ from bot.cards.request_list import (
 )
 from bot.cards.slack_text import decider_mention, plain, unescape, visible
 from bot.clock import Clock
-from bot.policy.authority import Authority, No, Yes
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError, No, Yes
+from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from bot.tools.arguments import readable_arguments
@@ -115,7 +114,7 @@ CALLS = 4  # calls shown of one request
 
 
 @dataclass(frozen=True, slots=True)
-class Lister:
+class EntryLister:
     """Makes the entries of lists in one workspace."""
 
     tools: Registry
@@ -209,7 +208,7 @@ HIDDEN = "••••••••"
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
+class RequestHistories:
     """Tells requests' lives in one workspace; holds no state of its own."""
 
     store: Store
@@ -217,7 +216,7 @@ class Lives:
     authority: Authority
     permissions: Permissions
     policy: CurrentPolicy
-    lister: Lister
+    lister: EntryLister
 
     def of(self, person: str, reference: str) -> RequestHistory | None:
         """Return the life of the request at this link or with this id, of itself or of a call.
@@ -320,7 +319,7 @@ class Lives:
         run = runs.get(tx, call.run_id)
         if run and server_of(run):
             return f"the server {server_of(run)}"
-        errands = errands_of(self.lister.tools, tx, run) if run else ()
+        errands = delegated_tasks_of(self.lister.tools, tx, run) if run else ()
         return errands[-1].agent if errands else "the agent"
 
     def _values(self, call: Call, revision: Revision) -> dict[str, str]:
@@ -361,8 +360,8 @@ class Overview:
     clock: Clock
     team: str
     decidable: Decidable
-    lister: Lister
-    lives: Lives
+    lister: EntryLister
+    lives: RequestHistories
 
     def waiting(self, person: str) -> CommandAnswer:
         """Return what this person may decide now, the first deadline first."""

@@ -14,7 +14,7 @@ from bot.cards import notices, refusals
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.clock import Clock
 from bot.policy.authority import No, Yes
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry
 from storage import calls, decisions, inbox, outbox, runs

@@ -19,10 +19,10 @@ from typing import Any
 
 from bot.cards.action_names import Action, Dialog, Entry, Field
 from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog
-from bot.cards.field_errors import join_shortened
 from bot.cards.field_layout import (
     FieldErrors,
     entered,
+    join_shortened,
     lay_out_fields,
     section,
     text_object,

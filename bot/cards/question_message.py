@@ -35,6 +35,7 @@ from bot.cards.button_codec import (
     block_id,
     encode_dialog,
 )
+from bot.cards.call_blocks import delegated_task_blocks
 from bot.cards.edit_form import FieldErrors, read_submission
 from bot.cards.field_inputs import make_input
 from bot.cards.field_layout import input_block, text_object
@@ -53,7 +54,6 @@ from bot.cards.slack_text import (
     visible,
 )
 from bot.cards.views import UNSET, DelegatedTask
-from bot.cards.waiting_call import delegated_task_blocks
 from bot.tools.person_question import (
     AnswerKind,
     AskPerson,

@@ -29,8 +29,8 @@ from bot.cards.block_kit import (
     words,
 )
 from bot.cards.button_codec import NoTarget, RunTarget, Setting, Target, block_id
+from bot.cards.call_blocks import ICONS, WORDS
 from bot.cards.call_pieces import shown
-from bot.cards.decided_call import ICONS, WORDS
 from bot.cards.sentence_words import past
 from bot.cards.slack_text import channel_mention, format_deadline, mention, plain, when
 from storage.masking import mask_secrets

@@ -58,7 +58,7 @@ from storage.masking import mask_secrets
 # be.
 
 
-def for_onlookers(call: CallView, preview: str | None = None) -> CallView:
+def mask_for_viewers(call: CallView, preview: str | None = None) -> CallView:
     """Return the call as everybody may read it; `preview`: what stands in its preview's place."""
     return replace(
         call,

@@ -12,8 +12,7 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.checks.check import Check, fail, ok, warn
-from bot.policy.authority import Authority, is_colleague
-from bot.policy.directory import LookupFailedError, Person
+from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.policy.gates import Approvers, load_gate
 from bot.policy.rules import needs_of
 from bot.surfaces.private_socket import LONGEST_PATH

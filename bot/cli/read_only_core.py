@@ -28,10 +28,8 @@ from bot.config.startup import read_policy
 from bot.explain.explanation import ExplanationSources
 from bot.explain.typed_call import MistypedError
 from bot.identity import Identity
-from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import Directory, Group, LookupFailedError, Person
-from bot.policy.evaluation import PolicyError
+from bot.policy.authority import Authority, Directory, Group, LookupFailedError, Person
+from bot.policy.evaluation import CurrentPolicy, PolicyError
 from bot.slack.directory import SlackDirectory
 from bot.toolbox import ToolsError, make_tools
 from bot.tools import Registry
@@ -77,7 +75,7 @@ class PlainWords:
 
 
 class NotLookedUp:
-    """A `bot.policy.directory.Directory` that can tell nothing."""
+    """A `bot.policy.authority.Directory` that can tell nothing."""
 
     def __init__(self, why: str) -> None:
         """`why` goes into every refusal."""

@@ -17,8 +17,7 @@ from bot.clock import Clock
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings, SettingsError
 from bot.monitoring.spans import Incident, Tracer
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.evaluation import Policy, PolicyError, parse
+from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError, parse
 from bot.toml_file import unreadable_sentence
 from bot.tools import Registry
 from storage import trail

@@ -21,10 +21,9 @@ from bot.approvals.card_routing import PlaceKind, away_of, place_for, still_away
 from bot.approvals.facts import Sources, facts_of, needed, with_sums
 from bot.cards.request_sentences import ICONS
 from bot.cards.slack_text import in_utc
-from bot.policy.authority import Authority
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.business_hours import BusinessHours
 from bot.policy.condition_values import Facts
-from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Offer, Stage
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments

@@ -20,9 +20,8 @@ from bot.approvals.call_state import approvals, standing
 from bot.approvals.facts import Sources, facts_of, needed, total
 from bot.cards.slack_text import in_utc
 from bot.explain.explanation import MentionStyle
-from bot.policy.authority import Authority
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
-from bot.policy.directory import LookupFailedError
 from bot.policy.evaluation import Judgement
 from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Registry, Tool

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.cards.field_errors import sentence
-from bot.policy.directory import Directory, LookupFailedError
+from bot.cards.field_layout import sentence
+from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.names import NameResolver

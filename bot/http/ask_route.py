@@ -36,7 +36,7 @@ from bot.http.api_bodies import (
     shown,
 )
 from bot.http.api_gate import too_often
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.runs.program_calls import KeyUsedError, NotClaimedError, NotPermittedError, TooOftenError
 from bot.tools import Effect
 from bot.tools.handed_over import ActionError, HandedOverAction

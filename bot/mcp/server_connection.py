@@ -27,8 +27,13 @@ from bot.mcp.server_file import PATIENCE, Definition, Definitions, Server
 from bot.mcp.server_questions import ElicitingCall
 from bot.tools import BrokeOffError, ToolError
 from bot.tools.elicitation import ElicitationPort
-from countersign.mcp_client.address import Address, CommandAddress, UrlAddress
-from countersign.mcp_client.connection import NotReachedError, ServerConnection
+from countersign.mcp_client.connection import (
+    Address,
+    CommandAddress,
+    NotReachedError,
+    ServerConnection,
+    UrlAddress,
+)
 from countersign.mcp_client.sent_calls import Failed, GaveResult, NotStarted, Unknown
 
 if TYPE_CHECKING:

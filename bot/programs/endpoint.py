@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.programs.key_text import new_key_text, webhook_secret
 from bot.programs.program_client import (
     MOST,

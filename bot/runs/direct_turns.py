@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from bot.agent import prompt
 from bot.agent.turn import FunctionCall, PlannerError
 from bot.approvals.call_state import effect_at
-from bot.approvals.form_requests import Declined, Entries, FilledForm
+from bot.approvals.form_requests import DeclinedForm, Entries, FilledForm
 from bot.cards import request_sentences
 from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import about_message
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.runs.ports import Presence, announce_wait
 from bot.runs.proposals import (
     PreparedCall,
@@ -94,14 +94,14 @@ class DirectTurns:
         match self._read(run, submitted[0]):
             case DirectCall() as wanted:
                 return self._propose(run, submitted[0], wanted)
-            case Declined(sentence=sentence):
+            case DeclinedForm(sentence=sentence):
                 return self._decline(run, submitted[0], sentence)
             case FieldErrors(errors=errors):
                 why = next(iter(errors.values()), "")
                 said = request_sentences.not_begun(why) if why else request_sentences.form_changed()
                 return self._decline(run, submitted[0], said)
 
-    def _read(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | Declined:
+    def _read(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | DeclinedForm:
         if delivery.kind is DeliveryKind.PROGRAM:
             asked = json.loads(delivery.body)
             birth: dict[str, Any] = {"program": True}
@@ -126,7 +126,7 @@ class DirectTurns:
             case found:
                 return found
 
-    def _filled(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | Declined:
+    def _filled(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | DeclinedForm:
         view = json.loads(delivery.body)["view"]
         match decode_dialog(view):
             case DialogSubject(target=FormTarget() as target):
@@ -135,7 +135,7 @@ class DirectTurns:
                 except LookupFailedError as error:
                     raise PlannerError(NOT_NOW) from error
             case _:
-                return Declined(request_sentences.form_changed())
+                return DeclinedForm(request_sentences.form_changed())
 
     def _propose(self, run: Run, delivery: Delivery, wanted: DirectCall) -> bool:
         now = self._clock.now()

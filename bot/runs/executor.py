@@ -41,9 +41,8 @@ from bot.approvals.facts import Sources, facts_of
 from bot.approvals.person_questions import client_of
 from bot.clock import Clock
 from bot.monitoring.spans import Work
-from bot.policy.authority import Authority
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
-from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import Endings, Held
@@ -423,7 +422,7 @@ class CallExecutor:
         if not approved.call.grant_id:
             return self._enough(run, approved, gate)
         with self._store.read() as tx:
-            giver = grants.giver(tx, approved.call)
+            giver = grants.grantor(tx, approved.call)
         return grants.may_decide(self._authority, run, gate, giver)
 
     def _enough(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.form_offers import StartingPlaces, invite
+from bot.approvals.form_requests import StartingPlaces, invite
 from bot.approvals.person_questions import is_all_that_waits
 from bot.approvals.replies import tell
 from bot.approvals.request_changes import CHANGES, changed, end_those_of
@@ -23,7 +23,7 @@ from bot.cards.notices import cancelled_line
 from bot.cards.views import WRITTEN, message_text, takes_back
 from bot.clock import Clock, lead_over_world_time
 from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from bot.runs.ports import DirectoryMemory, Questions
 from bot.runs.shared_channels import ChangedChannels, newest_run_of_thread, say_where
 from bot.tools import Registry

@@ -15,14 +15,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bot.agent import outputs
+from bot.approvals.deadlines import Expiry, Reminders
 from bot.approvals.delegation import Handover
-from bot.approvals.expiry import Expiry
-from bot.approvals.reminders import Reminders
 from bot.cards import refusals
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, Work, traced
-from bot.policy.directory import LookupFailedError, NotLetInError, NotYetKnownError
+from bot.policy.authority import LookupFailedError, NotLetInError, NotYetKnownError
 from bot.runs.intake import Intake
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
 from bot.signals import Alarm, PendingAnswers, Signals

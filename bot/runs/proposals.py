@@ -15,10 +15,10 @@ from pydantic import BaseModel
 from bot.agent import outputs, prompt
 from bot.agent.turn import FunctionCall
 from bot.approvals import call_checks, grants, person_questions
-from bot.approvals.call_checks import Allowance, Reached, RefusedError, Repeat, parse
+from bot.approvals.call_checks import Allowance, ReachedLimit, RefusedError, Repeat, parse
 from bot.approvals.call_gates import AFTER_REJECTION, for_thread, gate_within
 from bot.approvals.call_state import context_of, fingerprint, kept, next_moment
-from bot.approvals.card_routing import Asked, Place, find_place, put_cards, put_mark
+from bot.approvals.card_routing import Place, RoutedCall, find_place, put_cards, put_mark
 from bot.approvals.facts import Sources, facts_of
 from bot.approvals.person_questions import PlacedQuestion, put_question
 from bot.policy.authority import Authority
@@ -81,7 +81,7 @@ def store_plan(
 def show_plan(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[PreparedCall]) -> None:
     """Put a stored plan before those who decide or answer, and have its request marked."""
     found = ((each.call, each.gate, each.place) for each in prepared)
-    asked = [Asked(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
+    asked = [RoutedCall(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
     for each in prepared:
         if each.question is not None:
             put_question(tx, run, each.call, each.question)
@@ -277,7 +277,7 @@ class Proposals:
         gate: Gate,
         arguments: str,
         earlier: Sequence[PreparedCall],
-    ) -> tuple[list[Grant], Reached | None]:
+    ) -> tuple[list[Grant], ReachedLimit | None]:
         """Return what approvals may be remembered of it, and the limit of asking, if reached."""
         if not isinstance(gate, Ask):
             return [], None
@@ -285,7 +285,7 @@ class Proposals:
         return given, self._limits.on_asking(tx, run, _waiting(earlier))
 
     def _remembered(
-        self, run: Run, gate: Gate, given: list[Grant], reached: Reached | None
+        self, run: Run, gate: Gate, given: list[Grant], reached: ReachedLimit | None
     ) -> Grant | None:
         """Return the remembered approval it may run on; None where people are to be asked.
 

@@ -98,7 +98,7 @@ def say_end(tx: Transaction, tools: Registry, call_id: str) -> None:
 
 
 def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices.CallParticipants:
-    if giver := grants.giver(tx, approved.call):
+    if giver := grants.grantor(tx, approved.call):
         return notices.CallParticipants(run.requester, (), ((giver, ""),), remembered=True)
     return notices.CallParticipants(
         run.requester,

@@ -9,12 +9,12 @@ from typing import Any
 
 from bot.agent import prompt
 from bot.approvals.channel_mode import strictest
-from bot.approvals.form_offers import StartingPlaces
+from bot.approvals.form_requests import StartingPlaces
 from bot.cards import notices
 from bot.cards.answers import notice_blocks
 from bot.cards.request_form import mode_line
 from bot.clock import Clock
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from storage import channel_changes, channel_modes, outbox, runs
 from storage.models import Delivery, Run
 from storage.store import Store

@@ -18,7 +18,7 @@ from typing import TypeVar
 from bot.agent import outputs
 from bot.agent.turn import PlannerError
 from bot.approvals.call_checks import RefusedError
-from bot.approvals.card_routing import Asked, find_place, put_cards, put_mark, unasked_card
+from bot.approvals.card_routing import RoutedCall, find_place, put_cards, put_mark, unasked_card
 from bot.approvals.person_questions import is_question
 from bot.cards import answers, notices
 from bot.clock import Clock
@@ -275,7 +275,7 @@ class Worker:
                 continue
             with self._store.write() as tx:
                 runs.held_by(tx, run.id, run.fence)
-                put_cards(tx, run, plan_id, [Asked(call, gate, place)])
+                put_cards(tx, run, plan_id, [RoutedCall(call, gate, place)])
                 put_mark(tx, run, plan_id)
 
     def _fail(self, run: Run | None, why: str) -> None:

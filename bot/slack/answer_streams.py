@@ -25,7 +25,7 @@ from bot.cards.notices import step_title
 from bot.cards.slack_text import slack_length
 from bot.clock import Clock
 from bot.live import Event, EventKind, RunEvent, StepEnd, StepEvent, ToolStep
-from bot.policy.directory import Directory
+from bot.policy.authority import Directory
 from bot.signals import Signals
 from bot.slack.client import SlackClient, is_absent, is_final, is_limited
 from bot.slack.directory import with_names

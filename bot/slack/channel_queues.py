@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.slack.pace import BURST, Access, Channels, EveryChannel, Pace, in_turn, is_counted
-from bot.slack.posting import OutboxMemory, Posting, PostSearch
-from bot.slack.render import Renderer
+from bot.slack.posting import OutboxMemory, Posting, PostSearch, Renderer
 from bot.slack.sender import Sender
 from storage import outbox
 from storage.availability import error_text, may_pass
@@ -144,7 +143,7 @@ class Outbox:
                 due = outbox.due_messages(tx, self._clock.now(), channel, self._memory.aside)
                 if self._pace.is_kept(channel) and sum(map(is_counted, due)) > BURST:
                     due = in_turn(due, outbox.runs_with_card(tx, {row.run_id for row in due}))
-            self._lane(due)
+            self._send_in_order(due)
             self._memory.went_well(channel)
         except Exception as error:
             self._memory.rest(channel)  # and not in the database, which is what failed
@@ -166,7 +165,7 @@ class Outbox:
                 self._taken.discard(key)
                 self._wake.give()
 
-    def _lane(self, rows: list[Message]) -> None:
+    def _send_in_order(self, rows: list[Message]) -> None:
         for row in rows:
             self._signals.give_way()
             if is_counted(row) and (wait := self._pace.wait(row.channel)):

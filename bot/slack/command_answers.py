@@ -15,7 +15,7 @@ from bot.cards.slack_text import CHANNEL, channel_mention, escape, group_mention
 from bot.explain.explanation import ExplanationSources, explain
 from bot.explain.report import TITLE, Report, compute_report, report_blocks, summary
 from bot.explain.typed_call import MistypedError, parse_typed_call
-from bot.policy.directory import Directory, LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry
 from storage import call_history, grants, request_lists
 from storage.channel_modes import EVERYWHERE
@@ -23,8 +23,8 @@ from storage.models import Run
 from storage.states import Mode
 
 if TYPE_CHECKING:
-    from bot.approvals.person_views import Desk
-    from bot.slack.dialog_openers import RequestOpeners
+    from bot.approvals.person_views import PersonViews
+    from bot.slack.request_dialogs import RequestOpeners
 
 
 # What an explanation names, as Slack shows it.
@@ -99,7 +99,7 @@ class Answerer:
     tools: Registry
     requests: RequestOpeners
     modes: Modes
-    desk: Desk
+    desk: PersonViews
 
 
 def _request(can: Answerer, asked: SlashCommand) -> str:

@@ -26,7 +26,7 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 
-from bot.approvals.dialog_access import TurnedAway
+from bot.approvals.dialog_access import DialogRefusal
 from bot.cards import refusals
 from bot.cards.action_names import MENU
 from bot.cards.answers import notice_blocks
@@ -42,7 +42,7 @@ from bot.cards.button_codec import (
 from bot.cards.views import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.clock import Clock
 from bot.identity import Identity
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.signals import Signals
 from bot.slack.client import SlackClient
 from storage import inbox
@@ -286,7 +286,7 @@ class Listeners:
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button, for who may use it."""
         ack()
-        slow = TurnedAway(refusals.lookup_failed())
+        slow = DialogRefusal(refusals.lookup_failed())
         found = _in_time(self._checks.submit(self._dialogs.asked, body), slow, OPENING)
         self._dialogs.open(self._client, body, found)
 

@@ -17,15 +17,23 @@ from typing import Any, TypeVar
 from slack_sdk.errors import SlackApiError, SlackRequestError
 from slack_sdk.web import SlackResponse
 
-from bot.approvals.expiry import close_unrooted, close_unseen, elsewhere, tell_of_rows
+from bot.approvals.deadlines import close_unrooted, close_unseen, elsewhere, tell_of_rows
 from bot.cards import answers
 from bot.clock import Clock
 from bot.monitoring.spans import Work
 from bot.signals import Signals
 from bot.slack.client import is_final, is_limited, meaning, seconds_asked, status_of
 from bot.slack.pace import Access, Channels, ElsewhereError, Pace, is_counted
-from bot.slack.posting import Found, OutboxMemory, Posting, PostSearch, SlackPost
-from bot.slack.render import Renderer, below_of, blocks_of
+from bot.slack.posting import (
+    Found,
+    OutboxMemory,
+    Posting,
+    PostSearch,
+    Renderer,
+    SlackPost,
+    below_of,
+    blocks_of,
+)
 from bot.slack_codes import CERTAIN, CODE, Meaning, code_of
 from storage import moves, outbox, runs
 from storage.availability import error_text, may_pass

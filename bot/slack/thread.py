@@ -23,7 +23,7 @@ from bot.cards.slack_text import visible
 from bot.cards.views import message_text
 from bot.clock import Clock
 from bot.config.connection_settings import FilesGiven
-from bot.policy.directory import Directory, LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError
 from bot.slack.file_reader import FileReader, ReadFile, not_read
 from storage import inbox, runs, transcripts
 from storage.models import Delivery, Run

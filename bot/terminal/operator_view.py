@@ -16,8 +16,7 @@ from bot.cards.button_codec import CallTarget, encode
 from bot.cards.call_pieces import finality
 from bot.cards.slack_text import in_utc, mention, strip_mrkdwn, visible
 from bot.cards.views import CallView
-from bot.policy.authority import Yes
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError, Yes
 from bot.policy.gates import Approvers, Ask
 from bot.surfaces.port import Host
 from bot.terminal.operator_input import inputs_of_edit, inputs_of_question, shown

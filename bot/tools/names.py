@@ -18,8 +18,8 @@ from typing import Annotated, Any
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
+from bot.policy.authority import Directory
 from bot.policy.condition_values import Id
-from bot.policy.directory import Directory
 
 MARK = "x-id-of"  # in a field's JSON schema
 _ID = {

@@ -16,7 +16,7 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel
 
-from bot.policy.directory import NotYetKnownError
+from bot.policy.authority import NotYetKnownError
 from bot.tools import Preview, Tool, ToolContext, ToolError
 from bot.tools.runner import await_result, conceal_secrets, error_line
 

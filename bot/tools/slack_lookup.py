@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 
-from bot.policy.directory import Directory, LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError
 from bot.slack_codes import CODE, LIMITED, TOKEN, TOO_MANY, Meaning, code_of, meaning_of
 from bot.tools import ToolContext, ToolError
 from bot.tools.names import no_channel_sentence

@@ -82,7 +82,7 @@ def test_a_client_that_cannot_be_made_is_told() -> None:
 def test_a_start_waits_for_no_library_of_the_model() -> None:
     """Putting the bot together imports neither the model's library nor the parsers of databases."""
     heavy = "{'openai', 'aiohttp', 'sqlglot', 'psycopg'}"
-    code = f"import sys, bot.cli.run, bot.app; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, bot.cli.service, bot.app; print(sorted({heavy} & set(sys.modules)))"
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

@@ -9,7 +9,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from bot.agent import outputs
-from bot.approvals.expiry import Expiry
+from bot.approvals.deadlines import Expiry
 from bot.cards import notices
 from bot.cards.action_names import Action, Dialog
 from bot.cards.button_codec import (

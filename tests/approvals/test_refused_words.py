@@ -9,8 +9,7 @@ import pytest
 from bot.approvals.permissions import NAMED, STRANGER
 from bot.cards import refusals
 from bot.cards.slack_text import mention
-from bot.policy.authority import No
-from bot.policy.directory import Person
+from bot.policy.authority import No, Person
 from bot.policy.gates import Approvers
 from storage.decisions import (
     AlreadyDecided,

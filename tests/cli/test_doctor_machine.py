@@ -13,7 +13,7 @@ import pytest
 from bot.agent.prompt import INSTRUCTIONS
 from bot.checks.check import Check
 from bot.cli.doctor.checks import check_database, check_tools
-from bot.cli.doctor.model import check_model
+from bot.cli.doctor.doctor import check_model
 from bot.cli.read_only_core import NotLookedUp
 from bot.clock import SystemClock
 from bot.config.settings import Settings

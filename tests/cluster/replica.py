@@ -21,7 +21,7 @@ FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
         "__main__",
-        "bot.cli.run",
+        "bot.cli.service",
         "bot.app",
         "bot.agent.planner",
         "bot.replicas.replicas",

@@ -13,7 +13,7 @@ from typing import Any
 import openai
 import pytest
 
-from bot.cli.doctor.model import check_model
+from bot.cli.doctor.doctor import check_model
 from bot.cli.read_only_core import NotLookedUp
 from bot.config.connection_settings import ModelApi
 from bot.runs.sub_agent_runs import function_schema

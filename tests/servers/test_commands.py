@@ -16,7 +16,7 @@ from bot.cli.doctor.checks import check_servers
 from bot.config.settings import Settings
 from bot.mcp.server_connection import look_up_tools
 from bot.mcp.server_file import Definition, Server, find_changes, read_lock
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from tests.missing import missing
 from tests.servers.support import over_http
 

@@ -11,8 +11,7 @@ from sqlmodel import col
 
 from bot.slack.client import SlackClient
 from bot.slack.pace import Access, Channels, EveryChannel, Pace
-from bot.slack.posting import OutboxMemory, Posting, PostSearch
-from bot.slack.render import Renderer
+from bot.slack.posting import OutboxMemory, Posting, PostSearch, Renderer
 from bot.slack.sender import Sender
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import ApiCall

@@ -11,7 +11,7 @@ import pytest
 from slack_sdk.errors import SlackApiError
 
 from bot.demo.local_slack import local_slack
-from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.authority import LookupFailedError, NotYetKnownError
 from bot.signals import Signals
 from bot.slack.client import SlackClient, reading_client
 from bot.slack.directory import FEW, SlackDirectory

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.approvals.expiry import NO_FILE, NO_ROWS, NO_TABLE
+from bot.approvals.deadlines import NO_FILE, NO_ROWS, NO_TABLE
 from storage import outbox
 from storage.states import CallStatus, MessageStatus, RunStatus
 from tests.runs.fakes import ANA, BEN

@@ -12,7 +12,7 @@ import pytest
 from bot.demo.model_server import Turn
 from bot.runs.program_requests import ProgramRequests
 from bot.tools.handed_over import HandedOverAction
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from storage import runs, trail
 from storage.columns import Status
 from storage.examination import examine

@@ -20,8 +20,8 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import DBAPIError
 
 from bot import signing_key
-from bot.approvals.form_offers import misfitting
-from bot.checks import rules
+from bot.approvals.form_requests import misfitting
+from bot.checks import inspection
 from bot.checks.check import PATIENCE, Check, fail, ok, warn
 from bot.checks.slack import UNREACHABLE, reason
 from bot.cli.read_only_core import NotLookedUp
@@ -108,7 +108,7 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
         return
     misfits = misfitting(policy, tools)
     yield from (fail("templates", each, "Countersign does not start with it") for each in misfits)
-    for each in rules.check_rules(tools, policy):
+    for each in inspection.check_rules(tools, policy):
         if not (misfits and each.about == "rules"):
             yield each
 

@@ -37,7 +37,7 @@ from bot.cli.doctor.live_workspace import (
 )
 from bot.clock import SystemClock
 from bot.config.settings import Settings, prepare_environment, split_url
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.slack.client import app_of
 from bot.slack.directory import SlackDirectory
 from bot.slack.socket import GREETED

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from bot.approvals import expiry
-from bot.policy import tally as tallying
+from bot.approvals import deadlines
+from bot.policy import gates as tallying
 from bot.policy.authority import Authority, Yes
 from bot.policy.gates import load_gate
 from bot.runs import executor, turns, worker
@@ -46,7 +46,7 @@ def policy_is_not_asked_again() -> Any:
 
 def deadlines_fall_first() -> Any:
     """A deadline does not wait for what was clicked before it."""
-    return patch.object(expiry, "_in_time", lambda _call, _clicked: False)
+    return patch.object(deadlines, "_in_time", lambda _call, _clicked: False)
 
 
 def lost_posts_are_not_looked_for() -> Any:

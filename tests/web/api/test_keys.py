@@ -8,7 +8,7 @@ import json
 import pytest
 
 from bot.programs.key_text import webhook_secret
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from storage.models import Audit
 from storage.programs import ClientKey
 from tests.stories.harness import Harness

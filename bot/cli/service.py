@@ -1,4 +1,6 @@
-"""`countersign serve`: the bot, to which Slack sends signed requests, until Ctrl-C or SIGTERM."""
+"""`countersign run` and `serve`: the bot, connected by Socket Mode or over HTTP, until Ctrl-C or
+SIGTERM.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,34 @@ from bot.cli.process import port, prepare, work
 from bot.clock import SystemClock
 from bot.config.connection_settings import USUAL, Endpoint, Transport
 from bot.config.startup import read_settings_and_policy
+from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV
-from countersign.cli.process import uncollected
+from countersign.cli.process import share_memory, uncollected
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Add nothing: all there is to say is in the settings."""
+
+
+def run_run(_arguments: argparse.Namespace) -> int:
+    """Start the bot and wait for its end; raises what keeps it from starting."""
+    share_memory()
+    settings, policy = read_settings_and_policy(os.environ, DOTENV)
+    prepare(settings)
+    with uncollected():
+        # only now: Bolt and what else it imports see the prepared environment
+        from bot.app import build
+
+    return work(build(settings, SystemClock(), policy))
+
+
+RUN = CommandFunctions(add_run_arguments, run_run)
+
+
+# `countersign serve`: the bot, to which Slack sends signed requests, until Ctrl-C or SIGTERM.
+
+
+def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where it listens, if not where COUNTERSIGN_HTTP says."""
     usual = "COUNTERSIGN_HTTP, else {}"
     parser.add_argument(
@@ -26,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_serve(arguments: argparse.Namespace) -> int:
     """Listen, and wait for the end; raises what keeps the bot from starting."""
     settings, policy = read_settings_and_policy(os.environ, DOTENV, Transport.HTTP)
     usual = settings.http or USUAL
@@ -39,3 +64,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = settings.model_copy(update={"http": address})
     return work(build(settings, SystemClock(), policy))
+
+
+SERVE = CommandFunctions(add_serve_arguments, run_serve)

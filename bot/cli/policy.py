@@ -1,4 +1,6 @@
-"""`countersign explain`: what would become of a call. It changes nothing anywhere."""
+"""`countersign explain` and `policy replay`: what policy says about a call, and what another policy
+would have said about recorded ones. Nothing is changed.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,22 @@ from datetime import datetime
 from pathlib import Path
 
 from bot.approvals.facts import needed
-from bot.cli.read_only_core import BAD_INPUT, PlainWords, ReadOnlyCore, moment, read_only_core
+from bot.cli.read_only_core import (
+    BAD_INPUT,
+    PlainWords,
+    ReadOnlyCore,
+    duration,
+    moment,
+    opened,
+    read_only_core,
+)
 from bot.clock import SystemClock
 from bot.explain.explanation import explain
+from bot.explain.replay import Replay
 from bot.explain.typed_call import MistypedError, parse_typed_call
-from bot.policy.directory import Directory, LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError
 from bot.tools.slack_lookup import CachedDirectory
+from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, complain, say
 from storage.models import Run
 
@@ -23,7 +35,7 @@ _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the call, who asks for it and where, and the policy."""
     parser.add_argument("tool", help="the tool's name")
     parser.add_argument("values", nargs="*", metavar="key=value", help="its arguments")
@@ -47,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_explain(arguments: argparse.Namespace) -> int:
     """Explain the call that was typed; returns the exit code."""
     try:
         _check(arguments)
@@ -149,3 +161,51 @@ def _unseen(found: ReadOnlyCore, arguments: argparse.Namespace, sums: bool) -> l
     if not arguments.channel:
         lines.append("No channel was named with --in.")
     return ["", *lines] if lines else []
+
+
+EXPLAIN = CommandFunctions(add_explain_arguments, run_explain)
+
+
+# `countersign policy replay`: a policy run over the recorded calls. Changes nothing.
+
+
+def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the word `replay`, how far back, and the policy."""
+    parser.add_argument("what", choices=["replay"])
+    parser.add_argument(
+        "--since",
+        type=duration,
+        default="30d",
+        metavar="30d",
+        help="how far back: 12h, 30d (default: 30d)",
+    )
+    parser.add_argument(
+        "--policy",
+        type=Path,
+        metavar="FILE",
+        help="this policy in the place of the one in force",
+    )
+
+
+def run_policy(arguments: argparse.Namespace) -> int:
+    """Run a policy over the recorded calls; returns the exit code."""
+    found = opened("There is nothing to replay", DOTENV, complain, arguments.policy)
+    if isinstance(found, int):
+        return found
+    since = found.clock.now() - arguments.since
+    written = found.policy.policy.model_copy(update={"asking": frozenset()})
+    say(f"{written.source}, digest {written.digest[:8]}")
+    words = PlainWords(found.directory)
+    for line in Replay(found.sources, found.authority, found.tools, words).lines(since):
+        say(line)
+    say("")
+    say(
+        f"{found.no_slack}: nobody and nothing was looked up."
+        if found.no_slack
+        else "Groups and channels were looked up as they are now;"
+        " sums are those of the calls on record then."
+    )
+    return 0
+
+
+POLICY = CommandFunctions(add_policy_arguments, run_policy)
