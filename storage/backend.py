@@ -17,28 +17,7 @@ from storage.trail import HeadFile
 from storage.transaction import Trace, Transaction
 
 # What a kind of database does for the store: SQLite's file in `storage.sqlite`,
-# PostgreSQL's in `storage.engines`.
-
-# Which tables only grow, and what is let through in them: a purge.
-
-APPEND_ONLY = ("audit", "revision", "vote", "answer", "attempt", "item", "mode")
-_OF_RUN = "OLD.run_id"
-_OF_CALL = 'SELECT run_id FROM "call" WHERE id = OLD.call_id'
-# In rows of a request that is marked as purged this column is emptied, and these others stay as
-# they are; and which request a row is part of.
-EMPTIED = {
-    "audit": (
-        "payload",
-        "",
-        "seq at run_id call_id actor event data key_id previous hash",
-        _OF_RUN,
-    ),
-    "revision": ("arguments", "{}", "seq call_id number digest author created_at", _OF_CALL),
-    "answer": ("given", "{}", "seq call_id revision person declined created_at", _OF_CALL),
-    "item": ("body", "{}", "seq run_id turn created_at", _OF_RUN),
-}
-# Their rows may go as a whole with a request that is marked so: what the model was told and said.
-DELETED = ("item",)
+# PostgreSQL's in `storage.postgres`.
 
 
 class Backend(Protocol):
@@ -156,7 +135,7 @@ def local_path(url: str) -> Path:
 
     For SQLite the file itself. A server's record has no place here, so its address gives a name in
     the folder that the system keeps for this account's sockets, else in the working folder;
-    `countersign.unix_socket` finds it the same way.
+    `countersign.wire` finds it the same way.
     """
     if is_shared(url):
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."

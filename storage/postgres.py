@@ -20,10 +20,10 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from storage.backend import APPEND_ONLY, DELETED, EMPTIED
 from storage.chain import Chain
 from storage.digest import KeyFileError
 from storage.migrations import SchemaError
+from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.postgres_session import LOCKS, MIGRATING, READ, SCHEMA, WRITE, ServerSession, connect
 from storage.transaction import Row, Trace, Transaction, driver_error
 

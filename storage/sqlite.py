@@ -17,10 +17,10 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
-from storage.backend import APPEND_ONLY, DELETED, EMPTIED
 from storage.chain import Chain
 from storage.digest import key_path, load_key
 from storage.migrations import SchemaError
+from storage.models import APPEND_ONLY, DELETED, EMPTIED
 from storage.sqlite_connections import (
     DIALECT,
     FileConnection,

@@ -67,8 +67,8 @@ def parse(tool: Tool[Any], text: str, names: NameResolver) -> tuple[BaseModel, s
 # is all of what would run.
 
 TOO_MUCH = (
-    "There is more in it than Slack can show to those who decide, and what they cannot see in full "
-    "is not done. Make it smaller, or divide it."
+    "It is too long to show its approvers in full, and nothing runs that they cannot see. Make it "
+    "smaller, or divide it."
 )
 
 
@@ -93,7 +93,7 @@ def lacking(
     missing = first_unshown_leaf(runs, as_read, rows, tool.secret_paths(runs))
     if missing is not None:
         where = plain(visible(" › ".join(map(str, missing))), 200) or "its arguments"
-        return f"People could not be shown all of what would run: {where}. So nobody is asked."
+        return f"Approvers could not be shown all of what would run: {where}. So nobody is asked."
     view = CallView(
         id="",
         revision=1,
@@ -119,7 +119,7 @@ STARTED = (
     C.FAILED,
     C.UNKNOWN,
 )  # also what failed may have changed something
-SAME_CALL = "same as an earlier call, whose result it got"
+SAME_CALL = "same as an earlier call, so it got that result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def find_repeat(
     if done is not None:
         return Repeat(_told(done), done if _stands(tx, done, tool, siblings) else None)
     if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
-        return Repeat("the same stands in this plan already, so it would be done twice")
+        return Repeat("the same is in this plan already, so it would run twice")
     return Repeat(_told(earlier[-1])) if earlier else None
 
 
@@ -169,9 +169,7 @@ def find_recent_repeat(
             return Repeat(f"the same was done already for this program, {at}")
         case C.RUNNING:
             return Repeat("the same is being done already for this program")
-    return Repeat(
-        "the same was started already for this program, and nobody knows whether it happened"
-    )
+    return Repeat("the same was started already for this program, with unknown outcome")
 
 
 def _stands(
@@ -199,13 +197,11 @@ def _told(call: Call) -> str:
             at = in_utc(call.finished_at or call.created_at)
             return f"the same was done already in this request, {at}"
         case C.UNKNOWN:
-            return (
-                "the same was started already in this request, and nobody knows whether it happened"
-            )
+            return "the same was started already in this request, with unknown outcome"
         case C.FAILED:
             return "the same was tried already in this request, and failed"
         case C.EXPIRED:
-            return "the same was asked already in this request, and nobody answered"
+            return "the same was asked already in this request, with no answer"
         case _:
             return "the same was asked already in this request, and not done"
 

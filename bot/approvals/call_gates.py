@@ -24,7 +24,9 @@ from storage.transaction import Transaction
 
 # The policy's word on one call, looked up live; nothing is written.
 
-AFTER_REJECTION = "something in this request was rejected, so what policy allows is asked as well"
+AFTER_REJECTION = (
+    "something in this request was rejected, so even what policy allows needs approval"
+)
 
 
 def gate_of(
@@ -134,7 +136,7 @@ def too_old_to_repeat(call: Call) -> str:
 
 def no_longer_remembered(call: Call, gate: Ask) -> Renewal:
     """Return the renewal of a call whose remembered approval no longer holds."""
-    why = "the approval that was remembered for this no longer holds, so it is asked"
+    why = "the saved approval for this no longer holds, so it is asked"
     return Renewal(gate, said_of(call), why, "policy")
 
 

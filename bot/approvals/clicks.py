@@ -36,7 +36,7 @@ from storage.states import DeliveryKind, Resolution, Verb
 log = logging.getLogger("countersign.clicks")
 # deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
 Act = Callable[[Delivery, Click | DialogSubject, dict[str, Any]], None]
-NOTHING_LEFT = "That was revoked already, or has come to its end."
+NOTHING_LEFT = "That was revoked already, or has expired."
 RESOLVE = {
     Action.RESOLVE_DONE: Resolution.DONE,
     Action.RESOLVE_NOT_DONE: Resolution.NOT_DONE,

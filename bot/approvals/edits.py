@@ -79,7 +79,7 @@ class ForbiddenEdit:
     sentence: str
 
 
-LOOK_FIRST = "It is saved, and not yet approved: look at the new preview on the card before you do."
+LOOK_FIRST = "Saved, but not approved yet: check the new preview on the card first."
 Submission = Edit | UnchangedEdit | FieldErrors | ForbiddenEdit
 Approve = Callable[[Transaction, Call, Callable[[], None]], None]
 

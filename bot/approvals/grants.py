@@ -171,9 +171,9 @@ class GrantList:
         """Return what is remembered that this person asked for or approved, as mrkdwn."""
         found = self.each(person)
         if not found:
-            return "Nothing is remembered for you, and nothing that you approved."
+            return "You have no saved approvals, and have given none."
         lines = [f"• {text} (“/approvals revoke {grant.id}” ends it)" for grant, text in found]
-        return "\n".join(["Remembered, so that nobody is asked:", *lines])
+        return "\n".join(["Saved approvals (these run without asking):", *lines])
 
     def each(self, person: str) -> list[tuple[Grant, str]]:
         """Return the same one by one, with what is said of it."""
@@ -203,10 +203,7 @@ class GrantList:
                 or grant.team != self.team
                 or person not in (grant.requester, grant.given_by)
             ):
-                return (
-                    "There is no remembered approval of yours with that id. "
-                    "“/approvals grants” lists them."
-                )
+                return "You have no saved approval with that id. “/approvals grants” lists them."
             if not grants.revoke_grant(tx, grant.id, person, self.clock.now()):
                 return "That was revoked already."
         return f"Revoked: {self._described(grant)}. The next such call is asked again."

@@ -193,7 +193,7 @@ def _counted(effects: Sequence[str]) -> str:
 
 
 _CUT = {
-    "max_output_tokens": "it reached the longest answer the model may give",
+    "max_output_tokens": "it reached the model's length limit",
     "content_filter": "the model's content filter stopped it",
 }
 
@@ -369,8 +369,8 @@ _EFFECTS = {
 
 FORM = "`/approvals request`"
 DECIDED = (
-    "I look things up right away. Whatever changes something I first show to the people who may "
-    "decide, and it happens only once they have approved it."
+    "I look things up right away. Anything that changes something goes to its approvers first, "
+    "and runs only once they approve it."
 )
 
 

@@ -51,9 +51,7 @@ SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
 PARTLY_SHOWN = " (what is masked was declared secret, shown to nobody)"
 ALL_ROWS = "All rows as a file (approvers)"
 WHERE_ALL_ROWS = f"Not all rows are shown here. The menu of the card (⋯) has “{ALL_ROWS}”."
-ROWS_SENT = (
-    "I send you a file with all rows in a direct message, and it is written down that you saw them."
-)
+ROWS_SENT = "I’ll send you all rows as a file in a direct message. This access is logged."
 
 
 class PieceKind(StrEnum):

@@ -38,7 +38,7 @@ class DelegationRow:
 
 def draw_delegations(found: Sequence[DelegationRow]) -> CommandAnswer:
     """Draw the answer to `/approvals delegate`: what holds; the menu below it has the button."""
-    title = "Who decides for whom" if found else "Nobody decides for you, nor you for anybody."
+    title = "Who decides for whom" if found else "You have no delegations, in either direction."
     top = section(block_id(Block.DELEGATION, "title"), mrkdwn(title))
     return CommandAnswer(title, [top, *(entry(each) for each in found)])
 
@@ -63,9 +63,9 @@ LONGEST = timedelta(days=90)
 USUAL = timedelta(days=7)
 WORDS = 200  # characters
 SAYS = (
-    "They may approve and reject wherever you may, but nothing that they asked for or changed "
-    "themselves, and the two of you count as one. It ends by itself; you can end it before, on "
-    "my Home tab."
+    "They may approve and reject wherever you may, except what they asked for or changed "
+    "themselves. The two of you count as one. It ends by itself; you can end it earlier on my "
+    "Home tab."
 )
 
 
@@ -94,7 +94,7 @@ def delegate_modal(now: datetime, *, until: datetime | None = None, delegate: st
     return {
         "type": "modal",
         "callback_id": Dialog.DELEGATE,
-        "title": plain_text("Decide for me"),
+        "title": plain_text("Delegate my approvals"),
         "submit": plain_text("Delegate"),
         "close": plain_text("Back"),
         "private_metadata": encode_dialog(DialogSubject(Dialog.DELEGATE, NoTarget())),
@@ -116,10 +116,10 @@ def read_wish(
     errors: dict[str, str] = {}
     delegate = person if isinstance(person, str) and PERSON.fullmatch(person) else ""
     if not delegate or delegate == giver:
-        errors[Field.DELEGATE] = "Please choose somebody else than yourself."
+        errors[Field.DELEGATE] = "Please choose somebody other than yourself."
     until = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else now
     if not now < until <= now + LONGEST:
-        errors[Field.UNTIL] = "Please choose a moment in the next 90 days."
+        errors[Field.UNTIL] = "Please choose a time within the next 90 days."
     words = entered_text(state_values, Field.WORDS)[:WORDS]
     return errors or DelegationWish(delegate, until, words)
 

@@ -214,9 +214,7 @@ def edit_modal(
         blocks += place.blocks
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
-        blocks.append(
-            section(plain(f"No room here for these; they are kept as they are: {names}", 2900))
-        )
+        blocks.append(section(plain(f"No room here for these; they stay unchanged: {names}", 2900)))
     if save_and_approve:
         blocks.append(then_block())
     return {

@@ -167,8 +167,8 @@ _NOT_DONE = {
     C.EXPIRED: "Nobody decided in time",
     C.CANCELLED: "It was taken back",
     C.REFUSED: "It was refused, and nobody was asked",
-    C.INVALIDATED: "It is no longer what was asked",
-    C.SUPERSEDED: "Something else was asked in its place",
+    C.INVALIDATED: "What would run has changed since",
+    C.SUPERSEDED: "Replaced by a newer request",
     C.FAILED: "It did not work",
 }
 
@@ -178,7 +178,7 @@ def not_done(status: CallStatus) -> str:
     return _NOT_DONE.get(status, "")
 
 
-WHO_ASKED_HAS_LEFT = "who asked has no active account here any more"
+WHO_ASKED_HAS_LEFT = "who asked has no active account here anymore"
 POLICY = "policy: "  # what a reason begins with that the policy gives
 
 
@@ -199,10 +199,10 @@ def card_elsewhere(place: str, link: str = "", *, part: bool = False) -> str:
 
 def remembered(until: datetime, uses: int, same: str) -> str:
     """Tell the thread that an approval is remembered; `same`: for which values, as mrkdwn."""
-    often = "once more" if uses == 1 else f"the next {spell_number(uses)} times"
+    runs = "next one runs" if uses == 1 else f"next {spell_number(uses)} run"
     return (
-        f"🧷 This approval is remembered ({same}): {often} nobody is asked, until {when(until)}. "
-        "“/approvals grants” shows what is remembered."
+        f"🧷 This approval is saved ({same}): until {when(until)}, the {runs} without asking. "
+        "“/approvals grants” shows all that are saved."
     )
 
 
@@ -223,8 +223,8 @@ def votes_void(people: Sequence[str], requester: str, effects: Sequence[str]) ->
 def beginning_left_out() -> str:
     """Tell the thread that the model goes on without what was said in it long ago."""
     return (
-        "✂️ This thread has become longer than the model can read, and it could not be summed up: "
-        "I go on without its oldest messages. What was decided here I still know word for word."
+        "✂️ This thread is longer than the model can read, and summarizing it failed. I go on "
+        "without its oldest messages; all that was decided here is still known word for word."
     )
 
 
@@ -376,7 +376,7 @@ def cancelled_line(person: str, client: str = "") -> str:
 
 def requester_left(person: str) -> str:
     """Tell the thread, and who decides, that a request ends since nobody asks for it any more."""
-    who = f"{mention(person)}, who asked for this, has no active account here any more"
+    who = f"{mention(person)}, who asked for this, has no active account here anymore"
     return f"⏹️ {who}, so the request is cancelled. Nothing more of it will run."
 
 

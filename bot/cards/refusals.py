@@ -61,7 +61,7 @@ def not_stored() -> str:
 def requester_gone() -> str:
     """Tell an approver that nobody is left who asks for it."""
     return (
-        "Who asked for this has no active account here any more, so it cannot be approved. "
+        "Who asked for this has no active account here anymore, so it cannot be approved. "
         "Reject it, or let its deadline pass."
     )
 
@@ -178,13 +178,13 @@ def sent_back_enough(rounds: int) -> str:
 def words_decide_nothing() -> str:
     """Tell a requester who writes while people decide how the request can still be changed."""
     return (
-        "People decide this by the buttons on its card, so I left your words alone. Mention me to "
-        "change the request, or say “cancel” to take it back."
+        "Only the buttons on its card decide this. To change the request, mention me; to stop it, "
+        "say “cancel”."
     )
 
 
 def trigger_expired() -> str:
-    """Tell somebody that Slack would not open the dialog any more."""
+    """Tell somebody that Slack would not open the dialog anymore."""
     return "Slack did not let me open the dialog in time. Nothing was changed; please click again."
 
 

@@ -145,8 +145,8 @@ def answer_too_long(most: int) -> str:
 def answer_by_buttons() -> str:
     """Tell a requester who writes while a question waits that words are no answer to it."""
     return (
-        "A question waits here, and I left your words alone: please answer by the buttons under "
-        "it. Mention me to say something else, or say “cancel” to take the request back."
+        "A question waits here: please answer with the buttons under it. To say something else, "
+        "mention me; to stop the request, say “cancel”."
     )
 
 

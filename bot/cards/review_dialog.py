@@ -82,8 +82,8 @@ def name_covered(whole: CallView, seen: CallView) -> tuple[str, ...]:
 def revealed_note(names: Sequence[str]) -> str:
     """Tell who opens a dialog that it shows more than the card; `names` from `covered`."""
     return (
-        f"🔓 The card does not show all of {join_names(names)}. It is shown here because you may "
-        "decide or edit this, and it is written down that you saw it."
+        f"🔓 The card does not show all of {join_names(names)}. You can see it here because you "
+        "may decide or edit this. This access is logged."
     )
 
 

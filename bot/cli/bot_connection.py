@@ -17,7 +17,7 @@ from urllib.parse import quote
 from bot.config.settings import Settings
 from bot.terminal.terminal_messages import Answering, Asking, GarbledError, read_answering
 from countersign.cli.console import DOTENV, complain, harmless, say
-from countersign.unix_socket import UnixConnection
+from countersign.wire import UnixConnection
 from storage.backend import socket_path
 
 PATIENCE = 45.0  # seconds for an answer: longer than the bot itself takes to give up

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from countersign.client import Countersign, Wire, new_claimant
+from countersign.client import Countersign, new_claimant
 from countersign.request import Does, OwnAction
-from countersign.unix_socket import address_beside
+from countersign.wire import Wire, address_beside
 from slack_sandbox.spec.slack_error import Json
 
 if TYPE_CHECKING:

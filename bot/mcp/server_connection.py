@@ -23,15 +23,39 @@ from mcp_types import (
     Tool,
 )
 
-from bot.mcp.server_file import PATIENCE, Definition, Definitions, Server, server_address
+from bot.mcp.server_file import PATIENCE, Definition, Definitions, Server
 from bot.mcp.server_questions import ElicitingCall
 from bot.tools import BrokeOffError, ToolError
 from bot.tools.elicitation import ElicitationPort
-from countersign.mcp_client.connection import NotReachedError, ServerConnection
+from countersign.mcp_client.connection import (
+    Address,
+    CommandAddress,
+    NotReachedError,
+    ServerConnection,
+    UrlAddress,
+)
 from countersign.mcp_client.sent_calls import Failed, GaveResult, NotStarted, Unknown
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
+
+
+# Where a server is.
+
+_READ = 300.0  # seconds between two signs of life over HTTP
+
+
+def server_address(server: Server) -> Address:
+    """Return where a server is, with what its table says in confidence."""
+    if server.url is not None:
+        headers = {name: each.get_secret_value() for name, each in server.headers.items()}
+        return UrlAddress(server.url, headers, server.timeout, _READ + server.answer_within)
+    assert server.command is not None
+    return CommandAddress(
+        server.command,
+        tuple(each.get_secret_value() for each in server.args),
+        {name: each.get_secret_value() for name, each in server.env.items()},
+    )
 
 
 # A look at what a server offers now, by itself: for commands, beside a working bot.

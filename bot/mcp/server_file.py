@@ -36,7 +36,6 @@ from bot.toml_file import (
     unknown_key_sentence,
     unreadable_sentence,
 )
-from countersign.mcp_client.connection import Address, CommandAddress, UrlAddress
 from countersign.mcp_client.variables import with_variables
 
 # Which MCP servers there are: the TOML file that COUNTERSIGN_SERVERS names, read and checked.
@@ -189,23 +188,7 @@ def _sentence(error: ErrorDetails) -> str:
     return COMPLAINTS.get(error["type"], error["msg"])
 
 
-# Where the servers of the file are, as the connection takes it.
-
 PATIENCE = 30.0  # seconds in which a server has to be there, if calls have no more
-_READ = 300.0  # seconds between two signs of life over HTTP
-
-
-def server_address(server: Server) -> Address:
-    """Return where a server is, with what its table says in confidence."""
-    if server.url is not None:
-        headers = {name: each.get_secret_value() for name, each in server.headers.items()}
-        return UrlAddress(server.url, headers, server.timeout, _READ + server.answer_within)
-    assert server.command is not None
-    return CommandAddress(
-        server.command,
-        tuple(each.get_secret_value() for each in server.args),
-        {name: each.get_secret_value() for name, each in server.env.items()},
-    )
 
 
 class LockError(ValueError):

@@ -43,19 +43,21 @@ from storage.transaction import Transaction
 
 def restored_run_notice(waits: bool) -> str:
     """Return what a thread is told whose request was under way in a record that was put back."""
-    text = "My record was put back from an older copy. What became of this request since is not "
+    text = (
+        "My data was restored from a backup, and what happened to this request since is unknown. "
+    )
     return text + (
-        "known, so what was open is asked again. Look first whether it was done already."
+        "I am asking again what was open. First check whether it was done already."
         if waits
-        else "known, so I stop here. Look what was done, and ask again for what is still wanted."
+        else "I stop here. Check what was done, and ask again for what you still want."
     )
 
 
 def lost_delivery_notice() -> str:
     """Return what somebody is told whose message or click was not dealt with before that."""
     return (
-        "My record was put back from an older copy, so what you last did here may not count. "
-        "Look whether it was done, and do it again if not."
+        "My data was restored from a backup, so what you last did here may be lost. "
+        "Check whether it was done, and do it again if not."
     )
 
 

@@ -267,7 +267,7 @@ QUESTIONS: dict[str, Question] = {
     ),
     "history": Question(
         "history [days]",
-        "what you decided of late, and what was decided for you",
+        "what you decided lately, and what was decided for you",
         _history,
         lambda _can, words: _days(words) is not None,
     ),

@@ -192,7 +192,7 @@ def test_each_sees_what_is_theirs(world: World) -> None:
     listed = world.core.grants()
     assert [each.id for each, _ in listed.each(BEN)] == [anywhere.id, thread.id, channel.id]
     assert listed.each(CLEO) == []
-    assert "Nothing is remembered" in listed.listed(CLEO)
+    assert "You have no saved approvals" in listed.listed(CLEO)
     about, until = f"for {mention(BEN)}", f"given by {mention(ANA)}"
     for grant, where, often in (
         (thread, "in one thread", "10 more times"),
@@ -217,8 +217,8 @@ def test_whoever_has_a_part_ends_it(world: World) -> None:
         assert said.startswith("Revoked: Do note (Text note 0)")
         assert listed.revoke(grants_of[person].id, person) == "That was revoked already."
     for person, grant in ((DAN, grants_of[CLEO]), (ANA, other)):
-        assert "no remembered approval of yours" in listed.revoke(grant.id, person)
-    assert "no remembered approval of yours" in listed.revoke("nothing", ANA)
+        assert "no saved approval with that id" in listed.revoke(grant.id, person)
+    assert "no saved approval with that id" in listed.revoke("nothing", ANA)
 
 
 def test_what_one_approval_gave_is_ended_by_its_card(world: World) -> None:

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from countersign import Countersign, NotAllowed, Unreachable
-from countersign.client import Wire
+from countersign.wire import Wire
 from tests.client.shop import Shop
 from tests.stories.harness import SUPPORT
 from tests.stories.over_http import free_port

@@ -279,7 +279,7 @@ def test_a_remembered_approval_that_holds_no_longer(begin: Begin) -> None:
         happens(harness, grant)
         call = runs_on_it(harness)
         assert (call.status, call.revision, uses(harness, grant)) == (C.PENDING, 2, 2)
-        assert "remembered for this no longer holds" in call.note
+        assert "saved approval for this no longer holds" in call.note
         assert harness.effects[call.id] == 0
 
 

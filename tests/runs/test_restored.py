@@ -145,7 +145,7 @@ def test_what_asks_nobody_is_not_begun_again(harness: LoopHarness) -> None:
         [RunStatus.CANCELLED],
     )
     assert harness.over == [runs[0].id]
-    assert any("ask again for what is still wanted" in message.body for message in messages)
+    assert any("ask again for what you still want" in message.body for message in messages)
 
 
 def test_a_record_without_its_head_is_taken_for_an_older_one(harness: LoopHarness) -> None:

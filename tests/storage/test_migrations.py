@@ -17,12 +17,12 @@ from sqlmodel import SQLModel
 import storage.migrations
 from bot.agent import outputs
 from storage import decisions, runs, trail
-from storage.backend import APPEND_ONLY
 from storage.decisions import AlreadyDecided, AppliedDecision
 from storage.delegations import Delegation
 from storage.grants import Grant
 from storage.inbox import Contact
 from storage.migrations import newest
+from storage.models import APPEND_ONLY
 from storage.programs import ClientKey
 from storage.record_copies import CopyNote
 from storage.replicas import ChannelQueue, Pause, Replica

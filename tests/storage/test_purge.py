@@ -15,11 +15,23 @@ from sqlmodel import col
 
 from storage import purge, runs, trail
 from storage import transcripts as attached_files
-from storage.backend import APPEND_ONLY, DELETED, EMPTIED
 from storage.columns import values
 from storage.delegations import Delegation
 from storage.examination import Examination, examine
-from storage.models import Audit, Call, Delivery, Item, Message, PersonAnswer, Revision, Run, Vote
+from storage.models import (
+    APPEND_ONLY,
+    DELETED,
+    EMPTIED,
+    Audit,
+    Call,
+    Delivery,
+    Item,
+    Message,
+    PersonAnswer,
+    Revision,
+    Run,
+    Vote,
+)
 from storage.states import CallStatus, DeliveryKind, RunStatus
 from storage.store import Store
 from storage.transaction import insert_into, rows

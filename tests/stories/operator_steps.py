@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from countersign.cli.commands import main
-from countersign.unix_socket import UnixConnection
+from countersign.wire import UnixConnection
 from storage.backend import socket_path
 from storage.states import CallStatus
 from tests.records import settings_of

@@ -64,7 +64,7 @@ def test_the_menu_answers_in_place(harness: Harness) -> None:
     for action, part in [
         ("look_requests", "You have asked for nothing yet."),
         ("look_history", "last 7 days"),
-        ("look_grants", "Nothing is remembered for you"),
+        ("look_grants", "You have no saved approvals"),
         ("look_help", "/approvals show <link or id>"),
         ("look_waiting", "pond pump"),
     ]:

@@ -258,7 +258,7 @@ def test_an_editor_approves_only_what_they_have_seen(own_harness: Callable[..., 
     assert fakes.did("luck", "poetry") == 1
 
     thread, card = edited("empty", "poetry")
-    told(harness, "ana", SUPPORT, thread, "not yet approved: look at the new preview on the card")
+    told(harness, "ana", SUPPORT, thread, "not approved yet: check the new preview on the card")
     harness.settle()
     assert [c.status for c in harness.calls_in(thread)] == [CallStatus.PENDING]
     assert "3 books stand on poetry" in words(now_at(harness, SUPPORT, card["ts"]))

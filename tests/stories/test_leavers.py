@@ -20,7 +20,7 @@ def test_a_request_of_somebody_who_left_ends(harness: Harness, fakes: FakeTools)
         arrived(harness)
         drawn = now_at(harness, SUPPORT, card["ts"])
         assert "approve" not in action_ids(drawn)
-        assert "who asked has no active account here any more" in words(drawn)
+        assert "who asked has no active account here anymore" in words(drawn)
         assert harness.run_in(thread).status is RunStatus.CANCELLED
         harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
         arrived(harness)
@@ -39,7 +39,7 @@ def test_who_left_unheard_of_is_looked_up(harness: Harness, fakes: FakeTools) ->
         harness.slack.people["ben"].deleted = True
         harness.clock.advance(61)  # what was looked up is old
         harness.person("ana").click(SUPPORT, card["ts"], "approve")
-        told(harness, "ana", SUPPORT, thread, "has no active account here any more")
+        told(harness, "ana", SUPPORT, thread, "has no active account here anymore")
         run = harness.run_in(thread)
         whys = [each["why"] for each in noted(harness, run.id, "decision.refused")]
         assert whys == ["requester_gone"]

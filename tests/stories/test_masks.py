@@ -54,7 +54,7 @@ def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools)
     person.close_view()
     edit = open_modal(harness, "ana", SUPPORT, card, "edit")
     assert TEXT in words(edit)  # who edits it needs the real value
-    assert "it is written down that you saw it" in words(edit)
+    assert "This access is logged" in words(edit)
     longer = f"{TEXT}, and again"
     assert person.submit({"f:text": {"v": {"value": longer}}})["outcome"] == "closed"
     harness.said(SUPPORT, thread, "✏️")

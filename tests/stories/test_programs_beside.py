@@ -18,9 +18,8 @@ from bot.cli.bot_connection import NoBotError, follow, send
 from bot.terminal.terminal_messages import Asking, Wish
 from countersign import Countersign, countersigned
 from countersign.cli.commands import main
-from countersign.client import Wire
 from countersign.request import NotAllowed, Request, Unreachable
-from countersign.unix_socket import address_beside
+from countersign.wire import Wire, address_beside
 from storage.backend import socket_path
 from storage.models import Run
 from storage.states import RunSource

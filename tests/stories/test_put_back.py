@@ -52,7 +52,7 @@ def test_what_ran_after_the_backup_is_asked_anew(
     harness.app.stop()
     command(harness, monkeypatch, "restore", backup)
     harness.start()
-    harness.said(SUPPORT, thread, "My record was put back from an older copy")
+    harness.said(SUPPORT, thread, "My data was restored from a backup")
     press(harness, "ana", SUPPORT, card, "approve")
     arrived(harness)
     [call] = harness.calls_in(thread)

@@ -46,10 +46,10 @@ def test_a_reply_to_a_choice_is_no_answer(harness: Harness) -> None:
     harness.card(SUPPORT, thread, "ben", "choose_1")
     for word in ("yes", "it is on"):
         harness.person("ben").say(SUPPORT, word, thread)
-        told(harness, "ben", SUPPORT, thread, "please answer by the buttons under it")
+        told(harness, "ben", SUPPORT, thread, "please answer with the buttons under it")
         arrived(harness)
     hints = [m for m in harness.person("ben").everything(SUPPORT) if m["ts"] > thread]
-    assert sum("by the buttons under it" in words(m) for m in hints) == 1
+    assert sum("with the buttons under it" in words(m) for m in hints) == 1
     assert not any("People decide this" in words(m) for m in hints)
     assert statuses(harness, thread) == [C.PENDING]
 
@@ -64,7 +64,7 @@ def test_a_reply_to_a_sub_agents_choice(own_harness: Callable[..., Harness]) -> 
     harness.card(SUPPORT, thread, "ben", "choose_1")
     harness.settle()
     harness.person("ben").say(SUPPORT, "yes", thread)
-    told(harness, "ben", SUPPORT, thread, "please answer by the buttons under it")
+    told(harness, "ben", SUPPORT, thread, "please answer with the buttons under it")
 
 
 def test_a_reply_stored_before_the_deadline_counts(harness: Harness) -> None:

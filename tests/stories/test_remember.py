@@ -127,7 +127,7 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
     harness, fakes = made
     thread = ask(harness, ("note", {"text": "daily"}))
     assert approve(harness, thread, offer=0)["outcome"] == "closed"
-    harness.said(SUPPORT, thread, "remembered (Text daily): the next ten times nobody is asked")
+    harness.said(SUPPORT, thread, "the next ten run without asking")
     harness.said(SUPPORT, thread, "That is all.")
     harness.planner.script(*_turns("daily", "Again."))
     harness.person("ben").say(SUPPORT, "@bot once more", thread)
@@ -203,8 +203,8 @@ def test_the_list_in_slack(made: tuple[Harness, FakeTools]) -> None:
         )
 
     says("ben", "/approvals grants", f"{grant.id}")
-    says("cleo", "/approvals grants", "Nothing is remembered for you")
-    says("cleo", f"/approvals revoke {grant.id}", "no remembered approval of yours")
+    says("cleo", "/approvals grants", "You have no saved approvals")
+    says("cleo", f"/approvals revoke {grant.id}", "no saved approval with that id")
     says("ana", f"/approvals revoke {grant.id}", "Revoked: ")
     says("ben", "/approvals revoke", "Name one remembered approval")
     assert harness.all(Grant)[0].revoked_by == "UANA00001"
@@ -250,7 +250,7 @@ def test_revoked_or_no_longer_offered(made: tuple[Harness, FakeTools]) -> None:
     assert grant.id in listing.listed("UBEN00001")
     assert grant.id in listing.listed("UANA00001")
     assert grant.id not in listing.listed("UCLEO0001")
-    assert "no remembered approval of yours" in listing.revoke(grant.id, "UCLEO0001")
+    assert "no saved approval with that id" in listing.revoke(grant.id, "UCLEO0001")
     offering = core.policy.policy
     core.policy.policy = parse(harness.policy.replace("uses = 2", "uses = 1"))
     harness.card(SUPPORT, ask(harness, login("second")))

@@ -83,7 +83,7 @@ def test_what_can_be_done_twice_without_harm(harness: Harness, fakes: FakeTools)
     assert "Nobody was asked." in told
     assert told.endswith(f"\n{first.output}")
     assert "put flag" in told
-    assert again.note == "same as an earlier call, whose result it got"
+    assert again.note == "same as an earlier call, so it got that result"
     [born] = harness.all(Audit, Audit.call_id == again.id)
     assert json.loads(born.data)["same_as"] == first.id
     assert not any(
@@ -137,7 +137,7 @@ def test_twice_in_one_plan(harness: Harness, fakes: FakeTools, tool: str) -> Non
     card = asked(harness, thread, 1)
     assert (
         words(card).count(
-            "Why this is asked: the same stands in this plan already, so it would be done twice"
+            "Why this is asked: the same is in this plan already, so it would run twice"
         )
         == 1
     )
@@ -155,9 +155,9 @@ def test_twice_in_one_plan(harness: Harness, fakes: FakeTools, tool: str) -> Non
             "lose",
             True,
             C.UNKNOWN,
-            "was started already in this request, and nobody knows whether it happened",
+            "was started already in this request, with unknown outcome",
         ),
-        ("put", False, C.EXPIRED, "was asked already in this request, and nobody answered"),
+        ("put", False, C.EXPIRED, "was asked already in this request, with no answer"),
     ],
 )
 def test_what_became_of_the_first(
@@ -188,5 +188,5 @@ def test_what_nobody_knows_stays_said(harness: Harness) -> None:
     for number in (1, 2):
         harness.settle()
         harness.clock.advance(3601)
-        assert "nobody knows whether it happened" in words(asked(harness, thread, number))
+        assert "with unknown outcome" in words(asked(harness, thread, number))
     assert [call.status for call in harness.calls_in(thread)] == [C.UNKNOWN, C.EXPIRED, C.PENDING]

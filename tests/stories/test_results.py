@@ -70,7 +70,7 @@ def test_slack_takes_no_table(harness: Harness, fakes: FakeTools) -> None:
     thread = ask(harness, ("books", {"text": "poems"}))
     harness.said(SUPPORT, thread, "That is all.")
     all_sent(harness)
-    harness.said(SUPPORT, thread, "I could not show the rows that were found")
+    harness.said(SUPPORT, thread, "I could not show the rows")
 
 
 def test_the_upload_s_answer_is_lost(harness: Harness, fakes: FakeTools) -> None:

@@ -55,7 +55,7 @@ def test_other_words_change_nothing(harness: Harness) -> None:
     thread, _ = ask_for(harness, "words")
     asked = len(harness.planner.requests)
     harness.person("ben").say(SUPPORT, "hm, let me think", thread)
-    told(harness, "ben", SUPPORT, thread, "People decide this by the buttons")
+    told(harness, "ben", SUPPORT, thread, "Only the buttons on its card decide this")
     harness.person("ben").say(SUPPORT, "so I wait", thread)
     harness.person("ana").say(SUPPORT, "yes, approved!", thread)
     harness.person("ana").say(SUPPORT, "@bot I approve this", thread)
@@ -68,7 +68,7 @@ def test_other_words_change_nothing(harness: Harness) -> None:
     assert harness.calls_in(thread)[0].status is C.PENDING
     assert len(harness.planner.requests) == asked
     assert any("UBEN00001" in words(m) for m in private(harness, "ana", thread))
-    assert len([m for m in private(harness, "ben", thread) if "by the buttons" in words(m)]) == 1
+    assert len([m for m in private(harness, "ben", thread) if "Only the buttons" in words(m)]) == 1
 
 
 def private(harness: Harness, who: str, thread: str) -> list[dict[str, Any]]:

@@ -212,7 +212,7 @@ def test_who_cannot_be_written_to_is_told_where_they_asked(harness: Harness) -> 
     """Without a direct message there is no request, and nobody waits for one in vain."""
     harness.slack.faults.fail("chat.postMessage", "restricted_action", match=having("our stock"))
     asked = harness.person("ben").say(PARTNERS, "@bot count our stock")
-    told(harness, "ben", PARTNERS, asked, "I could not write to you in a direct message")
+    told(harness, "ben", PARTNERS, asked, "I could not send you a direct message")
     harness.settle()
     assert not any("could not" in words(m) for m in harness.person("eve").everything(PARTNERS))
 

@@ -193,7 +193,7 @@ def test_all_rows_for_who_decides(story: Story) -> None:
     menu(world, "dan", card, "rows")
     told(world, "dan", SUPPORT, thread, "cannot decide")
     menu(world, "ana", card, "rows")
-    told(world, "ana", SUPPORT, thread, "a file with all rows in a direct message")
+    told(world, "ana", SUPPORT, thread, "all rows as a file in a direct message")
     all_sent(world)
     [call] = world.calls_in(thread)
     [file] = world.slack.wait(lambda: _files_for(world, "ana", call.id))

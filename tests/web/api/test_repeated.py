@@ -12,7 +12,7 @@ from tests.web.api.program import ME, Program
 
 DONE = "the same was done already for this program"
 UNDER_WAY = "the same is being done already for this program"
-UNKNOWN = "the same was started already for this program, and nobody knows"
+UNKNOWN = "the same was started already for this program, with unknown outcome"
 
 
 def again(program: Program, version: str) -> str:
