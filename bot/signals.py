@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.live import Live
+from bot.monitoring.live_events import Live
 from bot.monitoring.spans import Tracer, Work
 
 FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again

@@ -20,9 +20,9 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot import __version__
-from bot.live import StepEnd
 from bot.monitoring import measures
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
+from bot.monitoring.live_events import StepEnd
 from bot.monitoring.measures import Measure, Shape
 from bot.monitoring.spans import Incident, Span, Work
 from bot.version import commit

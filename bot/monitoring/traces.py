@@ -21,7 +21,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from bot import __version__
-from bot.live import StepEnd
+from bot.monitoring.live_events import StepEnd
 from bot.monitoring.spans import Incident, Span, Work, current_ids
 from storage.audit_log import AuditLine
 from storage.states import CallStatus, RunStatus

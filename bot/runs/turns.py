@@ -21,7 +21,7 @@ from bot.approvals.call_state import effect_of
 from bot.cards import notices
 from bot.cards.answers import AnswerFooter, says_something, shortcoming
 from bot.clock import Clock
-from bot.live import Live
+from bot.monitoring.live_events import Live
 from bot.monitoring.spans import Work
 from bot.runs.compaction import LongThreads, Prompt
 from bot.runs.ports import Answer, BroadcastAnswer, Presence, Thread, announce_wait

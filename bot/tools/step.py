@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.live import EventKind, Live, StepEnd, StepEvent, ToolStep
+from bot.monitoring.live_events import EventKind, Live, StepEnd, StepEvent, ToolStep
 from bot.tools import Effect, Tool
 from bot.tools.runner import (
     LostToolAnswer,
