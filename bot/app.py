@@ -212,7 +212,7 @@ def build(
         raise StartupError((), error.problems) from None
     insist(policy, registry)
     current = CurrentPolicy(policy)
-    told = signals.watch.heard
+    told = signals.watch.audited
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
     advance_clock(store, clock)
     store.count_unstored(partial(signals.watch.happened, Incident.UNSTORED))

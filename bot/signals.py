@@ -110,7 +110,7 @@ class Arrivals:
         with self._condition:
             self._open += 1
         try:
-            with self._watch.over(Work.ACKNOWLEDGE):
+            with self._watch.start_span(Work.ACKNOWLEDGE):
                 yield
         finally:
             with self._condition:

@@ -116,7 +116,7 @@ class Planner:
         if not path or not self._compacts:
             return None
         asked = {"model": self._model, "input": list(items), "instructions": instructions}
-        with self._watch.over(Work.MODEL) as passage:
+        with self._watch.start_span(Work.MODEL) as span:
             try:
                 made: Any = self._client.post(
                     path,
@@ -125,7 +125,7 @@ class Planner:
                     cast_to=object,
                 )
             except openai.OpenAIError as error:
-                passage.end = kind_of(error)
+                span.end = kind_of(error)
                 self._compacts = not lacks_api(error)
                 log.info("the model's server has not compacted a thread: %s", error)
                 return None
@@ -133,7 +133,7 @@ class Planner:
                 return None
             used = made.get("usage") or {}
             written = used.get("output_tokens") or 0
-            passage.amounts |= {"in": used.get("input_tokens") or 0, "out": written}
+            span.amounts |= {"in": used.get("input_tokens") or 0, "out": written}
         found = [each for each in made.get("output") or () if isinstance(each, dict)]
         if not any(each.get("type") == "compaction" for each in found):
             return None
@@ -178,7 +178,7 @@ class Planner:
     def _ask(self, asked: Inquiry, sink: Sink, *, whole: bool = False) -> GatheredAnswer:
         """One request to the server, for an answer that comes as it is made, or `whole`."""
         reading: AnswerReader | None = None
-        with self._watch.over(Work.MODEL) as passage:
+        with self._watch.start_span(Work.MODEL) as span:
             try:
                 dialect, answer = self._open(asked, whole=whole)
                 reading, bounds = dialect.reading(sink), AnswerBounds(self._client)
@@ -195,11 +195,11 @@ class Planner:
                 if not gathered.tokens:
                     reckon(asked, gathered)
             except (openai.OpenAIError, CutStreamError, PlannerError) as error:
-                passage.end = kind_of(error)
+                span.end = kind_of(error)
                 raise
             finally:
                 had = reading.gathered() if reading else GatheredAnswer()
-                passage.amounts |= {"in": had.tokens - had.written, "out": had.written}
+                span.amounts |= {"in": had.tokens - had.written, "out": had.written}
         if not whole:
             self._streams = True
         return gathered

@@ -53,7 +53,7 @@ class Incident(StrEnum):
 
 
 class Span:
-    """One piece of work; made by `Tracer.over`, used in a `with`."""
+    """One piece of work; made by `Tracer.start_span`, used in a `with`."""
 
     __slots__ = (
         "_began",
@@ -122,36 +122,33 @@ _CURRENT: ContextVar[Span | None] = ContextVar("span", default=None)
 _ADOPTS = (Work.DECIDE,)
 
 
-class Exporter(Protocol):
-    """Whoever is told what has been done; on the thread that did it, which waits for it."""
+class Exporter:
+    """Whoever is told what has been done; on the thread that did it, which waits for it.
+
+    Each overrides what it makes something of.
+    """
 
     def ended(self, span: Span) -> None:
         """A piece of work is over."""
-        ...
 
-    def heard(self, facts: Sequence[AuditLine]) -> None:
+    def audited(self, facts: Sequence[AuditLine]) -> None:
         """These rows of the audit are committed."""
-        ...
 
     def happened(self, what: Incident, about: str) -> None:
         """It has happened just now."""
-        ...
 
     def inspected(self, counts: Mapping[str, int]) -> None:
         """The setup was looked at: so much of it is wrong or odd, by level."""
-        ...
 
     def opened(self, store: Store) -> None:
         """The record may be read from now on."""
-        ...
 
     def page(self) -> str | None:
         """Return what it shows to a machine that asks; None for nothing."""
-        ...
+        return None
 
     def close(self) -> None:
         """Nothing more will be told."""
-        ...
 
 
 class Tracer:
@@ -165,7 +162,7 @@ class Tracer:
         """Tell the `exporters`; without one, only the log learns whose a line is."""
         self._exporters, self.now = tuple(exporters), now
 
-    def over(
+    def start_span(
         self,
         work: Work,
         about: str = "",
@@ -182,14 +179,14 @@ class Tracer:
         for each in self._exporters:
             _tell(each.ended, span)
 
-    def heard(self, facts: Sequence[AuditLine]) -> None:
+    def audited(self, facts: Sequence[AuditLine]) -> None:
         """Log rows of the audit that are committed, and tell of them."""
         if not facts:
             return
         _adopt(facts)
         _tell(audit_log.tell, facts)
         for each in self._exporters:
-            _tell(each.heard, facts)
+            _tell(each.audited, facts)
 
     def happened(self, what: Incident, about: str = "") -> None:
         """Tell of it."""
@@ -239,11 +236,11 @@ def traced(
 
     def mark(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         @wraps(method)
-        def passing(self: S, /, *args: P.args, **named: P.kwargs) -> R:
-            with self.watch.over(work, run_id=str(args[0]) if args else ""):
+        def in_span(self: S, /, *args: P.args, **named: P.kwargs) -> R:
+            with self.watch.start_span(work, run_id=str(args[0]) if args else ""):
                 return method(self, *args, **named)
 
-        return passing
+        return in_span
 
     return mark
 

@@ -197,7 +197,7 @@ class Loop:
     def _take(self, delivery: Delivery) -> bool:
         """Return whether it was dealt with or waits for a look-up; raises what the database did."""
         try:
-            with self.watch.over(Work.DECIDE, delivery.kind, since=delivery.received_at):
+            with self.watch.start_span(Work.DECIDE, delivery.kind, since=delivery.received_at):
                 if delivery.kind in inbox.CLICKS:
                     self._acts.clicks.take(delivery)
                 elif not (self._acts.typed.take(delivery) or self._acts.replies.take(delivery)):

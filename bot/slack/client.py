@@ -320,7 +320,7 @@ class SlackClient(WebClient):
         watch: Tracer | None = None,
         **options: Any,
     ) -> None:
-        """`options` are those of WebClient; each call is a passage of `watch`.
+        """`options` are those of WebClient; each call is a span of `watch`.
 
         By a `clock` it keeps the pauses that Slack asks for: a call that comes too early is refused
         as Slack would, unasked. Without, each call is sent.
@@ -365,11 +365,11 @@ class SlackClient(WebClient):
         channel = given.get("channel") or given.get("channel_id") or ""
         if self.pauses is not None:
             self.pauses.check(api_method, channel)
-        with self._watch.over(Work.SLACK, api_method) as passage:
+        with self._watch.start_span(Work.SLACK, api_method) as span:
             try:
                 response = super().api_call(api_method, **arguments)
             except SlackApiError as error:
-                passage.end = code_of(error) or str(status_of(error))
+                span.end = code_of(error) or str(status_of(error))
                 if self.pauses is not None and self.pauses.heed(api_method, channel, error):
                     self._watch.happened(Incident.PAUSE, api_method)
                 raise

@@ -13,8 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from bot.monitoring.measures import MEASURES, READ
-from bot.monitoring.metrics import Metrics
+from bot.monitoring.metrics import MEASURES, READ, Metrics
 from bot.monitoring.spans import Incident, Tracer, Work
 from storage import inbox
 from storage.models import Call
@@ -69,14 +68,14 @@ def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
 
 def test_work_is_counted_by_how_it_ended(scraped: Scrapes) -> None:
     """Tools, Slack's methods, look-ups and the model, each with its time and its errors."""
-    with scraped.watch.over(Work.TOOL, "note") as passage:
-        passage.end = "failed"
-    with pytest.raises(OSError, match="gone"), scraped.watch.over(Work.SLACK, "chat.update"):
+    with scraped.watch.start_span(Work.TOOL, "note") as span:
+        span.end = "failed"
+    with pytest.raises(OSError, match="gone"), scraped.watch.start_span(Work.SLACK, "chat.update"):
         raise OSError("gone")
-    with scraped.watch.over(Work.LOOK_UP, "person"):
+    with scraped.watch.start_span(Work.LOOK_UP, "person"):
         pass
-    with scraped.watch.over(Work.MODEL) as passage:
-        passage.amounts, passage.end = {"in": 70, "out": 7}, "limit"
+    with scraped.watch.start_span(Work.MODEL) as span:
+        span.amounts, span.end = {"in": 70, "out": 7}, "limit"
     scraped.watch.happened(Incident.PAUSE, "chat.update")
     scraped.watch.happened(Incident.POLICY_REFUSED)
     scraped.watch.happened(Incident.LATE)
