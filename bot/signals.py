@@ -98,9 +98,9 @@ class Precedence:
 class Arrivals:
     """Deliveries that have arrived and are not acknowledged yet."""
 
-    def __init__(self, watch: Tracer | None = None) -> None:
+    def __init__(self, tracer: Tracer | None = None) -> None:
         """None has arrived."""
-        self._watch = watch or Tracer()
+        self._tracer = tracer or Tracer()
         self._condition = threading.Condition()
         self._open = 0
 
@@ -110,7 +110,7 @@ class Arrivals:
         with self._condition:
             self._open += 1
         try:
-            with self._watch.start_span(Work.ACKNOWLEDGE):
+            with self._tracer.start_span(Work.ACKNOWLEDGE):
                 yield
         finally:
             with self._condition:
@@ -153,14 +153,14 @@ class Signals:
     decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
     live: Live = field(default_factory=Live)  # what goes on in each request, for surfaces
     own: set[str] = field(default_factory=set)  # keys of deliveries that were stored here
-    watch: Tracer = field(default_factory=Tracer)  # what the bot is at work on, for its operator
+    tracer: Tracer = field(default_factory=Tracer)  # what the bot is at work on, for its operator
     arrivals: Arrivals = field(init=False)
     # what is under way is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         """What arrives is watched."""
-        object.__setattr__(self, "arrivals", Arrivals(self.watch))
+        object.__setattr__(self, "arrivals", Arrivals(self.tracer))
 
     def give_way(self) -> None:
         """Let acknowledgements and then decisions go first, for a bounded time each."""

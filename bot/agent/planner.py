@@ -53,7 +53,7 @@ class Planner:
         retries: int = 4,
         backoff: float = 1.0,
         stopping: threading.Event | None = None,
-        watch: Tracer | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """`dialects`: what the server may speak; the first that it has is kept to.
 
@@ -68,7 +68,7 @@ class Planner:
         self._retries = retries
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
-        self._watch = watch or Tracer()
+        self._tracer = tracer or Tracer()
         self._compacts = True  # until the server says that it has no such thing
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class Planner:
         if not path or not self._compacts:
             return None
         asked = {"model": self._model, "input": list(items), "instructions": instructions}
-        with self._watch.start_span(Work.MODEL) as span:
+        with self._tracer.start_span(Work.MODEL) as span:
             try:
                 made: Any = self._client.post(
                     path,
@@ -178,7 +178,7 @@ class Planner:
     def _ask(self, asked: Inquiry, sink: Sink, *, whole: bool = False) -> GatheredAnswer:
         """One request to the server, for an answer that comes as it is made, or `whole`."""
         reading: AnswerReader | None = None
-        with self._watch.start_span(Work.MODEL) as span:
+        with self._tracer.start_span(Work.MODEL) as span:
             try:
                 dialect, answer = self._open(asked, whole=whole)
                 reading, bounds = dialect.reading(sink), AnswerBounds(self._client)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from storage import audit_log
 from storage.audit_log import AuditLine
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from storage.store import Store
 
 log = logging.getLogger("countersign.watch")
-P = ParamSpec("P")
-S = TypeVar("S", bound="_Traced")
-R = TypeVar("R")
 
 
 class Work(StrEnum):
@@ -58,7 +54,7 @@ class Span:
     __slots__ = (
         "_began",
         "_token",
-        "_watch",
+        "_tracer",
         "about",
         "amounts",
         "begun_at",
@@ -74,7 +70,7 @@ class Span:
 
     def __init__(
         self,
-        watch: Tracer,
+        tracer: Tracer,
         work: Work,
         about: str,
         run_id: str,
@@ -85,7 +81,7 @@ class Span:
 
         `since`: when what is done now began to wait for it.
         """
-        self._watch, self.work, self.about = watch, work, about
+        self._tracer, self.work, self.about = tracer, work, about
         self.run_id, self.call_id, self.since = run_id, call_id, since
         self.within: Span | None = None
         self.end = ""  # how it ended, where that is not well: a code or a kind, never words
@@ -100,16 +96,16 @@ class Span:
         if self.within is not None and not self.run_id:
             self.run_id, self.call_id = self.within.run_id, self.call_id or self.within.call_id
         self._token = _CURRENT.set(self)
-        self.begun_at, self._began = self._watch.now(), time.perf_counter()
+        self.begun_at, self._began = self._tracer.now(), time.perf_counter()
         return self
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        """Tell whoever watches; raises nothing of its own."""
+        """Tell the tracer; raises nothing of its own."""
         self.seconds = time.perf_counter() - self._began
         if error is not None and not self.end:
             self.end = type(error).__name__
         _CURRENT.reset(self._token)
-        self._watch.ended(self)
+        self._tracer.ended(self)
 
     @property
     def ended_at(self) -> datetime:
@@ -214,39 +210,14 @@ class Tracer:
             _tell(each.close)
 
 
-class _Traced(Protocol):
-    """What has methods that are spans."""
-
-    @property
-    def watch(self) -> Tracer:
-        """Where they are reported."""
-        ...
-
-
 def current_ids() -> tuple[str, str]:
     """Return the ids of the run and the call that this thread is at work on, "" for none."""
     span = _CURRENT.get()
     return (span.run_id, span.call_id) if span is not None else ("", "")
 
 
-def traced(
-    work: Work,
-) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """Mark a method as a span, of an object with `watch`; its first argument is the run's id."""
-
-    def mark(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-        @wraps(method)
-        def in_span(self: S, /, *args: P.args, **named: P.kwargs) -> R:
-            with self.watch.start_span(work, run_id=str(args[0]) if args else ""):
-                return method(self, *args, **named)
-
-        return in_span
-
-    return mark
-
-
 def _tell(exporter: Callable[..., None], *what: Any) -> None:
-    """Nothing that watches the work may stop it."""
+    """No exporter may stop the work."""
     try:
         exporter(*what)
     except Exception:

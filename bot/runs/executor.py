@@ -117,8 +117,8 @@ class CallExecutor:
         step = StepTeller(self._signals.live, run, call, tool, args)
         context = self._lines.context(run, call, step)
         step.began()
-        watch = self._signals.watch
-        with watch.start_span(Work.TOOL, tool.name, run_id=run.id, call_id=call.id) as span:
+        tracer = self._signals.tracer
+        with tracer.start_span(Work.TOOL, tool.name, run_id=run.id, call_id=call.id) as span:
             outcome = run_tool(
                 tool,
                 args,

@@ -123,7 +123,7 @@ class Turns:
         asked = Prompt(items, tools, role.instructions)
         answer = self._aloud(run)
         try:
-            with self._signals.watch.start_span(Work.TURN):
+            with self._signals.tracer.start_span(Work.TURN):
                 result = self._threads.ask(run, before, asked, answer)
             said = ModelAnswer(result, before.proposed, beside=bool(waiting))
             return until_stored(

@@ -318,7 +318,7 @@ class LookupCache:
     def _fly(self, key: Key, flight: _Flight, ask: Callable[[str], Any]) -> None:
         """Ask, remember, and tell whoever waits."""
         at, value, failure = self._clock.now(), None, None
-        with self._signals.watch.start_span(Work.LOOK_UP, key[0]) as span:
+        with self._signals.tracer.start_span(Work.LOOK_UP, key[0]) as span:
             try:
                 value = ask(key[1])
             except LookupFailedError as error:

@@ -42,7 +42,7 @@ def test_a_request_without_a_job_is_taken_up_and_told(
         lambda _: None,
         others=Jobs(),
     )
-    loop.watch = Tracer([heard])
+    loop.tracer = Tracer([heard])
     harness.say("please")
     loop.tick()
     loop.tick()
