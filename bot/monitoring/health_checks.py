@@ -15,8 +15,6 @@ from storage.probe import commit_something
 from storage.sqlite_connections import LostFileError
 from storage.store import Store
 
-# One thing that is looked at now and again, such as the database, without anybody waiting long.
-
 log = logging.getLogger("countersign.watch")
 PATIENCE = 2.0  # seconds for one look
 OK = "ok"
