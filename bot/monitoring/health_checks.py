@@ -11,9 +11,8 @@ from concurrent.futures import TimeoutError as NotInTime
 
 from sqlalchemy.exc import DBAPIError
 
-from storage.probe import commit_something
 from storage.sqlite_connections import LostFileError
-from storage.store import Store
+from storage.store import Store, commit_something
 
 log = logging.getLogger("countersign.watch")
 PATIENCE = 2.0  # seconds for one look

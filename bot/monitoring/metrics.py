@@ -28,9 +28,9 @@ from bot import __version__
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
 from bot.monitoring.live_events import StepEnd
 from bot.monitoring.spans import Exporter, Incident, Span, Work
-from bot.version import commit
+from bot.version import commit_id
 from storage.audit_log import AuditLine
-from storage.schedule import Backlog, backlog
+from storage.schedule import Backlog, count_backlog
 from storage.states import CallStatus, RunStatus, Verb
 from storage.store import Store
 
@@ -260,7 +260,7 @@ class Metrics(Exporter):
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
         self._of = {each.name: self._make(each) for each in RECORDED}
-        self._of[BUILD.name].labels(__version__, commit()).set(1)
+        self._of[BUILD.name].labels(__version__, commit_id()).set(1)
         self._by_work: dict[Work, Callable[[Span], None]] = {
             Work.ACKNOWLEDGE: lambda each: self._took(ACKNOWLEDGED, each),
             Work.TICK: lambda each: self._took(TICKS, each),
@@ -413,7 +413,7 @@ class BacklogCollector(Collector):
         """Read them; where the database cannot be read, that alone is told."""
         try:
             with self._store.read() as tx:
-                found = backlog(tx)
+                found = count_backlog(tx)
         except SQLAlchemyError:
             yield _gauge(READABLE, 0)
             return
