@@ -175,7 +175,7 @@ class App:
         self.endpoints.close()
         self.replicas.stop()
         self.core.store.close()
-        self.core.signals.watch.close()
+        self.core.signals.tracer.close()
 
     def is_quiet(self) -> bool:
         """Return whether all that is under way waits for people, time or the network."""
@@ -204,8 +204,8 @@ def build(
     """
     mask_logs()
     settings, clock = settings_and_clock(settings, clock)
-    signals = Signals(watch=make_tracer(settings, clock))
-    posting, reading = make_clients(settings, clock, signals.watch)
+    signals = Signals(tracer=make_tracer(settings, clock))
+    posting, reading = make_clients(settings, clock, signals.tracer)
     identity = Identity.told(reading.auth_test().get)
     directory = SlackDirectory(reading, clock, signals)
     registry = make_tools(settings, posting, directory, tools)
@@ -215,11 +215,11 @@ def build(
         raise StartupError((), error.problems) from None
     insist(policy, registry)
     current = CurrentPolicy(policy)
-    told = signals.watch.heard
+    told = signals.tracer.audited
     store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
     advance_clock(store, clock)
-    store.count_unstored(partial(signals.watch.happened, Incident.UNSTORED))
-    signals.watch.opened(store)
+    store.count_unstored(partial(signals.tracer.happened, Incident.UNSTORED))
+    signals.tracer.opened(store)
     core = Core(
         settings=settings,
         store=store,

@@ -275,7 +275,7 @@ class Core:
                 self.store,
                 self.clock,
                 lambda policy: misfitting(policy, self.tools),
-                self.signals.watch,
+                self.signals.tracer,
                 self.signals.policy.give,
             ),
         )

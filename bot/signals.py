@@ -20,7 +20,7 @@ from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from bot.clock import SystemClock
-from bot.live import Live
+from bot.monitoring.live_events import Live
 from bot.monitoring.spans import Tracer, Work
 
 FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
@@ -105,9 +105,9 @@ class Precedence:
 class Arrivals:
     """Deliveries that have arrived and are not acknowledged yet."""
 
-    def __init__(self, watch: Tracer | None = None) -> None:
+    def __init__(self, tracer: Tracer | None = None) -> None:
         """None has arrived."""
-        self._watch = watch or Tracer()
+        self._tracer = tracer or Tracer()
         self._condition = threading.Condition()
         self._open = 0
 
@@ -117,7 +117,7 @@ class Arrivals:
         with self._condition:
             self._open += 1
         try:
-            with self._watch.over(Work.ACKNOWLEDGE):
+            with self._tracer.start_span(Work.ACKNOWLEDGE):
                 yield
         finally:
             with self._condition:
@@ -160,14 +160,14 @@ class Signals:
     decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
     live: Live = field(default_factory=Live)  # what goes on in each request, for surfaces
     own: set[str] = field(default_factory=set)  # keys of deliveries that were stored here
-    watch: Tracer = field(default_factory=Tracer)  # what the bot is at work on, for its operator
+    tracer: Tracer = field(default_factory=Tracer)  # what the bot is at work on, for its operator
     arrivals: Arrivals = field(init=False)
     # what is under way is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         """What arrives is watched."""
-        object.__setattr__(self, "arrivals", Arrivals(self.watch))
+        object.__setattr__(self, "arrivals", Arrivals(self.tracer))
 
     def give_way(self) -> None:
         """Let acknowledgements and then decisions go first, for a bounded time each."""

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 import yaml
 
-from bot.monitoring.measures import MEASURES, Measure, Shape
+from bot.monitoring.metrics import MEASURES, Measure, Shape
 from storage.states import CallStatus
 from tests.pages import ROOT, blocks, section, table
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.live import Event, EventKind, Live, RunEvent
+from bot.monitoring.live_events import Event, EventKind, Live, RunEvent
 from storage.models import Run
 
 NOW = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)

@@ -137,7 +137,7 @@ def make_planner(settings: Settings, signals: Signals) -> ModelTurns:
         retries=settings.model_retries,
         backoff=settings.model_backoff,
         stopping=signals.stopping,
-        watch=signals.watch,
+        tracer=signals.tracer,
     )
 
 

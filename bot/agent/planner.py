@@ -64,7 +64,7 @@ class Planner:
         retries: int = 4,
         backoff: float = 1.0,
         stopping: threading.Event | None = None,
-        watch: Tracer | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """`dialects`: what the server may speak; the first that it has is kept to.
 
@@ -79,7 +79,7 @@ class Planner:
         self._retries = retries
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
-        self._watch = watch or Tracer()
+        self._tracer = tracer or Tracer()
         self._compacts = True  # until the server says that it has no such thing
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class Planner:
         if not path or not self._compacts:
             return None
         asked = {"model": self._model, "input": list(items), "instructions": instructions}
-        with self._watch.over(Work.MODEL) as passage:
+        with self._tracer.start_span(Work.MODEL) as span:
             try:
                 made: Any = self._client.post(
                     path,
@@ -138,7 +138,7 @@ class Planner:
                     cast_to=object,
                 )
             except openai.OpenAIError as error:
-                passage.end = error_kind(error)
+                span.end = error_kind(error)
                 self._compacts = not lacks_api(error)
                 log.info("the model's server has not compacted a thread: %s", error)
                 return None
@@ -146,7 +146,7 @@ class Planner:
                 return None
             used = made.get("usage") or {}
             written = used.get("output_tokens") or 0
-            passage.amounts |= {"in": used.get("input_tokens") or 0, "out": written}
+            span.amounts |= {"in": used.get("input_tokens") or 0, "out": written}
         found = [each for each in made.get("output") or () if isinstance(each, dict)]
         if not any(each.get("type") == "compaction" for each in found):
             return None
@@ -191,7 +191,7 @@ class Planner:
     def _ask(self, asked: ModelRequest, sink: AnswerSink, *, whole: bool = False) -> GatheredAnswer:
         """One request to the server, for an answer that comes as it is made, or `whole`."""
         reading: AnswerReader | None = None
-        with self._watch.over(Work.MODEL) as passage:
+        with self._tracer.start_span(Work.MODEL) as span:
             try:
                 dialect, answer = self._open(asked, whole=whole)
                 reading, bounds = dialect.reading(sink), AnswerBounds(self._client)
@@ -208,11 +208,11 @@ class Planner:
                 if not gathered.tokens:
                     reckon_usage(asked, gathered)
             except (openai.OpenAIError, CutStreamError, PlannerError) as error:
-                passage.end = error_kind(error)
+                span.end = error_kind(error)
                 raise
             finally:
                 had = reading.gathered() if reading else GatheredAnswer()
-                passage.amounts |= {"in": had.tokens - had.written, "out": had.written}
+                span.amounts |= {"in": had.tokens - had.written, "out": had.written}
         if not whole:
             self._streams = True
         return gathered

@@ -285,7 +285,7 @@ class Inspection:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._client = reading_client(
-            settings.slack_bot_token.get_secret_value(), settings.slack_api_url, signals.watch
+            settings.slack_bot_token.get_secret_value(), settings.slack_api_url, signals.tracer
         )
 
     def start(self) -> None:
@@ -331,7 +331,7 @@ class Inspection:
             log.info("the setup: all is well")
         levels = [each.level for each in found]
         counts: Mapping[str, int] = {each: levels.count(each) for each in (Level.FAIL, Level.WARN)}
-        self._signals.watch.inspected(counts)
+        self._signals.tracer.inspected(counts)
         return frozenset(lines)
 
     def _checks(self) -> Iterator[Check]:

@@ -94,16 +94,16 @@ class PolicyReload:
         store: Store,
         clock: Clock,
         misfits: Callable[[Policy], Sequence[str]] = lambda _: (),
-        watch: Tracer | None = None,
+        tracer: Tracer | None = None,
         taken: Callable[[], None] = lambda: None,
     ) -> None:
         """Replaces the `current` policy whenever the file at `path` says something else.
 
-        `misfits` says what in a policy does not fit the tools there are; `watch` is told of one
+        `misfits` says what in a policy does not fit the tools there are; `tracer` is told of one
         that is refused, and `taken` called once another one is in force.
         """
         self._taken = taken
-        self._misfits, self._watch = misfits, watch or Tracer()
+        self._misfits, self._tracer = misfits, tracer or Tracer()
         self._path = path
         self._current = current
         self._was = current.digest  # of the policy that was last taken
@@ -141,7 +141,7 @@ class PolicyReload:
         if policy is not None and (problems := self._misfits(policy)):
             policy = None
         if policy is None:
-            self._watch.happened(Incident.POLICY_REFUSED)
+            self._tracer.happened(Incident.POLICY_REFUSED)
             log.error(
                 "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)
             )

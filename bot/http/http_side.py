@@ -157,11 +157,11 @@ def _answers(page: Page, turns: CapacityLimiter) -> Callable[[Request], Awaitabl
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def metrics_page(watch: Tracer) -> Page:
+def metrics_page(tracer: Tracer) -> Page:
     """Return the page; where nothing counts it says which extra is missing."""
 
     def answer() -> PageText:
-        text = watch.page()
+        text = tracer.page()
         if text is None:
             return PageText(HTTPStatus.NOT_IMPLEMENTED, f"{missing(METRICS)}\n")
         return PageText(HTTPStatus.OK, text, KIND)
@@ -297,7 +297,7 @@ class Web:
 
     def pages(self) -> list[Page]:
         """Return what machines may ask."""
-        return [*self.health.pages(), metrics_page(self._core.signals.watch)]
+        return [*self.health.pages(), metrics_page(self._core.signals.tracer)]
 
     def is_stopping(self) -> bool:
         """Return whether this process is on its way out."""

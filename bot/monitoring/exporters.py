@@ -1,4 +1,4 @@
-"""Which watchers there are, as the settings say; what they need is imported only then."""
+"""Which exporters there are, as the settings say; what they need is imported only then."""
 
 from __future__ import annotations
 

@@ -14,8 +14,6 @@ from sqlalchemy.exc import DBAPIError
 from storage.sqlite_connections import LostFileError
 from storage.store import Store, commit_something
 
-# One thing that is looked at now and again, such as the database, without anybody waiting long.
-
 log = logging.getLogger("countersign.watch")
 PATIENCE = 2.0  # seconds for one look
 OK = "ok"

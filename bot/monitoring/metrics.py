@@ -1,13 +1,18 @@
 """The metrics of this process, for Prometheus; imported only where there is a page to show them.
 
-What is done is counted as it is reported; what the record says is read when somebody asks.
+The table of all metrics comes first, as docs/watching.md has it. Names follow Prometheus'
+conventions. No label names a person; each has few values, or those of the tools, methods and codes
+that there are. What is done is counted as it is reported; what the record says is read when
+somebody asks.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import prometheus_client
@@ -20,25 +25,230 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot import __version__
-from bot.live import StepEnd
-from bot.monitoring import measures
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
-from bot.monitoring.measures import Measure, Shape
-from bot.monitoring.spans import Incident, Span, Work
+from bot.monitoring.live_events import StepEnd
+from bot.monitoring.spans import Exporter, Incident, Span, Work
 from bot.version import commit_id
 from storage.audit_log import AuditLine
 from storage.schedule import Backlog, count_backlog
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus, RunStatus, Verb
 from storage.store import Store
 
-_WAITED = {f"call.{status}": status for status in measures.DECIDED} | {
+
+class Shape(StrEnum):
+    """What one can do with a metric's values."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Extent(StrEnum):
+    """Of what a value tells."""
+
+    PROCESS = "process"  # what this one did since it began: add them up over all
+    INSTALLATION = "installation"  # what the record says: each replica says the same
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One metric."""
+
+    name: str
+    shape: Shape
+    about: str
+    labels: tuple[str, ...] = ()
+    values: Sequence[str] = ()  # of its one label, where the set is closed
+    buckets: tuple[float, ...] = ()
+    extent: Extent = Extent.PROCESS
+
+
+QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0)
+SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+PATIENT = (5, 15, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 8 * 3600, 86_400, 3 * 86_400)
+C = CallStatus
+SETTLED = tuple(each for each in C if each not in (C.PENDING, C.RUNNING, C.ENTRUSTED))
+DECIDED = (C.APPROVED, C.REJECTED, C.ANSWERED, C.EXPIRED)
+OPEN = (RunStatus.READY, RunStatus.RUNNING, RunStatus.WAITING)
+OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
+ANSWER, OTHER = "answer", "other"
+VERBS = (Verb.APPROVE, Verb.REJECT, Verb.EDIT, Verb.RESOLVE, ANSWER)
+# why a click did not count, as the verdict says; and what else was refused
+WHY = ("stranger", "not_approver", "not_requester", "not_yet", "enough", "own_request")
+REFUSED = (*WHY, "own_edit", "lookup", "words", "dialog", "mode", "call", OTHER)
+TAKEN, REFUSED_POLICY = "taken", "refused"
+COUNTER, GAUGE, HISTOGRAM = Shape.COUNTER, Shape.GAUGE, Shape.HISTOGRAM
+_INSTALLATION = Extent.INSTALLATION
+
+DECISIONS = Measure(
+    "countersign_decisions_total", COUNTER, "what people said to calls", ("verb",), VERBS
+)
+DECISION_TIME = Measure(
+    "countersign_decision_seconds",
+    HISTOGRAM,
+    "from the moment people are asked until a call is decided, or its deadline falls",
+    ("status",),
+    DECIDED,
+    PATIENT,
+)
+CALLS = Measure(
+    "countersign_calls_total",
+    COUNTER,
+    "calls that came to that status; `expired`: nobody answered in time",
+    ("status",),
+    SETTLED,
+)
+REFUSALS = Measure(
+    "countersign_refusals_total",
+    COUNTER,
+    "clicks that did not count, by why; dialogs and modes refused; `call`: never asked about",
+    ("kind",),
+    REFUSED,
+)
+RUNS = Measure("countersign_runs_total", COUNTER, "requests that ended", ("status",), OVER)
+ACKNOWLEDGED = Measure(
+    "countersign_acknowledgement_seconds",
+    HISTOGRAM,
+    "from a delivery's arrival until it is acknowledged; Slack waits three",
+    buckets=QUICK,
+)
+TICKS = Measure("countersign_tick_seconds", HISTOGRAM, "one pass of the loop", buckets=QUICK)
+LOOK_UPS = Measure(
+    "countersign_lookup_seconds",
+    HISTOGRAM,
+    "look-ups of people, groups and channels at Slack",
+    ("topic",),
+    buckets=QUICK,
+)
+LOOK_UP_FAILURES = Measure(
+    "countersign_lookup_failures_total", COUNTER, "those that failed", ("topic",)
+)
+TURNS = Measure(
+    "countersign_turn_seconds", HISTOGRAM, "turns of the model, with all tries", buckets=SLOW
+)
+MODEL_ERRORS = Measure(
+    "countersign_model_errors_total",
+    COUNTER,
+    "requests to the model that failed",
+    ("kind",),
+    ("key", "credit", "limit", "time", "connection", "server", "request"),
+)
+TOKENS = Measure(
+    "countersign_model_tokens_total", COUNTER, "tokens used", ("direction",), ("in", "out")
+)
+TOOLS = Measure(
+    "countersign_tool_runs_total",
+    COUNTER,
+    "tools that ran, by how they ended",
+    ("tool", "outcome"),
+)
+TOOL_TIME = Measure(
+    "countersign_tool_seconds", HISTOGRAM, "how long tools ran", ("tool",), buckets=SLOW
+)
+SLACK_TIME = Measure(
+    "countersign_slack_request_seconds",
+    HISTOGRAM,
+    "calls of Slack's Web API",
+    ("method",),
+    buckets=QUICK,
+)
+SLACK_ERRORS = Measure(
+    "countersign_slack_errors_total",
+    COUNTER,
+    "those that failed, by Slack's code or the kind of the error",
+    ("method", "code"),
+)
+PAUSES = Measure(
+    "countersign_slack_pauses_total",
+    COUNTER,
+    "pauses that Slack asked for (Retry-After)",
+    ("method",),
+)
+POLICIES = Measure(
+    "countersign_policy_reloads_total",
+    COUNTER,
+    "new policy files; `refused`: the old one stays in force",
+    ("result",),
+    (TAKEN, REFUSED_POLICY),
+)
+UNSTORED = Measure(
+    "countersign_unstored_total",
+    COUNTER,
+    "what the database did not take: deliveries (not acknowledged then) and results (kept)",
+)
+LATE = Measure(
+    "countersign_late_runs_total",
+    COUNTER,
+    "requests that no job had taken up within five seconds, with several processes: the loop did",
+)
+PENDING = Measure(
+    "countersign_pending_calls", GAUGE, "calls that wait for people", extent=_INSTALLATION
+)
+OLDEST = Measure(
+    "countersign_oldest_pending_call_seconds",
+    GAUGE,
+    "how long the longest of them has waited",
+    extent=_INSTALLATION,
+)
+OPEN_RUNS = Measure(
+    "countersign_open_runs",
+    GAUGE,
+    "requests that are not over",
+    ("status",),
+    OPEN,
+    extent=_INSTALLATION,
+)
+UNSENT = Measure(
+    "countersign_outbox_messages",
+    GAUGE,
+    "messages that Slack has yet to be told",
+    extent=_INSTALLATION,
+)
+OUTBOX_LAG = Measure(
+    "countersign_outbox_lag_seconds",
+    GAUGE,
+    "how long this process has seen the oldest of them wait, from one scrape to the next",
+)
+UNREAD = Measure(
+    "countersign_inbox_deliveries",
+    GAUGE,
+    "deliveries that nobody has dealt with",
+    extent=_INSTALLATION,
+)
+INBOX_LAG = Measure(
+    "countersign_inbox_lag_seconds", GAUGE, "how old the oldest of them is", extent=_INSTALLATION
+)
+READABLE = Measure(
+    "countersign_database_up",
+    GAUGE,
+    "1 where the database could be read and written for this scrape, and has room",
+)
+SETUP = Measure(
+    "countersign_setup_problems",
+    GAUGE,
+    "what doctor would say of Slack, people and rules: how much is wrong (`fail`), or odd (`warn`)",
+    ("level",),
+    ("fail", "warn"),
+)
+BUILD = Measure(
+    "countersign_build_info", GAUGE, "1, with version and commit", ("version", "commit")
+)
+
+RECORDED = (
+    *(DECISIONS, DECISION_TIME, CALLS, REFUSALS, RUNS, ACKNOWLEDGED, TICKS, LOOK_UPS),
+    *(LOOK_UP_FAILURES, TURNS, MODEL_ERRORS, TOKENS, TOOLS, TOOL_TIME, SLACK_TIME, SLACK_ERRORS),
+    *(PAUSES, POLICIES, UNSTORED, LATE, SETUP, BUILD),
+)
+READ = (PENDING, OLDEST, OPEN_RUNS, UNSENT, OUTBOX_LAG, UNREAD, INBOX_LAG, READABLE)
+MEASURES = (*RECORDED, *READ)
+_WAITED = {f"call.{status}": status for status in DECIDED} | {
     "question.answered": CallStatus.ANSWERED
 }
-_ENDS = {f"run.{status}": status for status in measures.OVER}
+_ENDS = {f"run.{status}": status for status in OVER}
 _REFUSED = {"dialog.refused": "dialog", "mode.refused": "mode", "call.born.refused": "call"}
 
 
-class Metrics:
+class Metrics(Exporter):
     """An exporter that counts; any thread."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -49,12 +259,12 @@ class Metrics:
         self._registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
-        self._of = {each.name: self._make(each) for each in measures.RECORDED}
-        self._of[measures.BUILD.name].labels(__version__, commit_id()).set(1)
+        self._of = {each.name: self._make(each) for each in RECORDED}
+        self._of[BUILD.name].labels(__version__, commit_id()).set(1)
         self._by_work: dict[Work, Callable[[Span], None]] = {
-            Work.ACKNOWLEDGE: lambda each: self._took(measures.ACKNOWLEDGED, each),
-            Work.TICK: lambda each: self._took(measures.TICKS, each),
-            Work.TURN: lambda each: self._took(measures.TURNS, each),
+            Work.ACKNOWLEDGE: lambda each: self._took(ACKNOWLEDGED, each),
+            Work.TICK: lambda each: self._took(TICKS, each),
+            Work.TURN: lambda each: self._took(TURNS, each),
             Work.MODEL: self._asked_model,
             Work.TOOL: self._ran,
             Work.SLACK: self._asked_slack,
@@ -80,7 +290,7 @@ class Metrics:
         if count := self._by_work.get(span.work):
             count(span)
 
-    def heard(self, facts: Sequence[AuditLine]) -> None:
+    def audited(self, facts: Sequence[AuditLine]) -> None:
         """Count what was decided, refused and brought to its end."""
         for fact in facts:
             self._count(fact)
@@ -89,18 +299,18 @@ class Metrics:
         """Count it."""
         match what:
             case Incident.PAUSE:
-                self._add(measures.PAUSES, about)
+                self._add(PAUSES, about)
             case Incident.POLICY_REFUSED:
-                self._add(measures.POLICIES, measures.REFUSED_POLICY)
+                self._add(POLICIES, REFUSED_POLICY)
             case Incident.UNSTORED:
-                self._of[measures.UNSTORED.name].inc()
+                self._add(UNSTORED)
             case Incident.LATE:
-                self._of[measures.LATE.name].inc()
+                self._add(LATE)
 
     def inspected(self, counts: Mapping[str, int]) -> None:
         """Show it until the next look."""
         for level, number in counts.items():
-            self._of[measures.SETUP.name].labels(level).set(number)
+            self._of[SETUP.name].labels(level).set(number)
 
     def _make(self, measure: Measure) -> Any:
         given: dict[str, Any] = {"labelnames": measure.labels, "registry": self._registry}
@@ -115,55 +325,58 @@ class Metrics:
             made.labels(value)
         return made
 
+    def _labelled(self, measure: Measure, *labels: str) -> Any:
+        metric = self._of[measure.name]
+        return metric.labels(*labels) if labels else metric
+
     def _add(self, measure: Measure, *labels: str, number: float = 1) -> None:
-        self._of[measure.name].labels(*labels).inc(number)
+        self._labelled(measure, *labels).inc(number)
 
     def _took(self, measure: Measure, span: Span, *labels: str) -> None:
-        metric = self._of[measure.name]
-        (metric.labels(*labels) if labels else metric).observe(span.seconds)
+        self._labelled(measure, *labels).observe(span.seconds)
 
     def _asked_model(self, span: Span) -> None:
         for direction, number in span.amounts.items():
-            self._add(measures.TOKENS, direction, number=number)
-        if span.end in measures.MODEL_ERRORS.values:
-            self._add(measures.MODEL_ERRORS, span.end)
+            self._add(TOKENS, direction, number=number)
+        if span.end in MODEL_ERRORS.values:
+            self._add(MODEL_ERRORS, span.end)
 
     def _ran(self, span: Span) -> None:
-        self._took(measures.TOOL_TIME, span, span.about)
+        self._took(TOOL_TIME, span, span.about)
         end = span.end if span.end in set(StepEnd) else StepEnd.UNKNOWN
-        self._add(measures.TOOLS, span.about, end)
+        self._add(TOOLS, span.about, end)
 
     def _asked_slack(self, span: Span) -> None:
-        self._took(measures.SLACK_TIME, span, span.about)
+        self._took(SLACK_TIME, span, span.about)
         if span.end:
-            self._add(measures.SLACK_ERRORS, span.about, span.end)
+            self._add(SLACK_ERRORS, span.about, span.end)
 
     def _looked_up(self, span: Span) -> None:
-        self._took(measures.LOOK_UPS, span, span.about)
+        self._took(LOOK_UPS, span, span.about)
         if span.end:
-            self._add(measures.LOOK_UP_FAILURES, span.about)
+            self._add(LOOK_UP_FAILURES, span.about)
 
     def _count(self, fact: AuditLine) -> None:
         data = fact.data
         if verb := _verb(fact):
-            self._add(measures.DECISIONS, verb)
-        if fact.call_id and data.get("to") in measures.SETTLED:
-            self._add(measures.CALLS, data["to"])
+            self._add(DECISIONS, verb)
+        if fact.call_id and data.get("to") in SETTLED:
+            self._add(CALLS, data["to"])
         if fact.event in _WAITED and fact.since is not None:
             waited = (fact.at - fact.since).total_seconds()
-            self._of[measures.DECISION_TIME.name].labels(_WAITED[fact.event]).observe(waited)
+            self._of[DECISION_TIME.name].labels(_WAITED[fact.event]).observe(waited)
         if fact.event in _ENDS:
-            self._add(measures.RUNS, _ENDS[fact.event])
+            self._add(RUNS, _ENDS[fact.event])
         if fact.event in _REFUSED:
-            self._add(measures.REFUSALS, _REFUSED[fact.event])
+            self._add(REFUSALS, _REFUSED[fact.event])
         match fact.event:
             case "decision.refused":
                 why = str(data.get("why", "")).rsplit(" ", 1)[-1]
-                self._add(measures.REFUSALS, why if why in measures.REFUSED else measures.OTHER)
+                self._add(REFUSALS, why if why in REFUSED else OTHER)
             case "call.born.refused":
-                self._add(measures.CALLS, CallStatus.REFUSED)
+                self._add(CALLS, CallStatus.REFUSED)
             case "policy.reloaded":
-                self._add(measures.POLICIES, measures.TAKEN)
+                self._add(POLICIES, TAKEN)
 
 
 def _verb(fact: AuditLine) -> str:
@@ -172,7 +385,7 @@ def _verb(fact: AuditLine) -> str:
         return Verb.RESOLVE
     if vote := fact.data.get("vote"):
         return str(vote)
-    return {"call.edited": Verb.EDIT, "question.answered": measures.ANSWER}.get(fact.event, "")
+    return {"call.edited": Verb.EDIT, "question.answered": ANSWER}.get(fact.event, "")
 
 
 # What stands in the record and waits, as gauges that are read when Prometheus asks.
@@ -194,7 +407,7 @@ class BacklogCollector(Collector):
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Name them without reading anything."""
-        return map(_family, measures.READ)
+        return map(_family, READ)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Read them; where the database cannot be read, that alone is told."""
@@ -202,23 +415,23 @@ class BacklogCollector(Collector):
             with self._store.read() as tx:
                 found = count_backlog(tx)
         except SQLAlchemyError:
-            yield _gauge(measures.READABLE, 0)
+            yield _gauge(READABLE, 0)
             return
-        yield _gauge(measures.READABLE, self._written.now() == OK)
+        yield _gauge(READABLE, self._written.now() == OK)
         yield from self._gauges(found)
 
     def _gauges(self, found: Backlog) -> Iterator[GaugeMetricFamily]:
         now = self._now()
-        yield _gauge(measures.PENDING, found.pending)
-        yield _gauge(measures.OLDEST, _age(found.oldest_asked, now))
-        runs = _family(measures.OPEN_RUNS)
-        for status in measures.OPEN:
+        yield _gauge(PENDING, found.pending)
+        yield _gauge(OLDEST, _age(found.oldest_asked, now))
+        runs = _family(OPEN_RUNS)
+        for status in OPEN:
             runs.add_metric([status], found.runs.get(status, 0))
         yield runs
-        yield _gauge(measures.UNSENT, found.unsent)
-        yield _gauge(measures.OUTBOX_LAG, self._waits(found.oldest_unsent, now))
-        yield _gauge(measures.UNREAD, found.unread)
-        yield _gauge(measures.INBOX_LAG, _age(found.oldest_unread, now))
+        yield _gauge(UNSENT, found.unsent)
+        yield _gauge(OUTBOX_LAG, self._waits(found.oldest_unsent, now))
+        yield _gauge(UNREAD, found.unread)
+        yield _gauge(INBOX_LAG, _age(found.oldest_unread, now))
 
     def _waits(self, oldest: int | None, now: datetime) -> float:
         """The seconds since this message was first seen as the oldest unsent one."""

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from storage import audit_log
 from storage.audit_log import AuditLine
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from storage.store import Store
 
 log = logging.getLogger("countersign.watch")
-P = ParamSpec("P")
-S = TypeVar("S", bound="_Traced")
-R = TypeVar("R")
 
 
 class Work(StrEnum):
@@ -53,12 +49,12 @@ class Incident(StrEnum):
 
 
 class Span:
-    """One piece of work; made by `Tracer.over`, used in a `with`."""
+    """One piece of work; made by `Tracer.start_span`, used in a `with`."""
 
     __slots__ = (
         "_began",
         "_token",
-        "_watch",
+        "_tracer",
         "about",
         "amounts",
         "begun_at",
@@ -74,7 +70,7 @@ class Span:
 
     def __init__(
         self,
-        watch: Tracer,
+        tracer: Tracer,
         work: Work,
         about: str,
         run_id: str,
@@ -85,7 +81,7 @@ class Span:
 
         `since`: when what is done now began to wait for it.
         """
-        self._watch, self.work, self.about = watch, work, about
+        self._tracer, self.work, self.about = tracer, work, about
         self.run_id, self.call_id, self.since = run_id, call_id, since
         self.within: Span | None = None
         self.end = ""  # how it ended, where that is not well: a code or a kind, never words
@@ -100,16 +96,16 @@ class Span:
         if self.within is not None and not self.run_id:
             self.run_id, self.call_id = self.within.run_id, self.call_id or self.within.call_id
         self._token = _CURRENT.set(self)
-        self.begun_at, self._began = self._watch.now(), time.perf_counter()
+        self.begun_at, self._began = self._tracer.now(), time.perf_counter()
         return self
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        """Tell whoever watches; raises nothing of its own."""
+        """Tell the tracer; raises nothing of its own."""
         self.seconds = time.perf_counter() - self._began
         if error is not None and not self.end:
             self.end = type(error).__name__
         _CURRENT.reset(self._token)
-        self._watch.ended(self)
+        self._tracer.ended(self)
 
     @property
     def ended_at(self) -> datetime:
@@ -122,36 +118,33 @@ _CURRENT: ContextVar[Span | None] = ContextVar("span", default=None)
 _ADOPTS = (Work.DECIDE,)
 
 
-class Exporter(Protocol):
-    """Whoever is told what has been done; on the thread that did it, which waits for it."""
+class Exporter:
+    """Whoever is told what has been done; on the thread that did it, which waits for it.
+
+    Each overrides what it makes something of.
+    """
 
     def ended(self, span: Span) -> None:
         """A piece of work is over."""
-        ...
 
-    def heard(self, facts: Sequence[AuditLine]) -> None:
+    def audited(self, facts: Sequence[AuditLine]) -> None:
         """These rows of the audit are committed."""
-        ...
 
     def happened(self, what: Incident, about: str) -> None:
         """It has happened just now."""
-        ...
 
     def inspected(self, counts: Mapping[str, int]) -> None:
         """The setup was looked at: so much of it is wrong or odd, by level."""
-        ...
 
     def opened(self, store: Store) -> None:
         """The record may be read from now on."""
-        ...
 
     def page(self) -> str | None:
         """Return what it shows to a machine that asks; None for nothing."""
-        ...
+        return None
 
     def close(self) -> None:
         """Nothing more will be told."""
-        ...
 
 
 class Tracer:
@@ -165,7 +158,7 @@ class Tracer:
         """Tell the `exporters`; without one, only the log learns whose a line is."""
         self._exporters, self.now = tuple(exporters), now
 
-    def over(
+    def start_span(
         self,
         work: Work,
         about: str = "",
@@ -182,14 +175,14 @@ class Tracer:
         for each in self._exporters:
             _tell(each.ended, span)
 
-    def heard(self, facts: Sequence[AuditLine]) -> None:
+    def audited(self, facts: Sequence[AuditLine]) -> None:
         """Log rows of the audit that are committed, and tell of them."""
         if not facts:
             return
         _adopt(facts)
         _tell(audit_log.log_audit_lines, facts)
         for each in self._exporters:
-            _tell(each.heard, facts)
+            _tell(each.audited, facts)
 
     def happened(self, what: Incident, about: str = "") -> None:
         """Tell of it."""
@@ -217,39 +210,14 @@ class Tracer:
             _tell(each.close)
 
 
-class _Traced(Protocol):
-    """What has methods that are spans."""
-
-    @property
-    def watch(self) -> Tracer:
-        """Where they are reported."""
-        ...
-
-
 def current_ids() -> tuple[str, str]:
     """Return the ids of the run and the call that this thread is at work on, "" for none."""
     span = _CURRENT.get()
     return (span.run_id, span.call_id) if span is not None else ("", "")
 
 
-def traced(
-    work: Work,
-) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """Mark a method as a span, of an object with `watch`; its first argument is the run's id."""
-
-    def mark(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-        @wraps(method)
-        def passing(self: S, /, *args: P.args, **named: P.kwargs) -> R:
-            with self.watch.over(work, run_id=str(args[0]) if args else ""):
-                return method(self, *args, **named)
-
-        return passing
-
-    return mark
-
-
 def _tell(exporter: Callable[..., None], *what: Any) -> None:
-    """Nothing that watches the work may stop it."""
+    """No exporter may stop the work."""
     try:
         exporter(*what)
     except Exception:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -21,11 +21,10 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from bot import __version__
-from bot.live import StepEnd
-from bot.monitoring.spans import Incident, Span, Work, current_ids
+from bot.monitoring.live_events import StepEnd
+from bot.monitoring.spans import Exporter, Span, Work, current_ids
 from storage.audit_log import AuditLine
 from storage.states import CallStatus, RunStatus
-from storage.store import Store
 
 GRACE = 3.0  # seconds that what has yet to be sent may take when the bot stops
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,7 +47,7 @@ _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 _ENDS = {f"run.{status}" for status in _OVER}
 
 
-class Traces:
+class Traces(Exporter):
     """An exporter that sends spans to a collector, from a thread of its own."""
 
     def __init__(self, endpoint: str) -> None:
@@ -87,7 +86,7 @@ class Traces:
             waited = (span.since, span.begun_at)
             self._send(span.run_id, f"inbox {span.about}".strip(), waited, {}, parent=parent)
 
-    def heard(self, facts: Sequence[AuditLine]) -> None:
+    def audited(self, facts: Sequence[AuditLine]) -> None:
         """Send how long people were waited for, and the request itself once it is over."""
         for fact in facts:
             if fact.event == "run.born" and fact.data.get("call"):
@@ -109,19 +108,6 @@ class Traces:
                     parent=0,
                     is_bad=fact.event == "run.failed",
                 )
-
-    def inspected(self, counts: Mapping[str, int]) -> None:
-        """That is no work on a request."""
-
-    def happened(self, what: Incident, about: str) -> None:
-        """Nothing that belongs to one request."""
-
-    def opened(self, store: Store) -> None:
-        """It reads nothing."""
-
-    def page(self) -> str | None:
-        """Return None: they are sent."""
-        return None
 
     def _entrusted(self, fact: AuditLine) -> None:
         """A sub-agent's run is a trace of its own, to which its parent's trace has a link."""

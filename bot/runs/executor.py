@@ -278,8 +278,8 @@ class CallExecutor:
         step = StepTeller(self._signals.live, run, call, tool, args)
         context = self._lines.context(run, call, step)
         step.began()
-        watch = self._signals.watch
-        with watch.over(Work.TOOL, tool.name, run_id=run.id, call_id=call.id) as passage:
+        tracer = self._signals.tracer
+        with tracer.start_span(Work.TOOL, tool.name, run_id=run.id, call_id=call.id) as span:
             outcome = run_tool(
                 tool,
                 args,
@@ -289,7 +289,7 @@ class CallExecutor:
                 heartbeat=lambda: self._hold(run, call, step),
                 beat=self._lease / 3,
             )
-            passage.end = step_end(tool, outcome)
+            span.end = step_end(tool, outcome)
         ended: object = outcome
         try:
             if isinstance(outcome, ToolStateChange):

@@ -20,7 +20,7 @@ from bot.approvals.delegation import Handover
 from bot.cards import refusals
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.monitoring.spans import Incident, Work, traced
+from bot.monitoring.spans import Incident, Work
 from bot.policy.authority import LookupFailedError, NotLetInError, NotYetKnownError
 from bot.runs.intake import Intake
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
@@ -81,7 +81,7 @@ class Loop:
         self._store, self._clock, self._settings = store, clock, settings
         self._acts = acts
         self._look_ahead = look_ahead
-        self._wake, self.watch = signals.work, signals.watch
+        self._wake, self.tracer = signals.work, signals.tracer
         self._post, self._decisions = signals.post, signals.decisions
         self._rest, self._arrivals = signals.rest, signals.arrivals
         self._stopping = threading.Event()
@@ -140,9 +140,12 @@ class Loop:
         """Return whether no wake is outstanding, no tick under way and no run being worked on."""
         return self._workers.is_idle() and not (self.busy or self._wake.is_given())
 
-    @traced(Work.TICK)
     def tick(self) -> None:
         """One pass."""
+        with self.tracer.start_span(Work.TICK):
+            self._look_at_everything()
+
+    def _look_at_everything(self) -> None:
         self._read_policy()
         # first, so that a slow look-up below holds up no deadline that no click contests
         self._expire()
@@ -195,7 +198,7 @@ class Loop:
     def _take(self, delivery: Delivery) -> bool:
         """Return whether it was dealt with or waits for a look-up; raises what the database did."""
         try:
-            with self.watch.over(Work.DECIDE, delivery.kind, since=delivery.received_at):
+            with self.tracer.start_span(Work.DECIDE, delivery.kind, since=delivery.received_at):
                 if delivery.kind in inbox.CLICKS:
                     self._acts.clicks.take(delivery)
                 elif not (self._acts.typed.take(delivery) or self._acts.replies.take(delivery)):
@@ -289,7 +292,7 @@ class Loop:
         """No job came for these runs, or nobody was free for it."""
         for run_id in found:
             log.warning("no job had run %s taken up within %g s", run_id, left.total_seconds())
-            self.watch.happened(Incident.LATE)
+            self.tracer.happened(Incident.LATE)
 
     def _look_again_at_the_next_deadline(self) -> None:
         now = self._clock.now()

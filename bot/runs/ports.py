@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
-from bot.live import EventKind, Live, RunEvent, WordsEvent
+from bot.monitoring.live_events import EventKind, Live, RunEvent, WordsEvent
 from bot.signals import Signals
 from storage.models import Run
 from storage.transaction import Transaction

@@ -21,7 +21,7 @@ from bot.approvals.call_state import effect_of
 from bot.cards import notices
 from bot.cards.answers import AnswerFooter, says_something, shortcoming
 from bot.clock import Clock
-from bot.live import Live
+from bot.monitoring.live_events import Live
 from bot.monitoring.spans import Work
 from bot.runs.compaction import LongThreads, ModelPrompt
 from bot.runs.ports import Answer, BroadcastAnswer, Presence, Thread, announce_wait
@@ -123,7 +123,7 @@ class Turns:
         asked = ModelPrompt(items, tools, role.instructions)
         answer = self._aloud(run)
         try:
-            with self._signals.watch.over(Work.TURN):
+            with self._signals.tracer.start_span(Work.TURN):
                 result = self._threads.ask(run, before, asked, answer)
             said = ModelAnswer(result, before.proposed, beside=bool(waiting))
             return until_stored(

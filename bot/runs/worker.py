@@ -22,7 +22,7 @@ from bot.approvals.card_routing import RoutedCall, find_place, put_cards, put_ma
 from bot.approvals.person_questions import is_question
 from bot.cards import answers, notices
 from bot.clock import Clock
-from bot.monitoring.spans import Work, traced
+from bot.monitoring.spans import Work
 from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
 from bot.runs.endings import Held
@@ -70,18 +70,21 @@ class Worker:
         self._store = store
         self._clock = clock
         self._lease = timedelta(seconds=lease)
-        self._signals, self.watch = signals, signals.watch
+        self._signals = signals
         self._turns = turns
         self._executor = executor
         self._tools = tools
         self._authority = authority
         self._presence = presence
 
-    @traced(Work.ADVANCE)
     def advance(self, run_id: str, keeps: Keeps = lambda _: True) -> None:
         """Claim the run and take steps until it waits, ends or is taken away, or until it is
         somebody else's turn, as `keeps` says between two steps. Raises nothing.
         """
+        with self._signals.tracer.start_span(Work.ADVANCE, run_id=run_id):
+            self._advance(run_id, keeps)
+
+    def _advance(self, run_id: str, keeps: Keeps) -> None:
         run: Run | None = None
         try:
             claimed = self._patiently(lambda: self._claim(run_id), f"run {run_id}: its claim")

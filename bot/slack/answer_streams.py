@@ -24,7 +24,7 @@ from bot.cards.block_kit import PART, frame_markdown, parts_of, settled_part
 from bot.cards.notices import step_title
 from bot.cards.slack_text import slack_length
 from bot.clock import Clock
-from bot.live import Event, EventKind, RunEvent, StepEnd, StepEvent, ToolStep
+from bot.monitoring.live_events import Event, EventKind, RunEvent, StepEnd, StepEvent, ToolStep
 from bot.policy.authority import Directory
 from bot.signals import Signals
 from bot.slack.client import SlackClient, is_absent, is_final, is_limited

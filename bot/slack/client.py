@@ -238,17 +238,17 @@ KEPT = 16  # connections that are kept for later; more may be in use at once
 
 
 def make_clients(
-    settings: Settings, clock: Clock, watch: Tracer
+    settings: Settings, clock: Clock, tracer: Tracer
 ) -> tuple[SlackClient, SlackClient]:
     """Make the client that posts, and the one for what only reads."""
     token, url = settings.slack_bot_token.get_secret_value(), settings.slack_api_url
     posting = SlackClient(
-        token, clock=clock, watch=watch, base_url=url, retry_handlers=[], timeout=15
+        token, clock=clock, tracer=tracer, base_url=url, retry_handlers=[], timeout=15
     )
-    return posting, reading_client(token, url, watch)
+    return posting, reading_client(token, url, tracer)
 
 
-def reading_client(token: str, base_url: str, watch: Tracer | None = None) -> SlackClient:
+def reading_client(token: str, base_url: str, tracer: Tracer | None = None) -> SlackClient:
     """Make the client for what only reads: it tries again, and waits where Slack limits it.
 
     Closing it ends the waiting, so that nothing that stops waits for Slack.
@@ -257,7 +257,7 @@ def reading_client(token: str, base_url: str, watch: Tracer | None = None) -> Sl
     client = SlackClient(
         token,
         base_url=base_url,
-        watch=watch,
+        tracer=tracer,
         timeout=5,
         retry_handlers=[
             ConnectionErrorRetryHandler(max_retry_count=2),
@@ -317,10 +317,10 @@ class SlackClient(WebClient):
         token: str | None = None,
         *,
         clock: Clock | None = None,
-        watch: Tracer | None = None,
+        tracer: Tracer | None = None,
         **options: Any,
     ) -> None:
-        """`options` are those of WebClient; each call is a passage of `watch`.
+        """`options` are those of WebClient; each call is a span of `tracer`.
 
         By a `clock` it keeps the pauses that Slack asks for: a call that comes too early is refused
         as Slack would, unasked. Without, each call is sent.
@@ -341,7 +341,7 @@ class SlackClient(WebClient):
         # by channel and thread: its number, and whether it is a stream, which may go on
         self._posts: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
         self.pauses = Pauses(clock) if clock else None
-        self._watch = watch or Tracer()
+        self._tracer = tracer or Tracer()
 
     def close(self) -> None:
         """Close the connections; a call that comes later opens one of its own."""
@@ -365,13 +365,13 @@ class SlackClient(WebClient):
         channel = given.get("channel") or given.get("channel_id") or ""
         if self.pauses is not None:
             self.pauses.check(api_method, channel)
-        with self._watch.over(Work.SLACK, api_method) as passage:
+        with self._tracer.start_span(Work.SLACK, api_method) as span:
             try:
                 response = super().api_call(api_method, **arguments)
             except SlackApiError as error:
-                passage.end = code_of(error) or str(status_of(error))
+                span.end = code_of(error) or str(status_of(error))
                 if self.pauses is not None and self.pauses.heed(api_method, channel, error):
-                    self._watch.happened(Incident.PAUSE, api_method)
+                    self._tracer.happened(Incident.PAUSE, api_method)
                 raise
             except UNREADABLE as error:
                 raise ConnectionError(f"Slack's answer to {api_method} cannot be read") from error

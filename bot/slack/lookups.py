@@ -318,14 +318,14 @@ class LookupCache:
     def _fly(self, key: Key, flight: _Flight, ask: Callable[[str], Any]) -> None:
         """Ask, remember, and tell whoever waits."""
         at, value, failure = self._clock.now(), None, None
-        with self._signals.watch.over(Work.LOOK_UP, key[0]) as passage:
+        with self._signals.tracer.start_span(Work.LOOK_UP, key[0]) as span:
             try:
                 value = ask(key[1])
             except LookupFailedError as error:
                 failure = error
             except Exception as error:  # noqa: BLE001 - whoever wants it is refused
                 failure = LookupFailedError(type(error).__name__)
-            passage.end = "" if failure is None else "failed"
+            span.end = "" if failure is None else "failed"
         with self._lock:
             if self._flights.get(key) is flight:
                 del self._flights[key]

@@ -20,7 +20,7 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 
 from bot.cards.notices import doing_now
-from bot.live import Event, EventKind, StepEvent
+from bot.monitoring.live_events import Event, EventKind, StepEvent
 from bot.signals import Signals
 from bot.slack.client import SlackClient, is_absent, is_final, seconds_asked
 from bot.slack_codes import code_of

@@ -98,7 +98,7 @@ class Sender:
         Raises what the database could not.
         """
         try:
-            with self._signals.watch.over(Work.POST, row.kind, run_id=row.run_id):
+            with self._signals.tracer.start_span(Work.POST, row.kind, run_id=row.run_id):
                 self._dispatch(row)
             self._access.went_well()
             return True

@@ -15,7 +15,7 @@ from functools import partial
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, Click, decode
 from bot.cards.slack_text import neutral_markdown, strip_mrkdwn
-from bot.live import Event, EventKind, StepEvent, WordsEvent
+from bot.monitoring.live_events import Event, EventKind, StepEvent, WordsEvent
 from bot.runs.surfaces import Host
 from bot.terminal import terminal_sentences
 from bot.terminal.operator_acts import InTheWay, OperatorActs, Typed

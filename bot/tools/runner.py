@@ -18,7 +18,7 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from bot.live import EventKind, Live, StepEnd, StepEvent, ToolStep
+from bot.monitoring.live_events import EventKind, Live, StepEnd, StepEvent, ToolStep
 from bot.tools import (
     BrokeOffError,
     ChangedError,

@@ -16,7 +16,6 @@ LEAVES = (
     "bot.clock",
     "countersign.durations",
     "bot.identity",
-    "bot.live",
     "bot.signals",
     "bot.slack_codes",
     "bot.toml_file",
@@ -34,8 +33,7 @@ START = ("bot.signing_key", "bot.toolbox")
 ARROWS: dict[str, tuple[str, ...]] = {
     "storage": (),
     **dict.fromkeys(LEAVES, LEAVES),
-    "bot.live": ("storage",),
-    "bot.monitoring": ("storage", "bot.live"),
+    "bot.monitoring": ("storage",),
     "bot.policy": ("storage", "countersign.durations", "bot.toml_file"),
     "bot.tools": ("storage", "bot.policy", *LEAVES),
     "bot.agent": ("bot.policy", "bot.tools", "bot.config", *LEAVES),

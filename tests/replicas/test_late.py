@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.monitoring.spans import Incident, Span, Tracer
+from bot.monitoring.spans import Exporter, Incident, Tracer
 from bot.runs.worker_pool import NoOtherProcesses, WorkerPool
 from tests.runs.harness import LoopHarness
 
@@ -18,8 +18,8 @@ class Jobs(NoOtherProcesses):
     patience = timedelta(seconds=5)
 
 
-class Heard:
-    """A watcher that keeps what happened."""
+class Heard(Exporter):
+    """An exporter that keeps what happened."""
 
     def __init__(self) -> None:
         self.incidents: list[Incident] = []
@@ -27,16 +27,6 @@ class Heard:
     def happened(self, what: Incident, about: str) -> None:
         """Keep it."""
         self.incidents.append(what)
-
-    def ended(self, passage: Span) -> None:
-        """Not looked at."""
-
-    heard = opened = ended
-
-    def page(self) -> None:
-        """Show nothing."""
-
-    close = page
 
 
 def test_a_request_without_a_job_is_taken_up_and_told(
@@ -52,7 +42,7 @@ def test_a_request_without_a_job_is_taken_up_and_told(
         lambda _: None,
         others=Jobs(),
     )
-    loop.watch = Tracer([heard])
+    loop.tracer = Tracer([heard])
     harness.say("please")
     loop.tick()
     loop.tick()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.demo.local_slack import local_slack
-from bot.live import EventKind, StepEvent, ToolStep
+from bot.monitoring.live_events import EventKind, StepEvent, ToolStep
 from bot.signals import Signals
 from bot.slack import presence as module
 from bot.slack.client import SlackClient

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.live import Event, EventKind, StepEnd, StepEvent, WordsEvent
+from bot.monitoring.live_events import Event, EventKind, StepEnd, StepEvent, WordsEvent
 from bot.tools import runner
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

@@ -30,7 +30,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def number(harness: Harness, level: str) -> float:
     """What the page of metrics says is wrong (`fail`) or odd (`warn`)."""
-    page = harness.app.core.signals.watch.page() or ""
+    page = harness.app.core.signals.tracer.page() or ""
     start = f'countersign_setup_problems{{level="{level}"}} '
     return next(float(each.removeprefix(start)) for each in page.splitlines() if start in each)
 

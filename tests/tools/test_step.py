@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.live import Event, EventKind, Live, StepEnd, StepEvent, ToolStep
+from bot.monitoring.live_events import Event, EventKind, Live, StepEnd, StepEvent, ToolStep
 from bot.tools import Effect
 from bot.tools.runner import (
     LostToolAnswer,

@@ -8,7 +8,7 @@ from contextvars import copy_context
 
 import pytest
 
-from bot.monitoring.spans import Span, Tracer, Work, current_ids
+from bot.monitoring.spans import Exporter, Span, Tracer, Work, current_ids
 from storage.masking import MASK
 from tests.watch.log_lines import json_lines
 
@@ -32,12 +32,12 @@ def test_a_line_says_what_its_template_names() -> None:
 
 
 def test_a_line_is_about_what_its_thread_is_at_work_on() -> None:
-    """Lines of libraries have the ids of the passage, also on a thread that was begun within it."""
+    """Lines of libraries have the ids of the span, also on a thread that was begun within it."""
     library = logging.getLogger("some.library")
     with json_lines() as lines, ThreadPoolExecutor(1) as pool:
-        with Tracer().over(Work.ADVANCE, run_id="r1"):
+        with Tracer().start_span(Work.ADVANCE, run_id="r1"):
             library.warning("outer")
-            with Tracer().over(Work.TOOL, "note", call_id="c1"):
+            with Tracer().start_span(Work.TOOL, "note", call_id="c1"):
                 pool.submit(copy_context().run, library.warning, "on another thread").result()
             library.warning("again")
         library.warning("about nothing")
@@ -77,26 +77,16 @@ def test_what_libraries_hang_on_a_line_is_left_out() -> None:
     assert set(line) == {"time", "level", "logger", "event", "message", "thread"}
 
 
-def test_a_watcher_that_fails_stops_nothing() -> None:
-    """What a watcher raises is logged, and the work goes on."""
+def test_an_exporter_that_fails_stops_nothing() -> None:
+    """What an exporter raises is logged, and the work goes on."""
 
-    class Broken:
-        def ended(self, passage: Span) -> None:
+    class Broken(Exporter):
+        def ended(self, span: Span) -> None:
             raise RuntimeError("broken")
 
-        def heard(self, facts: object) -> None: ...
-
-        def happened(self, what: object, about: str) -> None: ...
-
-        def opened(self, store: object) -> None: ...
-
-        def page(self) -> None: ...
-
-        def close(self) -> None: ...
-
     with json_lines() as lines:
-        with pytest.raises(LookupError), Tracer([Broken()]).over(Work.TICK) as passage:
+        with pytest.raises(LookupError), Tracer([Broken()]).start_span(Work.TICK) as span:
             raise LookupError("of the work itself")
         assert current_ids() == ("", "")
-    assert passage.end == "LookupError"
+    assert span.end == "LookupError"
     assert [each["message"] for each in lines.read()] == ["what was done could not be told"]

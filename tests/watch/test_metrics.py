@@ -13,8 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from bot.monitoring.measures import MEASURES, READ
-from bot.monitoring.metrics import Metrics
+from bot.monitoring.metrics import MEASURES, READ, Metrics
 from bot.monitoring.spans import Incident, Tracer, Work
 from storage import inbox
 from storage.models import Call
@@ -29,11 +28,11 @@ class Scrapes:
 
     def __init__(self) -> None:
         self.clock = StillClock()
-        self.watch = Tracer([Metrics(self.clock.now)])
+        self.tracer = Tracer([Metrics(self.clock.now)])
 
     def families(self) -> dict[str, str]:
         """The kind of each metric."""
-        found = text_string_to_metric_families(self.watch.page() or "")
+        found = text_string_to_metric_families(self.tracer.page() or "")
         return {
             f"{each.name}_total" if each.type == "counter" else each.name: each.type
             for each in found
@@ -43,7 +42,7 @@ class Scrapes:
         """The value of one series."""
         [value] = [
             each.value
-            for family in text_string_to_metric_families(self.watch.page() or "")
+            for family in text_string_to_metric_families(self.tracer.page() or "")
             for each in family.samples
             if (each.name, each.labels) == (name, labels)
         ]
@@ -58,7 +57,7 @@ def scraped() -> Scrapes:
 
 def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
     """Each metric under its name and kind, and beside them only the process's own."""
-    scraped.watch.opened(store)
+    scraped.tracer.opened(store)
     found = scraped.families()
     own = {name: kind for name, kind in found.items() if name.startswith("countersign_")}
     assert own == {each.name: each.shape for each in MEASURES}
@@ -69,17 +68,17 @@ def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
 
 def test_work_is_counted_by_how_it_ended(scraped: Scrapes) -> None:
     """Tools, Slack's methods, look-ups and the model, each with its time and its errors."""
-    with scraped.watch.over(Work.TOOL, "note") as passage:
-        passage.end = "failed"
-    with pytest.raises(OSError, match="gone"), scraped.watch.over(Work.SLACK, "chat.update"):
+    with scraped.tracer.start_span(Work.TOOL, "note") as span:
+        span.end = "failed"
+    with pytest.raises(OSError, match="gone"), scraped.tracer.start_span(Work.SLACK, "chat.update"):
         raise OSError("gone")
-    with scraped.watch.over(Work.LOOK_UP, "person"):
+    with scraped.tracer.start_span(Work.LOOK_UP, "person"):
         pass
-    with scraped.watch.over(Work.MODEL) as passage:
-        passage.amounts, passage.end = {"in": 70, "out": 7}, "limit"
-    scraped.watch.happened(Incident.PAUSE, "chat.update")
-    scraped.watch.happened(Incident.POLICY_REFUSED)
-    scraped.watch.happened(Incident.LATE)
+    with scraped.tracer.start_span(Work.MODEL) as span:
+        span.amounts, span.end = {"in": 70, "out": 7}, "limit"
+    scraped.tracer.happened(Incident.PAUSE, "chat.update")
+    scraped.tracer.happened(Incident.POLICY_REFUSED)
+    scraped.tracer.happened(Incident.LATE)
     assert scraped("countersign_tool_runs_total", tool="note", outcome="failed") == 1
     assert scraped("countersign_tool_seconds_count", tool="note") == 1
     errors = "countersign_slack_errors_total"
@@ -104,7 +103,7 @@ def test_what_waits_is_read_from_the_record(scraped: Scrapes, store: Store) -> N
         set_message(tx, mine.card(), status="stale")
         at = clock.now() - timedelta(seconds=40)
         inbox.store_delivery(tx, click("late", action="approve", value="x", person=ANA, at=at))
-    scraped.watch.opened(store)
+    scraped.tracer.opened(store)
     assert scraped("countersign_pending_calls") == 2
     assert scraped("countersign_oldest_pending_call_seconds") == 300
     assert scraped("countersign_outbox_messages") == 1
@@ -140,7 +139,7 @@ def unreadable(store: Store) -> Iterator[Store]:
 
 def test_a_database_that_cannot_be_read_is_told(scraped: Scrapes, unreadable: Store) -> None:
     """Then that alone is told of the record, and what this process counted is there as ever."""
-    scraped.watch.opened(unreadable)
+    scraped.tracer.opened(unreadable)
     assert scraped("countersign_database_up") == 0
     missing = {each.name for each in READ} - set(scraped.families())
     assert len(missing) == len(READ) - 1
