@@ -26,6 +26,7 @@ EXAMPLES = {
     "look_up_order": "Look up order 1042",
     "cancel_order": "Cancel order 1043, the customer changed her mind",
 }
+FORMS = "I understand little else; there is a form for each tool: `/approvals request`."
 OUTCOMES = {
     "succeeded": "is done",
     "rejected": "was rejected",
@@ -169,8 +170,10 @@ def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
     lost = "I did not understand that, or have no tool for it. " if is_lost else ""
     who = f"{lost}I am the offline stand-in planner, not a language model."
     said = [f"- `{text}`" for name, text in EXAMPLES.items() if name in names]
-    can = f"I can {', '.join(map(_words, names))}." if names else "I was given no tools."
-    return f"{who}\n\n" + "\n".join(["Copy one of these and change it:", *said] if said else [can])
+    if not said:
+        can = f"I can {', '.join(map(_words, names))}." if names else "I was given no tools."
+        return f"{who}\n\n{can}"
+    return "\n".join([f"{who}\n\nCopy one of these and change it:", *said, f"\n{FORMS}"])
 
 
 def waits(calls: Iterable[str]) -> str:
@@ -183,11 +186,6 @@ def no_tool(left: Iterable[str]) -> str:
     """Refuse a request of which no tool does a part."""
     orders = " and ".join(f"“{each}”" for each in left)
     return f"I have no tool for {orders}, so I did nothing. Ask me for the rest alone, please."
-
-
-def answer(words: str) -> str:
-    """Pass on what somebody has answered whom the requester wanted to be asked."""
-    return f"The answer is: “{words}”."
 
 
 def question(lacking: Iterable[PhrasedCall]) -> str:
@@ -237,7 +235,6 @@ CORRECTION = re.compile(r"\b(?:instead|rather|make it|i meant|only|change it to)
 NUMBER = re.compile(r"\W*(?:order\s*)?#?\d+\W*", re.I)
 QUESTION = re.compile(r"\?\s*$|^\W*(?:why|what|who|when|where|how)\b", re.I)
 SUM_UP = re.compile(r"^The older part of a Slack thread, quoted, to be summed up:\n")
-IT = re.compile(r"\b(?:it|that|same)\b", re.I)
 REPLACE = "replace_waiting_plan"  # offered while calls wait for people
 ASK = "ask_person"
 FEEDBACK = re.compile(r'Their feedback, quoted: "(.*)"', re.S)
@@ -276,10 +273,9 @@ def plan(body: dict[str, Any]) -> Turn:
     tools = {tool["name"]: {"parameters": {}} | tool for tool in offered}
     talk = read(body["input"])
     beside = tools.pop(REPLACE, None) is not None
-    if (said := _heard(talk)) is not None:
-        turn = _answer(replace(talk, request=f"{talk.request.rstrip(' .')}. {said}"), tools)
-    else:
-        turn = _told(talk, tools) if talk.made and not talk.asked else _answer(talk, tools)
+    said = _heard(talk)
+    reports = talk.made and not talk.asked and said is None
+    turn = _told(talk, tools) if reports else _answer(talk, tools, said or "")
     if beside:
         turn = _beside(talk, turn)
     if body.get("tool_choice") == "required" and tools and not turn.calls:
@@ -360,7 +356,7 @@ def _told(talk: Talk, tools: dict[str, Values]) -> Turn:
     A plan that was sent back with a value is proposed with that instead.
     """
     feedback = _feedback(talk)
-    if order_phrases.corrected(feedback):
+    if order_phrases.changed(feedback):
         again = _corrected(replace(talk, request=feedback, earlier=talk.made), tools)
         if again.calls:
             return again
@@ -378,7 +374,7 @@ def _reported(made: Made, outcome: Outcome, alone: bool) -> str:
     if made.name != ASK or outcome.status not in ("answered", "expired"):
         return report(made.name, made.arguments, outcome, alone=alone)
     found = ANSWER.search(outcome.words)
-    return answer(found[1]) if found else NO_ANSWER
+    return f"The answer is: “{found[1]}”." if found else NO_ANSWER
 
 
 def _feedback(talk: Talk) -> str:
@@ -402,7 +398,8 @@ def _beside(talk: Talk, turn: Turn) -> Turn:
     return Turn(text=waits(waiting)) if waiting else turn
 
 
-def _answer(talk: Talk, tools: dict[str, Values]) -> Turn:
+def _answer(talk: Talk, tools: dict[str, Values], answer: str) -> Turn:
+    """Do what the request says; `answer` is what a person has said to a question about it."""
     request = talk.request
     if len(request) > LONGEST:
         return Turn(text=f"That is more than I can read: at most {LONGEST:,} characters.")
@@ -410,17 +407,13 @@ def _answer(talk: Talk, tools: dict[str, Values]) -> Turn:
         return Turn(text="You are welcome.")
     if CONSENT.match(request) and talk.earlier:
         return Turn(text="Words do not approve anything here: the buttons on the card do.")
-    known = {}
-    if IT.search(request):
-        known = {key: value for made in talk.earlier for key, value in made.arguments.items()}
-    found, left = order_phrases.proposals(request, tools, known)
+    found, left = order_phrases.proposals(request, tools, order_phrases.changed(answer))
     if not found and CORRECTION.search(request) and talk.earlier:
         return _corrected(talk, tools)
     questioned = talk.said.removesuffix(NOTICE).rstrip().endswith("?")
     if questioned and (not found or NUMBER.fullmatch(request)):
-        found, left = order_phrases.proposals(
-            f"{talk.previous.rstrip(' .')}. {request}", tools, known
-        )
+        said = {"text": request} | order_phrases.changed(request)
+        found, left = order_phrases.proposals(talk.previous, tools, said)
     if found and left:
         return Turn(text=no_tool(left))
     lacking = [each for each in found if each.missing]
@@ -459,9 +452,9 @@ def _corrected(talk: Talk, tools: dict[str, Values]) -> Turn:
     if not again:
         ran = "What I proposed before has run already, or there was nothing to change."
         return Turn(text=f"{ran} Please tell me the whole new request.")
-    named = order_phrases.corrected(talk.request)
+    named = order_phrases.changed(talk.request)
     if not any(named.keys() & made.arguments.keys() for made in again):
-        return Turn(text="What is it to be? I need an order number, a reason or an amount in EUR.")
+        return Turn(text="What is it to be? I understand “make it 30 EUR”, for example.")
     calls = []
     for made in again:
         values = {key: value for key, value in named.items() if key in made.arguments}
