@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.demo import order_phrases
+from bot.demo.model_answers import Turn
 from bot.demo.order_phrases import REASON_FIELD, PhrasedCall, Values
-from bot.demo.responses_wire import Turn
 
 # What the stand-in for the model says: what it is, what it still needs, and what became of
 # calls.

@@ -99,7 +99,8 @@ def changed(text: str) -> Values:
 def _orders(request: str) -> list[str]:
     """Cut a request where a new order begins, not within a quotation."""
     hidden = QUOTED.sub(lambda quoted: quoted[0].replace(" ", "\0"), request.replace("\0", ""))
-    return [text for part in NEXT.split(hidden) if (text := _plain(part.replace("\0", " ")))]
+    orders = (_plain(part.replace("\0", " ")) for part in NEXT.split(hidden))
+    return [order for order in orders if order]
 
 
 def _plain(text: str) -> str:

@@ -11,8 +11,8 @@ import pytest
 from bot.agent import compaction as told
 from bot.agent import file_items as words_of
 from bot.config.model_settings import ModelApi
+from bot.demo.model_answers import tokens
 from bot.demo.model_server import Part, Turn
-from bot.demo.responses_wire import tokens
 from storage import runs
 from storage.attached_files import AttachedFile, Withheld
 from storage.models import Item
