@@ -26,7 +26,8 @@ EXAMPLES = {
     "look_up_order": "Look up order 1042",
     "cancel_order": "Cancel order 1043, the customer changed her mind",
 }
-FORMS = "I understand little else; there is a form for each tool: `/approvals request`."
+ELSEWHERE = """I also understand “post … in #channel”, “ask @somebody: …”, “run `…` on shop” and \
+the words of a tool's name. There is a form for each tool, too: `/approvals request`."""
 OUTCOMES = {
     "succeeded": "is done",
     "rejected": "was rejected",
@@ -61,11 +62,6 @@ TOLD_ABOVE = {
 }
 BEFOREHAND = "before it was run, and nobody was asked: "
 NO_ANSWER = "Without an answer I cannot go on. Ask me again once you know."
-TASKS = {
-    "refund_order": "the refund",
-    "cancel_order": "the cancellation",
-    "post_message": "the post",
-}
 
 
 @dataclass(frozen=True)
@@ -173,7 +169,7 @@ def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
     if not said:
         can = f"I can {', '.join(map(_words, names))}." if names else "I was given no tools."
         return f"{who}\n\n{can}"
-    return "\n".join([f"{who}\n\nCopy one of these and change it:", *said, f"\n{FORMS}"])
+    return "\n".join([f"{who}\n\nCopy one of these and change it:", *said, f"\n{ELSEWHERE}"])
 
 
 def waits(calls: Iterable[str]) -> str:
@@ -191,9 +187,8 @@ def no_tool(left: Iterable[str]) -> str:
 def question(lacking: Iterable[PhrasedCall]) -> str:
     """Ask for what proposals still need."""
     return "\n".join(
-        f"For {TASKS.get(each.tool, f'“{_words(each.tool)}”')} I still need the "
-        f"{' and the '.join(_wanted(name) for name in each.missing)}. "
-        "Can you tell me?"
+        f"For “{_words(each.tool)}” I still need the "
+        f"{' and the '.join(_wanted(name) for name in each.missing)}. Can you tell me?"
         for each in lacking
     )
 

@@ -36,8 +36,8 @@ FORMS = (
 )
 # What is said to change a request, or to complete it.
 CHANGE = re.compile(
-    rf"(?:(?:make it|only|i meant) )?(?:(?P<amount>{AMOUNT})|(?:order )?#?(?P<order_id>\d{{4,}}))"
-    + WHY,
+    r"(?:(?:make it|only|i meant|it is) )?"
+    rf"(?:(?P<amount>{AMOUNT})|(?:order )?#?(?P<order_id>\d{{4,}})){WHY}",
     re.I | re.S,
 )
 QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")

@@ -147,6 +147,8 @@ def test_it_asks_for_what_is_missing(words: str, needed: str) -> None:
     [
         ("Refund 40 EUR, it arrived broken", "order 1042", refund(1042, "40.00", "damaged")),
         ("Refund 40 EUR", "1042", refund(1042, "40.00")),
+        ("Refund 40 EUR", "It is #1042.", refund(1042, "40.00")),
+        ("Refund order 1042", "40 EUR, it came late", refund(1042, "40.00", "late")),
         ("tell #support", "all is well", post("#support", "all is well")),
     ],
 )
