@@ -27,7 +27,7 @@ from tests.guard.words import (
 
 Check = Callable[[Source], Iterator[str]]
 LONG = "def work():\n" + "    x = 1\n" * 50
-SLACK = "bot/tools/slack/slack_tools.py"
+SLACK = "bot/tools/slack_tools.py"
 RULES, LOOP, CARD = "bot/policy/rules.py", "bot/runs/loop.py", "bot/cards/card.py"
 ROWS = "storage/outbox.py"
 wiring = partial(patched, names=frozenset({"wake"}))

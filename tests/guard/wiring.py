@@ -9,7 +9,7 @@ from tests.guard.sources import Source, imports
 
 MAY_MAKE = {  # clocks, and why
     "bot/clock.py": "it is the clock",
-    "bot/alarm.py": "the scheduler goes by the machine's clock; the loop also looks by itself",
+    "bot/signals.py": "the scheduler goes by the machine's clock; the loop also looks by itself",
 }
 OF_ITS_OWN = ("sandbox/slack_sandbox/", "bot/demo/")  # they have another clock
 IN_SQL = ("CURRENT_TIMESTAMP", "strftime(", "unixepoch(", "datetime('now'")
