@@ -43,6 +43,8 @@ run: .venv/ready  ## the bot against the real Slack and OpenAI, from the environ
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@# without its cache, which two files of contracts would share and make stale
+	$(BIN)/lint-imports --no-logo --no-cache tests/guard/imports.toml tests/guard/imports_at_run_time.toml
 	$(BIN)/mypy
 
 test: .venv/ready  ## the tests, and lint and types beside them

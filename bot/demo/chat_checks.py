@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from bot.demo.responses_checks import MODEL, REASONING_MODEL, check_part, check_tool
+from bot.demo.model_answers import REASONING_MODEL
+from bot.demo.responses_checks import MODEL, check_part, check_tool
 from bot.demo.responses_schema import Refusal, Strict, bad_value, parse
 
 # The shapes of a Chat Completions request as strict models.

@@ -20,11 +20,10 @@ from typing import Any, Self
 from aiohttp import web
 
 from bot.demo.chat_checks import as_responses, check_chat
-from bot.demo.model_exchange import Event, Exchange, compacted
+from bot.demo.model_answers import Event, Exchange, Turn
 from bot.demo.model_turns import plan
-from bot.demo.responses_checks import MODEL, check, fits
+from bot.demo.responses_checks import MODEL, check, compacted, fits
 from bot.demo.responses_schema import Refusal, kinds
-from bot.demo.responses_wire import Turn
 
 # How the demo and the tests steer the stand-in planner: scripted turns, faults, cuts and holds.
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.demo import order_phrases
+from bot.demo.model_answers import Turn
 from bot.demo.order_phrases import REASON_FIELD, PhrasedCall, Values
-from bot.demo.responses_wire import Turn
 
 # What the stand-in for the model says: what it is, what it still needs, and what became of
 # calls.
@@ -26,6 +26,8 @@ EXAMPLES = {
     "look_up_order": "Look up order 1042",
     "cancel_order": "Cancel order 1043, the customer changed her mind",
 }
+ELSEWHERE = """I also understand “post … in #channel”, “ask @somebody: …”, “run `…` on shop” and \
+the words of a tool's name. There is a form for each tool, too: `/approvals request`."""
 OUTCOMES = {
     "succeeded": "is done",
     "rejected": "was rejected",
@@ -60,11 +62,6 @@ TOLD_ABOVE = {
 }
 BEFOREHAND = "before it was run, and nobody was asked: "
 NO_ANSWER = "Without an answer I cannot go on. Ask me again once you know."
-TASKS = {
-    "refund_order": "the refund",
-    "cancel_order": "the cancellation",
-    "post_message": "the post",
-}
 
 
 @dataclass(frozen=True)
@@ -169,8 +166,10 @@ def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
     lost = "I did not understand that, or have no tool for it. " if is_lost else ""
     who = f"{lost}I am the offline stand-in planner, not a language model."
     said = [f"- `{text}`" for name, text in EXAMPLES.items() if name in names]
-    can = f"I can {', '.join(map(_words, names))}." if names else "I was given no tools."
-    return f"{who}\n\n" + "\n".join(["Copy one of these and change it:", *said] if said else [can])
+    if not said:
+        can = f"I can {', '.join(map(_words, names))}." if names else "I was given no tools."
+        return f"{who}\n\n{can}"
+    return "\n".join([f"{who}\n\nCopy one of these and change it:", *said, f"\n{ELSEWHERE}"])
 
 
 def waits(calls: Iterable[str]) -> str:
@@ -185,17 +184,11 @@ def no_tool(left: Iterable[str]) -> str:
     return f"I have no tool for {orders}, so I did nothing. Ask me for the rest alone, please."
 
 
-def answer(words: str) -> str:
-    """Pass on what somebody has answered whom the requester wanted to be asked."""
-    return f"The answer is: “{words}”."
-
-
 def question(lacking: Iterable[PhrasedCall]) -> str:
     """Ask for what proposals still need."""
     return "\n".join(
-        f"For {TASKS.get(each.tool, f'“{_words(each.tool)}”')} I still need the "
-        f"{' and the '.join(_wanted(name) for name in each.missing)}. "
-        "Can you tell me?"
+        f"For “{_words(each.tool)}” I still need the "
+        f"{' and the '.join(_wanted(name) for name in each.missing)}. Can you tell me?"
         for each in lacking
     )
 
@@ -237,7 +230,6 @@ CORRECTION = re.compile(r"\b(?:instead|rather|make it|i meant|only|change it to)
 NUMBER = re.compile(r"\W*(?:order\s*)?#?\d+\W*", re.I)
 QUESTION = re.compile(r"\?\s*$|^\W*(?:why|what|who|when|where|how)\b", re.I)
 SUM_UP = re.compile(r"^The older part of a Slack thread, quoted, to be summed up:\n")
-IT = re.compile(r"\b(?:it|that|same)\b", re.I)
 REPLACE = "replace_waiting_plan"  # offered while calls wait for people
 ASK = "ask_person"
 FEEDBACK = re.compile(r'Their feedback, quoted: "(.*)"', re.S)
@@ -276,10 +268,9 @@ def plan(body: dict[str, Any]) -> Turn:
     tools = {tool["name"]: {"parameters": {}} | tool for tool in offered}
     talk = read(body["input"])
     beside = tools.pop(REPLACE, None) is not None
-    if (said := _heard(talk)) is not None:
-        turn = _answer(replace(talk, request=f"{talk.request.rstrip(' .')}. {said}"), tools)
-    else:
-        turn = _told(talk, tools) if talk.made and not talk.asked else _answer(talk, tools)
+    said = _heard(talk)
+    reports = talk.made and not talk.asked and said is None
+    turn = _told(talk, tools) if reports else _answer(talk, tools, said or "")
     if beside:
         turn = _beside(talk, turn)
     if body.get("tool_choice") == "required" and tools and not turn.calls:
@@ -360,7 +351,7 @@ def _told(talk: Talk, tools: dict[str, Values]) -> Turn:
     A plan that was sent back with a value is proposed with that instead.
     """
     feedback = _feedback(talk)
-    if order_phrases.corrected(feedback):
+    if order_phrases.changed(feedback):
         again = _corrected(replace(talk, request=feedback, earlier=talk.made), tools)
         if again.calls:
             return again
@@ -378,7 +369,7 @@ def _reported(made: Made, outcome: Outcome, alone: bool) -> str:
     if made.name != ASK or outcome.status not in ("answered", "expired"):
         return report(made.name, made.arguments, outcome, alone=alone)
     found = ANSWER.search(outcome.words)
-    return answer(found[1]) if found else NO_ANSWER
+    return f"The answer is: “{found[1]}”." if found else NO_ANSWER
 
 
 def _feedback(talk: Talk) -> str:
@@ -402,7 +393,8 @@ def _beside(talk: Talk, turn: Turn) -> Turn:
     return Turn(text=waits(waiting)) if waiting else turn
 
 
-def _answer(talk: Talk, tools: dict[str, Values]) -> Turn:
+def _answer(talk: Talk, tools: dict[str, Values], answer: str) -> Turn:
+    """Do what the request says; `answer` is what a person has said to a question about it."""
     request = talk.request
     if len(request) > LONGEST:
         return Turn(text=f"That is more than I can read: at most {LONGEST:,} characters.")
@@ -410,17 +402,13 @@ def _answer(talk: Talk, tools: dict[str, Values]) -> Turn:
         return Turn(text="You are welcome.")
     if CONSENT.match(request) and talk.earlier:
         return Turn(text="Words do not approve anything here: the buttons on the card do.")
-    known = {}
-    if IT.search(request):
-        known = {key: value for made in talk.earlier for key, value in made.arguments.items()}
-    found, left = order_phrases.proposals(request, tools, known)
+    found, left = order_phrases.proposals(request, tools, order_phrases.changed(answer))
     if not found and CORRECTION.search(request) and talk.earlier:
         return _corrected(talk, tools)
     questioned = talk.said.removesuffix(NOTICE).rstrip().endswith("?")
     if questioned and (not found or NUMBER.fullmatch(request)):
-        found, left = order_phrases.proposals(
-            f"{talk.previous.rstrip(' .')}. {request}", tools, known
-        )
+        said = {"text": request} | order_phrases.changed(request)
+        found, left = order_phrases.proposals(talk.previous, tools, said)
     if found and left:
         return Turn(text=no_tool(left))
     lacking = [each for each in found if each.missing]
@@ -459,9 +447,9 @@ def _corrected(talk: Talk, tools: dict[str, Values]) -> Turn:
     if not again:
         ran = "What I proposed before has run already, or there was nothing to change."
         return Turn(text=f"{ran} Please tell me the whole new request.")
-    named = order_phrases.corrected(talk.request)
+    named = order_phrases.changed(talk.request)
     if not any(named.keys() & made.arguments.keys() for made in again):
-        return Turn(text="What is it to be? I need an order number, a reason or an amount in EUR.")
+        return Turn(text="What is it to be? I understand “make it 30 EUR”, for example.")
     calls = []
     for made in again:
         values = {key: value for key, value in named.items() if key in made.arguments}

@@ -1,17 +1,21 @@
 """What the stand-in planner refuses, and how: the requests that OpenAI's Responses API refuses.
 
-It only reads a request body. It may not answer one, and it knows nothing of how answers are made.
+It reads request bodies. Of those it lets through it answers one kind, which asks for fewer items.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
+import time
 from collections import Counter
 from typing import Any
 
+from bot.demo.model_answers import REASONING_MODEL, Item, opens_seal, seal, tokens
 from bot.demo.responses_schema import (
     ITEMS,
     Body,
+    CompactBody,
     FilePart,
     ImagePart,
     Refusal,
@@ -21,9 +25,7 @@ from bot.demo.responses_schema import (
     is_whole,
     parse,
 )
-from bot.demo.responses_wire import opens_seal, tokens
 
-REASONING_MODEL = re.compile(r"^(gpt-[5-9]|o\d)")
 MODEL = re.compile(r"^(gpt-\d|o\d|stand-in)[\w.:-]*$")
 # What each role may say; the others say text.
 _SAID = {
@@ -293,3 +295,45 @@ def _check_sealed(item: dict[str, Any], follower: dict[str, Any]) -> None:
     said = follower.get("type") == "message" and follower.get("role") == "assistant"
     if not said and follower.get("type") != "function_call":
         raise Refusal(f"{name} was provided without its required following item.", "input")
+
+
+def compacted(body: Any, context: int | None) -> Item:
+    """Answer a request to say items in fewer: every message of a user, then one sealed item for all
+    the rest, as OpenAI's server does. Raises Refusal for what it refuses.
+    """
+    if not isinstance(body, dict):
+        raise Refusal("We could not parse the JSON body of your request: expected an object.")
+    asked = parse(CompactBody, body, "")
+    check({"model": asked.model, "input": asked.input, "instructions": asked.instructions})
+    fits(body, context)
+    items = [] if isinstance(asked.input, str) else asked.input
+    said = [
+        {
+            "id": f"msg_{secrets.token_hex(20)}",
+            "type": "message",
+            "status": "completed",
+            "role": "user",
+            "content": [{"type": "input_text", "text": each["content"]}]
+            if isinstance(each["content"], str)
+            else each["content"],
+        }
+        for each in items
+        if each.get("role") == "user"
+    ]
+    name = f"cmp_{secrets.token_hex(20)}"
+    made = {"id": name, "type": "compaction", "encrypted_content": seal(name, [])}
+    read, written = tokens([asked.instructions, asked.input]), tokens(made)
+    usage = {
+        "input_tokens": read,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": read + written,
+    }
+    return {
+        "id": f"resp_{secrets.token_hex(20)}",
+        "object": "response.compaction",
+        "created_at": int(time.time()),
+        "output": [*said, made],
+        "usage": usage,
+    }

@@ -153,7 +153,7 @@ class Tracer:
     def __init__(
         self,
         exporters: Sequence[Exporter] = (),
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),  # noqa: TID251  # for tests of the log
     ) -> None:
         """Tell the `exporters`; without one, only the log learns whose a line is."""
         self._exporters, self.now = tuple(exporters), now

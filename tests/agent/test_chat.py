@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bot.agent.chat_completions import CHAT_AT_OPENAI, OURS, messages, request_of
 from bot.agent.turn import ModelRequest
 from bot.demo.chat_checks import check_chat
+from bot.demo.model_answers import seal
 from bot.demo.responses_checks import check
-from bot.demo.responses_wire import seal
 
 Item = dict[str, Any]
 MARK = re.compile(r"<\d+>")

@@ -17,7 +17,7 @@ from bot.agent.model_errors import error_sentence, lacks_tools
 from bot.agent.planner import Planner as Turns
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import PlannerError, Proposal, Reply
-from bot.demo.model_exchange import chunks
+from bot.demo.model_answers import chunks
 from bot.demo.model_server import Part, StandInPlanner, Turn
 from tests.agent.test_planner import REQUEST, Wire, Words
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from bot.agent.model_errors import CutStreamError
 from bot.agent.planner import Planner
 from bot.agent.turn import PlannerError, Proposal, Reply, RequestRefusedError
-from bot.demo.responses_wire import Turn, blank_response, events, final_response, output_items
+from bot.demo.model_answers import Turn, blank_response, events, final_response, output_items
 
 REQUEST: dict[str, Any] = {
     "model": "gpt-5",

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from tests.guard.sources import Source
 
 MAX_FUNCTION, MAX_FILE = 50, 500  # lines
-DATA_TABLES: tuple[str, ...] = ()  # files whose tables may be laid out by hand
 
 
 def too_long(source: Source) -> Iterator[str]:
@@ -26,9 +25,9 @@ def too_long(source: Source) -> Iterator[str]:
 
 
 def by_hand(source: Source) -> Iterator[str]:
-    """Lines that the formatter is told to leave alone, outside data tables."""
+    """Lines that the formatter is told to leave alone."""
     for number, line in enumerate(source.text.splitlines(), 1):
-        if re.search(r"#\s*fmt:\s*(skip|off)", line) and source.path not in DATA_TABLES:
+        if re.search(r"#\s*fmt:\s*(skip|off)", line):
             yield f"{source}:{number}: keeps the formatter out"
 
 
@@ -43,16 +42,6 @@ def hidden_assignments(source: Source) -> Iterator[str]:
     for node in source.nodes:
         if isinstance(node, ast.NamedExpr) and id(node) not in plain:
             yield f"{source}:{node.lineno}: assigns {node.target.id} in the midst of an expression"
-
-
-_LATER_OR_SOMETIMES = (
-    ast.Lambda,
-    ast.IfExp,
-    ast.GeneratorExp,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-)
 
 
 def _plainly_below(node: ast.expr) -> Iterator[ast.AST]:

@@ -7,7 +7,6 @@ faults can be planted.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,7 +14,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("bot", "storage", "client/countersign", "sandbox/slack_sandbox")
 TESTS, BENCH = ("tests", "client/tests", "sandbox/tests"), ("bench",)
-HOMES = ("", "client/", "sandbox/")  # folders whose packages are imported by their own names
 
 
 @dataclass(frozen=True)
@@ -34,11 +32,6 @@ class Source:
     def nodes(self) -> list[ast.AST]:
         """The whole tree, walked once."""
         return list(ast.walk(self.tree))
-
-    @property
-    def folder(self) -> str:
-        """The folder it lies in."""
-        return self.path.rpartition("/")[0]
 
     def __str__(self) -> str:
         return self.path
@@ -96,20 +89,3 @@ def _below(folder: str) -> tuple[Source, ...]:
         Source(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"))
         for path in sorted((ROOT / folder).rglob("*.py"))
     )
-
-
-def by_path(*sources: Source) -> dict[str, Source]:
-    """The files by their paths."""
-    return {source.path: source for source in sources}
-
-
-def module_of(each: Import, files: Mapping[str, Source]) -> str | None:
-    """The path of the project's file that this import names, if it names one."""
-    parts = each.name.split(".")
-    for length in (len(parts), len(parts) - 1):
-        stem = "/".join(parts[:length])
-        for home in HOMES:
-            for path in (f"{home}{stem}.py", f"{home}{stem}/__init__.py"):
-                if path in files:
-                    return path
-    return None

@@ -1,12 +1,18 @@
-"""Nothing is patched: an object gets what it calls when it is made, an engine its discretion."""
+"""An object gets what it uses when it is made: what it calls, a clock, a client."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
 
-from tests.guard.sources import Source
+from tests.guard.sources import Source, imports
 
+MAY_MAKE = {  # clocks, and why
+    "bot/clock.py": "it is the clock",
+    "bot/signals.py": "the scheduler goes by the machine's clock; the loop also looks by itself",
+}
+OF_ITS_OWN = ("sandbox/slack_sandbox/", "bot/demo/")  # they have another clock
+IN_SQL = ("CURRENT_TIMESTAMP", "strftime(", "unixepoch(", "datetime('now'")
 HOOKS = {"row_factory", "text_factory"}  # a library's way to be told, after it made the object
 
 
@@ -54,3 +60,24 @@ def telling(source: Source) -> Iterator[str]:
             given = {each.arg: ast.unparse(each.value) for each in node.keywords}
             if given.get("hide_parameters") != "True":
                 yield f"{source}:{node.lineno}: an engine without hide_parameters=True"
+
+
+def clocks(source: Source) -> Iterator[str]:
+    """Clocks that are made where one is to be given, and statements that ask the database's."""
+    if source.path.startswith(OF_ITS_OWN):
+        return
+    if source.path not in MAY_MAKE and not source.path.startswith(("bot/cli/", "bot/app.py")):
+        for each in imports(source):
+            if each.name == "bot.clock.SystemClock":
+                yield f"{source}:{each.line}: makes a clock; it is to be given one"
+    for node in source.nodes:
+        is_record = source.path.startswith("storage/") and isinstance(node, ast.Constant)
+        if is_record and any(each in str(node.value) for each in IN_SQL):
+            yield f"{source}:{node.lineno}: a statement asks its database's clock"
+
+
+def slack_clients(source: Source) -> Iterator[str]:
+    """Slack tools that import more of its SDK than errors: they are handed a client."""
+    for each in imports(source) if source.path.startswith("bot/tools/slack_") else ():
+        if each.within("slack_sdk") and not each.within("slack_sdk.errors") and not each.typing:
+            yield f"{source}:{each.line}: imports {each.name}; Slack tools are handed a client"

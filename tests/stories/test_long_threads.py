@@ -10,8 +10,8 @@ import pytest
 
 from bot.agent import file_items as words_of
 from bot.config.connection_settings import ModelApi
+from bot.demo.model_answers import tokens
 from bot.demo.model_server import Part, Turn
-from bot.demo.responses_wire import tokens
 from bot.runs import compaction as told
 from storage import runs
 from storage.models import Item

@@ -146,7 +146,7 @@ def observe_change(
     `guarded`: in it only that statement may run. Raises ToolError where more than `most` rows would
     be touched, and where they cannot be told.
     """
-    start = datetime.now(UTC)
+    start = datetime.now(UTC)  # noqa: TID251  # what SQLite took from that clock is looked for
     reached: set[str] = set()
     for number, each in enumerate(statements, 1):
         with note_statement(number, statements):
@@ -337,6 +337,6 @@ def _followed(events: list[Row], ids: int, columns: int, table: str) -> tuple[Ro
 
 def _moment(start: datetime) -> Moment:
     """The time since `start` (UTC), as SQLite writes it down in UTC and in local time."""
-    end = datetime.now(UTC)
+    end = datetime.now(UTC)  # noqa: TID251  # the same
     zone = end.astimezone().utcoffset() or timedelta()
     return moment_between(start, end, [zone])

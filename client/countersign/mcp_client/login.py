@@ -94,7 +94,7 @@ def login_path(folder: Path, url: str) -> Path:
 
 def expiry(tokens: OAuthToken) -> float | None:
     """Return until when the access token is good that was given just now; None: nobody said."""
-    return None if tokens.expires_in is None else time.time() + tokens.expires_in
+    return None if tokens.expires_in is None else time.time() + tokens.expires_in  # noqa: TID251  # a login outlives the process
 
 
 def _as_json(login: KeptLogin) -> Any:
