@@ -296,17 +296,7 @@ class Lives:
                 )
                 for each in call_history.revisions(tx, call.id)
             ),
-            votes=tuple(
-                PastVote(
-                    revision=each.revision,
-                    person=each.person,
-                    giver=each.for_person,
-                    verb=each.verb,
-                    at=each.created_at,
-                    words=each.reason,
-                )
-                for each in call_history.every_vote(tx, call.id)
-            ),
+            votes=past_votes(tx, call),
             deadline=call.deadline,
             decided_at=call.decided_at,
             finished_at=call.finished_at,
@@ -346,6 +336,22 @@ class Lives:
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return plain(visible(" ".join(masked(text).split())), VALUE)
+
+
+def past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:
+    """Return what people said of any revision of a call, oldest first; secrets are masked."""
+    return tuple(
+        PastVote(
+            person=each.person,
+            for_person=each.for_person,
+            verb=each.verb,
+            revision=each.revision,
+            stage=each.stage,
+            at=each.created_at,
+            words=masked(each.reason),
+        )
+        for each in call_history.every_vote(tx, call.id)
+    )
 
 
 def written_by(run: Run, author: str) -> str:

@@ -102,12 +102,13 @@ class PastRevision:
 class PastVote:
     """What one person said of one revision."""
 
-    revision: int
     person: str  # Slack user id
-    giver: str  # for whom they voted; "" for themselves
+    for_person: str  # whose right it was, where that is somebody else; else ""
     verb: Verb
+    revision: int
+    stage: int
     at: datetime
-    words: str
+    words: str  # secrets masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +398,7 @@ def _vote(vote: PastVote, newest: int) -> Json:
     mark = "✅" if vote.verb is Verb.APPROVE else "🚫"
     old = "" if vote.revision == newest else ", before it was changed"
     said = f": “{_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
-    proxy = [words(", for "), person(vote.giver)] if vote.giver else []
+    proxy = [words(", for "), person(vote.for_person)] if vote.for_person else []
     return line(
         moment(vote.at),
         words(f"  {mark} {past(vote.verb)} by "),
