@@ -32,7 +32,7 @@ with uncollected():
 
     from bot.app import App, build
     from bot.clock import SystemClock
-    from bot.config.environment import prepare_environment
+    from bot.config.settings import prepare_environment
     from bot.config.startup import read_settings_and_policy
     from bot.tools import Effect, ToolContext, tool
 

@@ -104,7 +104,7 @@ def _approve(live: Live, story: Story, person: str) -> None:
 def _wake(setup: Setup, url: str) -> Iterator[Figure]:
     """From the commit that makes a run READY to the thread that hears of it in another process."""
     from bot.replicas.jobs import Jobs
-    from bot.replicas.replicas import address_of
+    from bot.replicas.replicas import psycopg_address
     from storage.store import Store
 
     store = Store(url, key=b"of-the-benchmark-and-of-nobody-else").open()
@@ -114,7 +114,7 @@ def _wake(setup: Setup, url: str) -> Iterator[Figure]:
         moments.append(time.monotonic())
         begun.set()
 
-    jobs = Jobs(address_of(store), hear, 4)
+    jobs = Jobs(psycopg_address(store), hear, 4)
     jobs.prepare(store)
     taking = threading.Thread(target=jobs.run, daemon=True)
     taking.start()

@@ -9,9 +9,9 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.agent.turn import Proposal, Proposed, Reply, Sink
+from bot.agent.turn import AnswerSink, FunctionCall, Proposal, Reply
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
-from bot.policy.directory import Group, Person
+from bot.policy.authority import Group, Person
 from bot.slack.client import SlackClient
 from storage import outbox
 from storage.models import Message, Run
@@ -54,7 +54,7 @@ class Stub:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: Sink,
+        sink: AnswerSink,
     ) -> Reply | Proposal:
         """A Proposal after a request, a Reply after a call's output."""
         self._turns += 1
@@ -72,12 +72,15 @@ class Stub:
             "arguments": json.dumps(ARGUMENTS),
         }
         return Proposal(
-            "", [Proposed(str(call["call_id"]), self._tool, str(call["arguments"]), 0)], [call], 100
+            "",
+            [FunctionCall(str(call["call_id"]), self._tool, str(call["arguments"]), 0)],
+            [call],
+            100,
         )
 
 
 class People:
-    """`bot.policy.directory.Directory` over a fixed list."""
+    """`bot.policy.authority.Directory` over a fixed list."""
 
     def person(self, user: str) -> Person | None:
         """Everybody is a colleague."""
@@ -169,7 +172,7 @@ class Quiet:
     ) -> None:
         """The answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:
-            run, body = self._run, outbox.dump({"text": text, "last": last})
+            run, body = self._run, outbox.dump_body({"text": text, "last": last})
             row = Message(
                 key=f"answer:{run.id}:{run.turns}",
                 kind=MessageKind.ANSWER,
@@ -178,7 +181,7 @@ class Quiet:
                 body=body,
             )
             row.thread_ts = run.thread_ts
-            outbox.put(tx, row)
+            outbox.put_message(tx, row)
 
     def abandon(self) -> None:
         """Nothing to close."""

@@ -22,7 +22,7 @@ from bench.resume import check, full, pending
 from bot.cards.button_codec import HOME
 from bot.runs.loop import Loop
 from bot.runs.worker_pool import WorkerPool
-from bot.slack.render import Renderer
+from bot.slack.posting import Renderer
 from storage import calls, moves, outbox, runs
 from storage.models import Call, Run
 from storage.states import RunStatus
@@ -140,7 +140,7 @@ class Years:
 
         def claim() -> None:
             with store.read() as tx:
-                [run_id] = runs.ready(tx)
+                [run_id] = runs.ready_run_ids(tx)
             now = self._bench.clock.now()
             with store.write() as tx:
                 claimed.append(runs.claim(tx, run_id, now=now, lease_until=now))

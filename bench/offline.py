@@ -29,13 +29,11 @@ from bot.config.settings import Settings
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.evaluation import parse
+from bot.policy.evaluation import CurrentPolicy, parse
 from bot.runs.worker import Worker
 from bot.slack.listeners import read
 from bot.slack.pace import Access, EveryChannel, Pace
-from bot.slack.posting import OutboxMemory, Posting, PostSearch
-from bot.slack.render import Renderer
+from bot.slack.posting import OutboxMemory, Posting, PostSearch, Renderer
 from bot.slack.sender import Sender
 from bot.slack.thread import SlackThread
 from bot.tools import Effect, Registry, ToolContext, tool
@@ -144,7 +142,7 @@ class Bench:
             outbox.next_due(tx)
         for channel in channels:
             with self.store.read() as tx:
-                due = outbox.due(tx, now, channel)
+                due = outbox.due_messages(tx, now, channel)
             for row in due:
                 assert self._sender.send(row)
 
@@ -175,7 +173,7 @@ class Bench:
             updated_at=now,
         )
         with self.store.write() as tx:
-            moves.started(tx, run, at=now)
+            moves.insert_run(tx, run, at=now)
             runs.append(tx, run, {"role": "user", "content": REQUEST}, at=now)
         return run
 
@@ -190,14 +188,14 @@ class Bench:
     def take_in(self) -> None:
         """Deal with what arrived, as a tick of the loop does."""
         with self.store.read() as tx:
-            arrived = inbox.new(tx)
+            arrived = inbox.new_deliveries(tx)
         for each in arrived:
             (self.clicks if each.kind is DeliveryKind.ACTION else self.intake).take(each)
 
     def advance_ready(self) -> str:
         """Advance the one run that is ready, found as the loop finds it; its id."""
         with self.store.read() as tx:
-            [run_id] = runs.ready(tx)
+            [run_id] = runs.ready_run_ids(tx)
         self.hearing.advance(run_id)
         return run_id
 

@@ -30,7 +30,7 @@ from bench.yardstick import Yardstick
 from bot.agent import outputs
 from bot.policy.authority import Yes
 from storage import calls, decisions, outbox, runs
-from storage.decisions import Applied
+from storage.decisions import AppliedDecision
 from storage.models import Call
 from storage.states import Balance, RunStatus, Verb
 
@@ -80,7 +80,7 @@ def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) 
                 weigh=lambda _votes: Approved(),
                 words=outputs,
             )
-        assert isinstance(found, Applied)
+        assert isinstance(found, AppliedDecision)
         bench.worker.advance(run.id)
         bench.store.harden()
     check(bench, run.id)

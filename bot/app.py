@@ -23,7 +23,7 @@ from bot import version
 from bot.agent.late_planner import LatePlanner, make_planner
 from bot.approvals.channel_mode import Modes
 from bot.approvals.delegation import StandIns
-from bot.approvals.form_offers import insist
+from bot.approvals.form_requests import insist
 from bot.approvals.question_answers import QuestionAnswers
 from bot.checks.inspection import Inspection
 from bot.clock import Clock
@@ -31,15 +31,13 @@ from bot.config.connection_settings import USUAL, Transport
 from bot.config.settings import Settings
 from bot.config.startup import StartupError, fit_policy
 from bot.core import Core
-from bot.explain.explanation import Grounds
+from bot.explain.explanation import ExplanationSources
 from bot.identity import Identity
 from bot.monitoring.exporters import MissingExtraError, make_exporters
 from bot.monitoring.logs import mask_logs
 from bot.monitoring.spans import Incident, Tracer
-from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import Directory
-from bot.policy.evaluation import Policy, PolicyError
+from bot.policy.authority import Authority, Directory
+from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError
 from bot.replicas.membership import SingleProcess, advance_clock, join_replicas, settings_and_clock
 from bot.runs.loop import Loop
 from bot.runs.program_requests import ProgramRequests
@@ -50,21 +48,24 @@ from bot.slack.answer_streams import StreamedAnswers
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient, app_of, make_clients
 from bot.slack.command_answers import Answerer
-from bot.slack.dialog_openers import RequestOpeners
 from bot.slack.dialogs import Dialogs
 from bot.slack.directory import SlackDirectory, look_ahead, with_names
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners, make_bolt
 from bot.slack.pace import Channels
-from bot.slack.posting import Posting, PostSearch
+from bot.slack.posting import Posting, PostSearch, Renderer
 from bot.slack.presence import PROMPTS, SlackPresence
-from bot.slack.render import Renderer
-from bot.slack.request_dialogs import AnswerDialogs, DelegationDialogs, RequestDialogs
+from bot.slack.request_dialogs import (
+    AnswerDialogs,
+    DelegationDialogs,
+    RequestDialogs,
+    RequestOpeners,
+)
 from bot.slack.slash_commands import Commands
 from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.socket_client import ACKNOWLEDGED
 from bot.slack.thread import SlackThread
-from bot.toolbox import toolbox
+from bot.toolbox import make_tools
 from bot.tools import Tool
 from bot.upkeep import Upkeep
 from storage import trail
@@ -97,7 +98,7 @@ class App:
     slack: tuple[SlackClient, ...]
     planner: LatePlanner
     tool_pool: ThreadPoolExecutor
-    ways_in: Endpoints
+    endpoints: Endpoints
     inspection: Inspection | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -111,7 +112,7 @@ class App:
         self.core.restored(self.presence.done).take_up()
         self.replicas.start()
         if connect:
-            self.ways_in.open(self._ended)
+            self.endpoints.open(self._ended)
         self.loop.adopt()
         bodies = {"loop": self.loop.run, "outbox": self.outbox.run, "home": self.home.run}
         for name, body in bodies.items():
@@ -121,14 +122,16 @@ class App:
         self.upkeep.start()
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
-        log.info("Countersign is at work in %s: %s", self.core.identity.team, version.described())
+        log.info(
+            "Countersign is at work in %s: %s", self.core.identity.team, version.describe_version()
+        )
 
     def _record(self) -> None:
         """Have the audit say which program writes from now on."""
         core = self.core
         data = {
             "version": bot.__version__,
-            "commit": version.commit(),
+            "commit": version.commit_id(),
             "policy": core.policy.digest,
         }
         with core.store.write() as tx:
@@ -150,7 +153,7 @@ class App:
         self._ended.set()
         if self.inspection is not None:
             self.inspection.stop()
-        self.ways_in.shut()
+        self.endpoints.shut()
         self.upkeep.stop()
         self.core.signals.stopping.set()
         self.replicas.rest()
@@ -169,7 +172,7 @@ class App:
         self.core.previews.portal.close()
         for client in self.slack:
             client.close()
-        self.ways_in.close()
+        self.endpoints.close()
         self.replicas.stop()
         self.core.store.close()
         self.core.signals.watch.close()
@@ -205,7 +208,7 @@ def build(
     posting, reading = make_clients(settings, clock, signals.watch)
     identity = Identity.told(reading.auth_test().get)
     directory = SlackDirectory(reading, clock, signals)
-    registry = toolbox(settings, posting, directory, tools)
+    registry = make_tools(settings, posting, directory, tools)
     try:
         policy = fit_policy(policy, registry)
     except PolicyError as error:
@@ -280,7 +283,7 @@ def _assemble(
         slack=(posting, reading),
         planner=planner,
         tool_pool=tool_pool,
-        ways_in=Endpoints(core, bolt, reading),
+        endpoints=Endpoints(core, bolt, reading),
     )
 
 
@@ -317,7 +320,7 @@ def make_tracer(settings: Settings, clock: Clock) -> Tracer:
 
 def make_commands(core: Core, posting: SlackClient, hurried: Directory) -> Commands:
     """Make what answers questions about approvals."""
-    grounds = Grounds(core.sources(), core.authority, core.limits())
+    grounds = ExplanationSources(core.sources(), core.authority, core.limits())
     forms = RequestDialogs(core.store, core.over(hurried).forms())
     doors = RequestOpeners(forms, posting, core.identity.team)
     modes = Modes(core.store, core.clock, core.policy, core.authority, core.signals.post)

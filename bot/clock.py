@@ -1,4 +1,4 @@
-"""Time as a dependency: everything that asks what time it is asks a Clock it was given."""
+"""Clocks: everything that asks what time it is asks a Clock that it was given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP = timedelta(seconds=0.5)  # by which a clock is off once it was set, and no
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux has it
 
 
-def elapsed() -> float:
+def elapsed_seconds() -> float:
     """Return seconds since some moment that stays the same while the process lives.
 
     Whatever the machine's clock says, and though the machine slept meanwhile.
@@ -67,7 +67,7 @@ class RecordClock:
         with self._stepping:
             return self._next()
 
-    def not_before(self, moment: datetime) -> None:
+    def advance_past(self, moment: datetime) -> None:
         """Have it be that moment at least: the newest that the record holds."""
         with self._stepping:
             behind = moment - self._next()
@@ -83,7 +83,7 @@ class RecordClock:
     def _passed(self) -> timedelta:
         """How much time has passed, and by how much a test has moved its clock."""
         shift: timedelta = getattr(self._own, "shift", timedelta())
-        return timedelta(seconds=elapsed()) + shift
+        return timedelta(seconds=elapsed_seconds()) + shift
 
     def _next(self) -> datetime:
         said, at = self.wall(), self._passed()
@@ -100,11 +100,11 @@ class RecordClock:
         return now
 
 
-def worlds_time(clock: Clock) -> datetime:
+def world_time(clock: Clock) -> datetime:
     """What time it is for others, as Slack: where the clock was set back, the record is ahead."""
     return clock.wall() if isinstance(clock, RecordClock) else clock.now()
 
 
-def ahead_of_the_world(clock: Clock) -> timedelta:
+def lead_over_world_time(clock: Clock) -> timedelta:
     """How far the record's time is ahead of that; nothing where it is not."""
-    return max(clock.now() - worlds_time(clock), timedelta())
+    return max(clock.now() - world_time(clock), timedelta())

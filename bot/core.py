@@ -15,35 +15,32 @@ from anyio.from_thread import BlockingPortal
 from bot.agent.turn import ModelTurns
 from bot.approvals.call_checks import Allowance
 from bot.approvals.clicks import Clicks
+from bot.approvals.deadlines import Expiry, Reminders
 from bot.approvals.delegation import Handover
 from bot.approvals.dialog_access import AllRows, DialogAccess
 from bot.approvals.edits import Edits
-from bot.approvals.expiry import Expiry
 from bot.approvals.facts import Sources
-from bot.approvals.form_offers import misfitting
-from bot.approvals.form_requests import Beginnings, FormParts
+from bot.approvals.form_requests import Beginnings, FormParts, misfitting
 from bot.approvals.grants import GrantList
 from bot.approvals.permissions import Permissions
-from bot.approvals.person_views import Desk
+from bot.approvals.person_views import PersonViews
 from bot.approvals.question_answers import PlainReplies, QuestionAnswers
-from bot.approvals.reminders import Reminders
 from bot.approvals.replies import Replies
 from bot.approvals.request_changes import PlanChanges, Requests
 from bot.approvals.votes import Votes
 from bot.cards.action_names import Dialog
 from bot.clock import Clock
-from bot.config.policy_reload import PolicyReload
 from bot.config.settings import Settings
+from bot.config.startup import PolicyReload
 from bot.identity import Identity
-from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import Directory
+from bot.policy.authority import Authority, Directory
+from bot.policy.evaluation import CurrentPolicy
 from bot.runs import ports
 from bot.runs.compaction import LongThreads
 from bot.runs.direct_turns import DirectTurns
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import Intake, TypedWords
-from bot.runs.loop import Acts, Loop
+from bot.runs.loop import Loop, TickActions
 from bot.runs.ports import Answer, DirectoryMemory, Presence, Questions, Thread
 from bot.runs.program_calls import ProgramCalls
 from bot.runs.program_requests import ProgramRequests
@@ -57,7 +54,7 @@ from bot.surfaces.port import Host
 from bot.surfaces.registry import made
 from bot.tools import Registry
 from bot.tools.preview import Previews
-from bot.upkeep import Purging, Upkeep
+from bot.upkeep import DailyPurge, Upkeep
 from storage.models import Delivery, Run
 from storage.states import MODELLED, RunSource
 from storage.store import Store
@@ -138,9 +135,11 @@ class Core:
         """Return what lists and ends remembered approvals."""
         return GrantList(self.store, self.clock, self.tools, self.identity.team)
 
-    def desk(self) -> Desk:
+    def desk(self) -> PersonViews:
         """Return what makes what people see of what is theirs."""
-        return Desk(self.identity, self.authority, self.permissions(), self.policy, self.grants())
+        return PersonViews(
+            self.identity, self.authority, self.permissions(), self.policy, self.grants()
+        )
 
     def intake(
         self,
@@ -242,7 +241,7 @@ class Core:
             named,
             ProgramRequests(self.forms(), self.signals),
         )
-        return Upkeep(made(host), Purging(self.store, self.clock, self.settings.keep_days))
+        return Upkeep(made(host), DailyPurge(self.store, self.clock, self.settings.keep_days))
 
     def restored(self, ended: Callable[[Run], None] = ports.show_no_end) -> Restoration:
         """Return what takes up a record older than its last life; `ended` hears of what it ends."""
@@ -260,7 +259,7 @@ class Core:
 
         `others`: the processes on this database, if it is not for this one alone.
         """
-        acts = Acts(
+        acts = TickActions(
             intake=intake,
             typed=TypedWords(
                 self.store, self.clock, self.authority, self.settings.has_model, ended

@@ -1,4 +1,4 @@
-"""How one thread tells another that there is something to do, or nothing left.
+"""Signals between threads: there is something to do, nothing is left, or time has passed.
 
 They are made first and handed to whoever gives or awaits them.
 """
@@ -11,8 +11,15 @@ from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.schedulers.base import STATE_RUNNING
+from apscheduler.triggers.date import DateTrigger
+from apscheduler.triggers.interval import IntervalTrigger
+
+from bot.clock import SystemClock
 from bot.live import Live
 from bot.monitoring.spans import Tracer, Work
 
@@ -52,7 +59,7 @@ class Signal:
         self._event.wait(seconds)
 
 
-class Rest:
+class IdleWait:
     """Where one waits until nothing is under way; whatever comes to its end says `changed`."""
 
     def __init__(self) -> None:
@@ -149,7 +156,7 @@ class Signals:
     work: Signal = field(default_factory=Signal)  # a fact was stored: the loop looks
     post: Signal = field(default_factory=Signal)  # the outbox has something to send
     policy: Signal = field(default_factory=Signal)  # another policy is in force
-    rest: Rest = field(default_factory=Rest)  # something came to its end
+    rest: IdleWait = field(default_factory=IdleWait)  # something came to its end
     decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
     live: Live = field(default_factory=Live)  # what goes on in each request, for surfaces
     own: set[str] = field(default_factory=set)  # keys of deliveries that were stored here
@@ -166,3 +173,46 @@ class Signals:
         """Let acknowledgements and then decisions go first, for a bounded time each."""
         self.arrivals.wait()
         self.decisions.wait()
+
+
+# What wakes a thread when time has passed: at an interval, and at moments that it is told.
+
+LONGEST = timedelta(days=1)
+
+
+class Alarm:
+    """One per loop; silent until it is started, and after it was stopped."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """`wake` is called on a thread of the alarm's own."""
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._scheduler = BackgroundScheduler(
+            job_defaults={"misfire_grace_time": None, "coalesce": True}, timezone="UTC"
+        )
+
+    def start(self, interval: float) -> None:
+        """Wake every so many seconds from now on, unless it was stopped by then."""
+        with self._lock:
+            if not self._is_over:
+                self._scheduler.start()
+                self._scheduler.add_job(self._wake, IntervalTrigger(seconds=interval))
+
+    def after(self, wait: timedelta, name: str) -> None:
+        """Wake once after `wait`, in place of what was told under that name before."""
+        at = SystemClock().now() + min(wait, LONGEST)
+        with self._lock:
+            if self._scheduler.state == STATE_RUNNING:
+                self._scheduler.add_job(self._wake, DateTrigger(at), id=name, replace_existing=True)
+
+    def stop(self) -> None:
+        """Wake no more."""
+        with self._lock:
+            self._is_over = True
+            if self._scheduler.running:
+                # What is due in this very moment is dealt with first: while it shuts down, the
+                # scheduler looks for its job where it is not (APScheduler 3.11, `remove_job`).
+                self._scheduler.pause()
+                self._scheduler.remove_all_jobs()
+                self._scheduler.shutdown(wait=False)

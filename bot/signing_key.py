@@ -33,7 +33,7 @@ def open_store(
     settings: Settings,
     now: datetime,
     policy: Callable[[], str],
-    told: Callable[[Sequence[AuditLine]], None] = audit_log.tell,
+    told: Callable[[Sequence[AuditLine]], None] = audit_log.log_audit_lines,
     *,
     exclusive: bool = True,
 ) -> Store:
@@ -70,13 +70,17 @@ def _look(settings: Settings, store: Store, now: datetime) -> None:
     """Raise StartupError where another key made what still waits; close what a lost one made."""
     with store.read() as tx:
         open_under = calls.open_by_key(tx)
-    if wrong := strangers(open_under, store.key, settings.lost_key, key_path(store.path)):
+    if wrong := unknown_key_sentences(
+        open_under, store.key, settings.lost_key, key_path(store.path)
+    ):
         raise StartupError(wrong, ())
     if settings.lost_key in open_under.keys() - key_ids(store.key):
         _close(store, settings.lost_key, now)
 
 
-def strangers(open_under: Mapping[str, int], key: bytes, lost: str | None, path: Path) -> list[str]:
+def unknown_key_sentences(
+    open_under: Mapping[str, int], key: bytes, lost: str | None, path: Path
+) -> list[str]:
     """A sentence for each key (by id) that made calls that wait, and is neither `key`, nor one of
     the older ones beside it, nor the `lost` one. `key` may be empty: there is none.
     """
@@ -107,5 +111,5 @@ def _close(store: Store, lost: str, now: datetime) -> None:
             moves.call(
                 tx, call, CallStatus.INVALIDATED, at=now, actor="system", output=output, note=LOST
             )
-            runs.free(tx, call.run_id, at=now, actor="system")
+            runs.free_if_decided(tx, call.run_id, at=now, actor="system")
             log.warning("run %s call %s: closed undone: %s", call.run_id, call.id, LOST)

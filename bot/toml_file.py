@@ -29,7 +29,7 @@ _KEY = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
 _AT_LINE = re.compile(r"\(at line (\d+)")
 
 
-def unreadable(source: str, error: OSError | UnicodeDecodeError) -> str:
+def unreadable_sentence(source: str, error: OSError | UnicodeDecodeError) -> str:
     """Return why there is no text in a file of that name, as a sentence for its author."""
     if isinstance(error, IsADirectoryError):
         return f"{source}: it is a folder; name a file in it"
@@ -37,14 +37,14 @@ def unreadable(source: str, error: OSError | UnicodeDecodeError) -> str:
     return f"{source}: {reason}; make it a readable text file"
 
 
-class Problems:
+class FileProblems:
     """The problems of one file, each at its line."""
 
     def __init__(self, source: str, text: str) -> None:
         """`source` is what the file is called in messages."""
         self._source = source
         self._text = text
-        self._places = Places(text)
+        self._places = LinePlaces(text)
         self._found: list[tuple[int, str]] = []  # line, sentence
 
     def __bool__(self) -> bool:
@@ -52,7 +52,7 @@ class Problems:
 
     def add(self, loc: Loc, sentence: str) -> None:
         """Note what is wrong with the key at `loc`."""
-        self.add_at(self.line(loc), f"{key_of(loc)}: {sentence}")
+        self.add_at(self.line(loc), f"{key_name(loc)}: {sentence}")
 
     def line(self, loc: Loc) -> int:
         """Return the line (from 1) where the key at `loc` stands."""
@@ -60,7 +60,7 @@ class Problems:
 
     def place(self, loc: Loc) -> str:
         """Return where the key at `loc` stands, for a message: file, line, key."""
-        return f"{self._source}:{self._places.line(loc)}: {key_of(loc)}"
+        return f"{self._source}:{self._places.line(loc)}: {key_name(loc)}"
 
     def add_at(self, line: int, sentence: str) -> None:
         """Note what is wrong with a line (from 1)."""
@@ -76,7 +76,7 @@ class Problems:
         return [sentence for _, sentence in sorted(self._found)]
 
 
-def entries(text: str, heading: str, problems: Problems) -> list[dict[str, Any]]:
+def read_entries(text: str, heading: str, problems: FileProblems) -> list[dict[str, Any]]:
     """Return the tables headed [[heading]], of which the whole of the text is to consist.
 
     What is wrong is added to `problems`.
@@ -95,7 +95,7 @@ def entries(text: str, heading: str, problems: Problems) -> list[dict[str, Any]]
     return found
 
 
-class Places:
+class LinePlaces:
     """The lines of a TOML text, each with the table it is in and the key that begins there.
 
     tomllib does not tell, so they are looked for; where that finds nothing, the nearest heading or
@@ -132,22 +132,22 @@ class Places:
         return 1
 
 
-def key_of(loc: Loc) -> str:
+def key_name(loc: Loc) -> str:
     """Return a place as the file's author would name it, such as "rule 2 deadline"."""
     if len(loc) > 1 and isinstance(loc[1], int):
         return " ".join([str(loc[0]), str(loc[1] + 1), *(str(each) for each in loc[2:3])])
     return f"[{loc[0]}] {loc[1]}" if len(loc) > 1 else str(loc[0])
 
 
-def meant(wrong: Iterable[str], there: Collection[str]) -> str:
+def nearest_name(wrong: Iterable[str], there: Collection[str]) -> str:
     """Return the nearest name there is, as the end of a sentence; "" for none."""
     close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
     return f" (is {close[0]} meant?)" if close else ""
 
 
-def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
+def unknown_key_sentence(loc: Loc, model: type[BaseModel]) -> str:
     """Return what to say of a key that this model has no place for, with the one that is meant."""
-    near = meant([str(loc[-1])], _keys_at(loc[:-1], model))
+    near = nearest_name([str(loc[-1])], _keys_at(loc[:-1], model))
     return f"unknown key{near}; correct or remove it"
 
 

@@ -1,4 +1,4 @@
-"""Which tools there are, as the settings say: for the bot, and for the commands that only look."""
+"""Makes the tools that the settings turn on, for the bot and for commands that only look."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bot.config.entry_points import OURS, EntryPointError, LoadedEntryPoint, loa
 from bot.config.settings import Settings
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.agents import check_agents
-from bot.tools.handed_over import described
-from bot.tools.people.question import ASK_PERSON
-from bot.tools.slack.lookup import Names
-from bot.tools.slack.slack_tools import slack_tools
+from bot.tools.handed_over import load_action_tool
+from bot.tools.person_question import ASK_PERSON
+from bot.tools.slack_lookup import CachedDirectory
+from bot.tools.slack_tools import slack_tools
 
 
 class ToolsError(ValueError):
@@ -36,7 +36,7 @@ class Kit:
 
     settings: Settings
     slack: WebClient  # for the tools' calls; where nothing is to be called it refuses
-    directory: Names  # who and what there is in Slack
+    directory: CachedDirectory  # who and what there is in Slack
 
 
 # what an entry point of the group names; called once, when the bot is put together
@@ -55,10 +55,10 @@ class _NoClient:
         raise ToolError(f"Slack is not configured, so there is no {method}.")
 
 
-def toolbox(
+def make_tools(
     settings: Settings,
     posting: WebClient | None,
-    directory: Names,
+    directory: CachedDirectory,
     extra: Iterable[Tool[Any]] = (),
 ) -> Registry:
     """Return every tool that is on, `extra` among them; calls none.
@@ -68,7 +68,7 @@ def toolbox(
     for an entry point that cannot be used, for tools that cannot be registered, and for one that is
     to be left out and is not there.
     """
-    registry = Registry(described=described)
+    registry = Registry(described=load_action_tool)
     try:
         _fill(registry, settings, posting, directory, extra)
     except EntryPointError as error:  # it says itself where it comes from
@@ -84,12 +84,12 @@ def _fill(
     registry: Registry,
     settings: Settings,
     posting: WebClient | None,
-    directory: Names,
+    directory: CachedDirectory,
     extra: Iterable[Tool[Any]],
 ) -> None:
     # the tools keep the client for their calls, and a description makes none
     kit = Kit(settings, posting or cast(WebClient, _NoClient()), directory)
-    found = families()
+    found = load_families()
     for each in found:
         if each.name not in LAST:
             registry.add(*_made(each, kit))
@@ -110,7 +110,7 @@ def _leave_out(registry: Registry, names: Iterable[str]) -> None:
         registry.left_out[name] = registry.tools.pop(name)
 
 
-def families() -> list[LoadedEntryPoint]:
+def load_families() -> list[LoadedEntryPoint]:
     """Return what makes tools: the bot's own, then those of other packages.
 
     Raises EntryPointError for one that cannot be loaded.
@@ -139,8 +139,8 @@ def shop(kit: Kit) -> list[Tool[Any]]:
     if path is None:
         return []
     # only now: it takes a hundredth of a start
-    from bot.tools.shop.order_tools import order_tools
-    from bot.tools.shop.shop import Shop
+    from bot.tools.shop_tools import order_tools
+    from bot.tools.web_shop import Shop
 
     return order_tools(Shop(path))
 

@@ -1,4 +1,4 @@
-"""What goes on beside the requests, begun and ended together."""
+"""Background work beside the requests: purging old ones and watching the surfaces."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.alarm import Alarm
 from bot.clock import Clock
+from bot.signals import Alarm
 from bot.surfaces.registry import NamedSurface, start, stop
 from countersign.durations import DAY
 from storage import purge
@@ -22,7 +22,7 @@ SOON = timedelta(minutes=1)  # after the start, which has other things to do
 SPARE = 0.1  # the part of a file that may lie free: the next requests fill it
 
 
-class Purging:
+class DailyPurge:
     """Once a day empties what was said in requests older than so many days."""
 
     def __init__(
@@ -94,11 +94,11 @@ def purge_all(
     _purge_clicks(store, before, is_over)
     while not is_over():
         with store.read() as tx:
-            due = purge.due(tx, before, after)
+            due = purge.due_requests(tx, before, after)
         if not due:
             break
         with store.write() as tx:
-            done += len(purge.purge(tx, due, before, at=now, actor="clock"))
+            done += len(purge.purge_requests(tx, due, before, at=now, actor="clock"))
         after = due[-1]
         time.sleep(BREATH)
     return done
@@ -123,7 +123,7 @@ class Upkeep:
     """All of it. `start` once, `stop` once."""
 
     surfaces: tuple[NamedSurface, ...]
-    purging: Purging
+    purging: DailyPurge
 
     def start(self) -> None:
         """Hear people at every surface beside Slack, and purge every day, as the settings want it.

@@ -18,21 +18,21 @@ _REFERENCE = "ref: "
 
 
 @cache
-def commit() -> str:
+def commit_id() -> str:
     """Return the commit's id; `unknown` where nothing here says it."""
     here = Path(__file__).parent
-    return commit_of(here.parent) or _checked(_text(here / FILE)) or UNKNOWN
+    return commit_in_folder(here.parent) or _checked(_text(here / FILE)) or UNKNOWN
 
 
-def described() -> str:
+def describe_version() -> str:
     """Return the version with its commit, for people and for the log."""
     from bot import __version__
 
-    found = commit()
+    found = commit_id()
     return f"{__version__} (commit {found if found == UNKNOWN else found[:SHORT]})"
 
 
-def commit_of(folder: Path) -> str:
+def commit_in_folder(folder: Path) -> str:
     """Return the commit that is checked out in this folder; "" where it is no checkout's top."""
     git = folder / ".git"
     if said := _text(git):  # of a worktree: a file that names the folder
@@ -50,7 +50,7 @@ def commit_of(folder: Path) -> str:
 def _packed(git: Path, name: str) -> str:
     """Return what a reference points to, where git has put many into one file."""
     found = (line.split(" ", 1) for line in _text(git / "packed-refs").splitlines() if " " in line)
-    return next((_checked(commit) for commit, each in found if each == name), "")
+    return next((_checked(commit_id) for commit_id, each in found if each == name), "")
 
 
 def _text(path: Path) -> str:

@@ -36,7 +36,7 @@ class AuditLine(NamedTuple):
 IN_WORDS = frozenset({"bot.started"})  # rows that have a line of their own in the log
 
 
-def tell(appended: Iterable[AuditLine]) -> None:
+def log_audit_lines(appended: Iterable[AuditLine]) -> None:
     """Write a line for each row; its fields are beside it, for a log in JSON."""
     if not log.isEnabledFor(logging.INFO):
         return

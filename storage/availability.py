@@ -33,7 +33,7 @@ PASSING_STATES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
 FIRST, LONGEST = 0.1, 10.0  # seconds between two tries; doubled each time
 
 
-def passes(error: BaseException) -> bool:
+def may_pass(error: BaseException) -> bool:
     """Return whether it is the database that could not, and may another time: never a bug."""
     if not isinstance(error, DBAPIError):
         return False
@@ -52,7 +52,7 @@ def _passes_there(error: Any) -> bool:
     return str(state).startswith(PASSING_STATES)
 
 
-def reason(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return an error's own words; a database's without the statement and its values."""
     return str(getattr(error, "orig", None) or error)
 
@@ -74,8 +74,8 @@ def until_stored(write: Callable[[], T], ended: threading.Event, what: str) -> T
         try:
             return write()
         except Exception as error:
-            if not passes(error) or last:
+            if not may_pass(error) or last:
                 raise
             failures += 1
-            log.error("%s cannot be stored, and is kept until it can: %s", what, reason(error))
+            log.error("%s cannot be stored, and is kept until it can: %s", what, error_text(error))
         ended.wait(pause_after(failures))

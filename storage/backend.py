@@ -13,7 +13,7 @@ from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from storage.chain import Chain
-from storage.head_file import HeadFile
+from storage.trail import HeadFile
 from storage.transaction import Trace, Transaction
 
 # What a kind of database does for the store: SQLite's file in `storage.sqlite`,

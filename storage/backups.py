@@ -17,15 +17,15 @@ from pathlib import Path
 from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 
-from storage import record_copies, shapes, sqlite, trail
+from storage import record_copies, sqlite, trail
+from storage import schema as schema_upgrade
 from storage.chain import Chain, Head
-from storage.columns import altered
+from storage.columns import altered_row
 from storage.digest import key_text, parse_key
 from storage.examination import Examination, examine
-from storage.read_only import ReadOnly
-from storage.record_copies import Copied, LostRowsError, copy_rows, counts, tables
+from storage.record_copies import CopyNote, LostRowsError, copy_rows, counts, record_tables
 from storage.sqlite_connections import WAIT, is_foreign
-from storage.store import Store, unfit, version
+from storage.store import ReadOnly, Store, unfit_reason, version
 from storage.transaction import Transaction
 
 # A backup is looked at, and put in the place of a record.
@@ -41,7 +41,7 @@ def _mark(path: Path) -> str:
 
 
 @contextmanager
-def workshop(path: Path) -> Iterator[Path]:
+def working_folder(path: Path) -> Iterator[Path]:
     """A folder beside `path` that only its owner enters, for the time of the `with`."""
     folder = Path(tempfile.mkdtemp(prefix=_mark(path), dir=path.parent))
     try:
@@ -50,25 +50,25 @@ def workshop(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def clear_workshop(path: Path) -> None:
+def clear_working_folder(path: Path) -> None:
     """Take away what processes left behind that were killed at it; nobody may be at it now."""
     for folder in path.parent.glob(f"{_mark(path)}*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def one_file(database: Path) -> str:
+def flatten_log(database: Path) -> str:
     """Put all of an SQLite database into one file, on the disk; what is wrong with it, or ""."""
     with closing(sqlite3.connect(database, isolation_level=None)) as raw:
         raw.execute("PRAGMA journal_mode=DELETE")
         (found,) = raw.execute("PRAGMA integrity_check(1)").fetchone()
         broken = raw.execute("PRAGMA foreign_key_check").fetchone()
-    on_disk(database)
+    sync_to_disk(database)
     if found != "ok":
         return str(found)
     return f"a row of {broken[0]} refers to one that is not there" if broken else ""
 
 
-def on_disk(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """Return once this file, or the names in this folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -87,7 +87,7 @@ def publish(new: Path, path: Path) -> None:
         if path.exists():
             raise FileExistsError(path) from None
         new.rename(path)
-    on_disk(path.parent)
+    sync_to_disk(path.parent)
 
 
 def keep_aside(path: Path, aside: Path) -> None:
@@ -101,7 +101,7 @@ def keep_aside(path: Path, aside: Path) -> None:
         raise
     except OSError:  # a file system without links
         shutil.copy2(path, aside)
-        on_disk(aside)
+        sync_to_disk(aside)
 
 
 NAME = "record.db"  # in its workshop
@@ -121,7 +121,7 @@ class Backup:
     size: int  # bytes
 
 
-def store_in(folder: Path, key: bytes) -> Store:
+def open_store_in(folder: Path, key: bytes) -> Store:
     """The database that is made in this folder; BackupError where its name cannot be said."""
     url = f"sqlite:///{folder / NAME}"
     if make_url(url).database != str(folder / NAME):
@@ -129,7 +129,7 @@ def store_in(folder: Path, key: bytes) -> Store:
     return Store(url, key=key)
 
 
-def make(
+def make_backup(
     source: Store, path: Path, key: bytes, *, at: datetime, version: str, with_key: bool = False
 ) -> Backup:
     """Write all of `source` as it stands at one moment into a new file at `path`.
@@ -140,45 +140,45 @@ def make(
     if path.exists():
         raise BackupError(f"{path} is there already, and a backup writes over nothing")
     kept = key_text(key) if with_key else ""
-    row = Copied(at=at, why=f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC", version=version)
+    row = CopyNote(at=at, why=f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC", version=version)
     try:
-        with workshop(path) as folder:
-            made = _written(source, folder, key, altered(row, signing_key=kept))
+        with working_folder(path) as folder:
+            made = _written(source, folder, key, altered_row(row, signing_key=kept))
             publish(folder / NAME, path)
     except LostRowsError as error:
         raise BackupError(f"the record cannot be read ({error}); keep older backups") from error
     except FileExistsError:
         raise BackupError(f"{path} is there by now, and a backup writes over nothing") from None
     except (OSError, DBAPIError, sqlite3.Error) as error:
-        raise BackupError(f"the backup cannot be written: {why(error)}") from error
+        raise BackupError(f"the backup cannot be written: {error_sentence(error)}") from error
     return Backup(path, *made, path.stat().st_size)
 
 
 def _written(
-    source: Store, folder: Path, key: bytes, row: Copied
+    source: Store, folder: Path, key: bytes, row: CopyNote
 ) -> tuple[Mapping[str, int], Examination]:
     """Write the record into the folder, read it again, and return what was found."""
-    made, chain = store_in(folder, key), Chain(key)
+    made, chain = open_store_in(folder, key), Chain(key)
     with closing(made.open(exclusive=False)):
         with made.write() as into, source.read() as tx:  # a server waits for no disk of ours
             counts = copy_rows(tx, into)
             head = trail.head(tx)
         with made.write() as into:
             found = examine(into, chain, head)
-            row = altered(
+            row = altered_row(
                 row,
                 head_seq=head.seq,
                 head_hash=head.hash,
                 counts=json.dumps(counts, sort_keys=True),
                 problems=json.dumps(found.problems),
             )
-            record_copies.note_copy(into, record_copies.sealed_copy(row, chain))
-    if wrong := one_file(folder / NAME):
+            record_copies.write_copy_note(into, record_copies.sealed_copy(row, chain))
+    if wrong := flatten_log(folder / NAME):
         raise LostRowsError(wrong)
     return counts, found
 
 
-def why(error: Exception) -> str:
+def error_sentence(error: Exception) -> str:
     """What an error of the system or of a database says, for people."""
     if isinstance(error, DBAPIError):
         return str(error.orig).strip()
@@ -212,23 +212,23 @@ class OpenedBackup:
         where something was since it was written, and SchemaError where its schema cannot be brought
         up to date.
         """
-        store, chain = store_in(self.folder, key), Chain(key)
+        store, chain = open_store_in(self.folder, key), Chain(key)
         with closing(store.open(exclusive=False)):
             with store.read() as tx:
-                there, row = counts(tx), record_copies.noted_copy(tx)
+                there, row = counts(tx), record_copies.read_copy_note(tx)
                 found = Examination(trail.head(tx)) if lost else self._examined(tx, chain, row)
             known = row.known if row else []
             if odd := [each for each in found.problems if each not in known]:
                 raise BackupError("\n  ".join([f"{self.file} is not sound:", *odd]))
             with store.write() as into:
-                record_copies.note_copy(
-                    into, altered(row or Copied(at=now, why=UNDATED), signing_key="")
+                record_copies.write_copy_note(
+                    into, altered_row(row or CopyNote(at=now, why=UNDATED), signing_key="")
                 )
-        self._damaged_unless(one_file(self.database))
+        self._damaged_unless(flatten_log(self.database))
         _switch_to_log(self.database)
         return Backup(self.file, there, found, self.database.stat().st_size)
 
-    def _examined(self, tx: Transaction, chain: Chain, row: Copied | None) -> Examination:
+    def _examined(self, tx: Transaction, chain: Chain, row: CopyNote | None) -> Examination:
         """What is wrong with it: its rows among themselves, and with what it says it has."""
         if row is None or not row.seal:
             found = examine(tx, chain, trail.head(tx))
@@ -254,7 +254,7 @@ def taken(file: Path, beside: Path) -> Iterator[OpenedBackup]:
     """
     if not file.is_file():
         raise BackupError(f"there is no file {file}")
-    with workshop(beside) as folder:
+    with working_folder(beside) as folder:
         copy = folder / NAME
         sqlite.create(copy)
         shutil.copyfile(file, copy)
@@ -274,22 +274,22 @@ def _copied_from(copy: Path, file: Path) -> tuple[str, bytes]:
         raise BackupError(f"{file} is the database of another application")
     with closing(ReadOnly(f"sqlite:///{copy}")) as looked_at:
         schema = version(looked_at)
-        wrong = unfit(looked_at, schema, reading=True)
+        wrong = unfit_reason(looked_at, schema, reading=True)
     if wrong:
         raise BackupError(wrong.replace(str(copy), str(file)))
     if schema is None:
         raise BackupError(f"{file} holds no record")
-    if wrong := one_file(copy):
+    if wrong := flatten_log(copy):
         raise BackupError(f"{file} is damaged: {wrong}")
     with closing(sqlite3.connect(copy, isolation_level=None)) as raw:
-        shapes.guarded(raw, schema)
+        schema_upgrade.restore_triggers(raw, schema)
         last = raw.execute("SELECT key_id FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
         row = raw.execute("SELECT key_id, signing_key FROM copied LIMIT 1").fetchone()
     key_id, key = row or (*(last or ("",)), "")
     return key_id, parse_key(key) if key else b""
 
 
-def put(taken: OpenedBackup, path: Path, now: datetime) -> Path | None:
+def put_back(taken: OpenedBackup, path: Path, now: datetime) -> Path | None:
     """Put the copy, made `ready`, in the place of the database at `path`, which nobody else uses.
 
     Returns where that one is kept now; None where there was none. Whenever this is cut short, there
@@ -303,7 +303,7 @@ def put(taken: OpenedBackup, path: Path, now: datetime) -> Path | None:
         with suppress(FileNotFoundError):
             Path(f"{path}{end}").rename(f"{aside}{end}")
     taken.database.replace(path)
-    on_disk(path.parent)
+    sync_to_disk(path.parent)
     return aside if there else None
 
 
@@ -344,13 +344,13 @@ class RecordMove:
     aside: str = ""  # the schema in which what was there before is kept
 
 
-def move(source: Store, target: Store, at: datetime) -> RecordMove:
+def move_record(source: Store, target: Store, at: datetime) -> RecordMove:
     """Copy all of `source`, which this process alone holds, into the empty `target`.
 
     From before the first row is there, `source` says of itself that it was left for a copy: who
     starts on it all the same has what was open asked again. Raises BackupError.
     """
-    alone(target)
+    refuse_other_process(target)
     before = _leave(source, target.database.name, at)
     try:
         with source.read() as tx:
@@ -359,22 +359,24 @@ def move(source: Store, target: Store, at: datetime) -> RecordMove:
                 return _moved(tx, into, known, at, before)
     except BaseException:
         with source.write() as tx:
-            record_copies.forget_copy(tx)
+            record_copies.delete_copy_note(tx)
             if before is not None:
-                record_copies.note_copy(tx, before)
+                record_copies.write_copy_note(tx, before)
         raise
 
 
-def replace(source: Store, target: Store, known: list[str] | None, at: datetime) -> RecordMove:
+def replace_record(
+    source: Store, target: Store, known: list[str] | None, at: datetime
+) -> RecordMove:
     """Put all of `source`, whose problems are `known`, in the place of what is in `target`.
 
     `known` None: nobody can tell them. What was there is kept in a schema of its own. Raises
     BackupError.
     """
-    alone(target)
+    refuse_other_process(target)
     with source.read() as tx, target.write() as into:
         aside = _keep(into, at) if any(counts(into).values()) else ""
-        everything = ", ".join(_named(into, each.name) for each in tables())
+        everything = ", ".join(_named(into, each.name) for each in record_tables())
         for statement in (
             *target.database.not_append_only(),
             f"TRUNCATE {everything}",
@@ -384,12 +386,12 @@ def replace(source: Store, target: Store, known: list[str] | None, at: datetime)
         there = copy_rows(tx, into)
         head = trail.head(tx)
         found = Examination(head) if known is None else _as_it_was(into, head, known)
-        if row := record_copies.noted_copy(tx):
-            record_copies.note_copy(into, altered(row, seq=None))
+        if row := record_copies.read_copy_note(tx):
+            record_copies.write_copy_note(into, altered_row(row, seq=None))
     return RecordMove(there, found, aside=aside)
 
 
-def alone(target: Store) -> None:
+def refuse_other_process(target: Store) -> None:
     """Raise BackupError while another process of ours works with that database."""
     until = time.monotonic() + PATIENCE
     while True:
@@ -403,17 +405,19 @@ def alone(target: Store) -> None:
         time.sleep(0.1)
 
 
-def _leave(source: Store, name: str, at: datetime) -> Copied | None:
+def _leave(source: Store, name: str, at: datetime) -> CopyNote | None:
     """Have the record say that it was left; returns what it said of itself before."""
-    why = f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
+    error_sentence = (
+        f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
+    )
     with source.write() as tx:
-        before = record_copies.noted_copy(tx)
-        record_copies.note_copy(tx, Copied(at=at, why=why))
+        before = record_copies.read_copy_note(tx)
+        record_copies.write_copy_note(tx, CopyNote(at=at, why=error_sentence))
     return before
 
 
 def _moved(
-    tx: Transaction, into: Transaction, known: list[str], at: datetime, before: Copied | None
+    tx: Transaction, into: Transaction, known: list[str], at: datetime, before: CopyNote | None
 ) -> RecordMove:
     """Copy in these two transactions, and read on the other side what has arrived."""
     head, there = trail.head(tx), counts(into)
@@ -424,7 +428,7 @@ def _moved(
     poured = copy_rows(tx, into)
     found = _as_it_was(into, head, known)
     if before is not None:  # what is asked again at a start here is asked again there
-        record_copies.note_copy(into, altered(before, seq=None))
+        record_copies.write_copy_note(into, altered_row(before, seq=None))
     trail.record(into, MOVED, at=at, actor="system", data={"rows": sum(poured.values())})
     return RecordMove(poured, found)
 
@@ -441,7 +445,7 @@ def _keep(into: Transaction, at: datetime) -> str:
     """Keep a copy of each table in a schema of their own; returns its name."""
     schema = f"countersign_before_restore_{at:%Y%m%dt%H%M%Sz}"
     into.exec_driver_sql(f"CREATE SCHEMA {schema}")
-    for table in tables():
+    for table in record_tables():
         name = _named(into, table.name)
         into.exec_driver_sql(f"CREATE TABLE {schema}.{name} AS TABLE {name}")
     return schema

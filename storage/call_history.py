@@ -1,4 +1,4 @@
-"""What was proposed, and what counted at a moment that is past, as well as the rows allow.
+"""The history of calls: what was proposed, decided and counted at a moment that is past.
 
 Reads only.
 """
@@ -17,8 +17,8 @@ from sqlmodel import col
 
 from storage.calls import IN_REQUEST
 from storage.models import Call, Item, Message, PersonAnswer, Plan, Revision, Run, Vote
-from storage.spending import AT_WORK, OPEN, Counted, attempts
-from storage.states import CallStatus, MessageKind, MessageStatus
+from storage.spending import AT_WORK, OPEN, CountedCall, attempts
+from storage.states import CallStatus, MessageKind, MessageStatus, Verb
 from storage.transaction import Transaction, first, rows
 
 # Everything that a call has been, and what its request's thread was told. Reads only.
@@ -112,7 +112,7 @@ class ProposedCall:
     created_at: datetime
     ended_at: datetime | None
     arguments: tuple[tuple[datetime, str], ...]
-    attempts: tuple[Counted, ...]  # what it may have done besides
+    attempts: tuple[CountedCall, ...]  # what it may have done besides
 
 
 def since(tx: Transaction, moment: datetime) -> list[Call]:
@@ -120,7 +120,7 @@ def since(tx: Transaction, moment: datetime) -> list[Call]:
     return rows(tx, Call, _SINCE, since_=moment)
 
 
-def asked(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
+def gates_since(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
     """Gates (JSON) of the calls proposed since then, with who asked and how often."""
     return [
         (gate, requester, count)
@@ -136,7 +136,7 @@ def arguments(tx: Transaction, call: Call) -> str | None:
     return found
 
 
-def proposed(tx: Transaction, call: Call) -> str | None:
+def proposed_arguments(tx: Transaction, call: Call) -> str | None:
     """The arguments in the model's own words, from the transcript; None where there are none."""
     for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
         item = json.loads(text)
@@ -145,12 +145,14 @@ def proposed(tx: Transaction, call: Call) -> str | None:
     return None
 
 
-def of_one(tx: Transaction, team: str, requester: str | None, tool: str) -> list[ProposedCall]:
+def calls_of_tool(
+    tx: Transaction, team: str, requester: str | None, tool: str
+) -> list[ProposedCall]:
     """All that this person's requests (None: anyone's) asked of this tool and was not refused, in
     order.
     """
     found: dict[str, ProposedCall] = {}
-    tried = defaultdict[str, tuple[Counted, ...]](tuple)
+    tried = defaultdict[str, tuple[CountedCall, ...]](tuple)
     for call_id, counts in attempts(tx, team, requester, tool):
         tried[call_id] += (counts,)
     about = {"team_": team, "requester_": requester, "tool_": tool}
@@ -170,7 +172,7 @@ def of_one(tx: Transaction, team: str, requester: str | None, tool: str) -> list
     return list(found.values())
 
 
-def counted_before(history: Sequence[ProposedCall], call: Call) -> Iterator[Counted]:
+def counted_before(history: Sequence[ProposedCall], call: Call) -> Iterator[CountedCall]:
     """What counted towards a sum when `call` was proposed, as `spending.counted` would have
     said then.
     """
@@ -183,9 +185,9 @@ def counted_before(history: Sequence[ProposedCall], call: Call) -> Iterator[Coun
         had = [text for since, text in each.arguments if since <= now] or [each.arguments[0][1]]
         over = each.ended_at is not None and each.ended_at <= now and each.status not in OPEN
         if not over and (each.ended_at is not None or each.status in OPEN):
-            yield Counted(None, had[-1])
+            yield CountedCall(None, had[-1])
         elif each.status in (C.SUCCEEDED, C.UNKNOWN, *AT_WORK):
-            yield Counted(each.ended_at or each.created_at, had[-1])
+            yield CountedCall(each.ended_at or each.created_at, had[-1])
 
 
 # What was proposed before, which the next call is held against: of its request, of its program.
@@ -224,7 +226,7 @@ _LATELY = (
 )
 
 
-def same_before(tx: Transaction, root_id: str, tool: str, arguments: str) -> list[Call]:
+def same_calls_before(tx: Transaction, root_id: str, tool: str, arguments: str) -> list[Call]:
     """The request's calls of this tool with these canonical arguments, in order; none refused.
 
     Also those of its sub-agents.
@@ -232,7 +234,7 @@ def same_before(tx: Transaction, root_id: str, tool: str, arguments: str) -> lis
     return rows(tx, Call, _SAME_BEFORE, id_=root_id, tool_=tool, arguments_=arguments)
 
 
-def begun_lately(
+def last_call_of_program(
     tx: Transaction, client: str, tool: str, arguments: str, since: datetime
 ) -> Call | None:
     """The last call of this tool that this program asked with these canonical arguments.
@@ -247,3 +249,93 @@ def gate_of_rejected(tx: Transaction, root_id: str) -> str | None:
     """The gate (JSON) of the call that people rejected last in this request; None for none."""
     found: str | None = tx.scalar(_GATE_OF_REJECTED, {"id_": root_id})
     return found
+
+
+# What people were asked about over a time, and what they said: for reports. Reads only.
+
+_TEAM: Any = bindparam("team_")
+# questions are asked too, and decide nothing: no policy put them to approvers
+_DECIDED_BY_PEOPLE = col(Call.gate).contains('"verdict":"ask"')
+_ASKED_PEOPLE = (
+    col(Call.asked_at).is_not(None),
+    _DECIDED_BY_PEOPLE,
+    col(Call.created_at) >= bindparam("since_"),
+)
+_IN_TIME = (*_ASKED_PEOPLE, col(Call.created_at) < bindparam("until_"), col(Run.team) == _TEAM)
+_CALLS = (
+    select(col(Call.id), col(Call.tool), col(Call.status), col(Call.decided_at), col(Run.requester))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(*_IN_TIME)
+    .order_by(col(Call.created_at), col(Call.id))
+)
+_DRAFTS = (
+    select(
+        col(Revision.call_id), col(Revision.number), col(Revision.author), col(Revision.created_at)
+    )
+    .join(Call, col(Call.id) == col(Revision.call_id))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(*_IN_TIME)
+    .order_by(col(Revision.seq))
+)
+_VOTES_GIVEN = (
+    select(
+        col(Vote.call_id),
+        col(Vote.revision),
+        col(Vote.person),
+        col(Vote.verb),
+        col(Vote.created_at),
+    )
+    .join(Call, col(Call.id) == col(Vote.call_id))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(*_IN_TIME)
+    .order_by(col(Vote.seq))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedRevision:
+    """One revision of a call: by whom, and since when it was shown.
+
+    By one of `storage.calls.WRITERS`, or a person by id.
+    """
+
+    author: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedVote:
+    """One person's vote, with the number of the revision that it was given on."""
+
+    person: str
+    verb: Verb
+    revision: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """One call that people were asked about, as it stands."""
+
+    id: str
+    tool: str
+    status: CallStatus
+    decided_at: datetime | None
+    requester: str
+    drafts: dict[int, DraftedRevision]  # by the revision's number
+    votes: tuple[ReportedVote, ...]  # oldest first
+
+
+def asked_calls(tx: Transaction, team: str, since: datetime, until: datetime) -> list[AskedCall]:
+    """The calls of a workspace that were proposed in [since, until) and put to people, in order."""
+    given = {"team_": team, "since_": since, "until_": until}
+    drafts: defaultdict[str, dict[int, DraftedRevision]] = defaultdict(dict)
+    for call, number, author, at in tx.execute(_DRAFTS, given):
+        drafts[call][number] = DraftedRevision(author, at)
+    votes: defaultdict[str, tuple[ReportedVote, ...]] = defaultdict(tuple)
+    for call, revision, person, verb, at in tx.execute(_VOTES_GIVEN, given):
+        votes[call] += (ReportedVote(person, verb, revision, at),)
+    return [
+        AskedCall(call, tool, status, decided_at, requester, drafts[call], votes[call])
+        for call, tool, status, decided_at, requester in tx.execute(_CALLS, given)
+    ]

@@ -27,11 +27,11 @@ WAITS = or_(  # as `waits` has it
     col(Call.status) == CallStatus.PENDING,
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
 )
-_ELSEWHERE = (col(Call.action) != "") & or_(  # as `is_elsewhere` has it
+_ELSEWHERE = (col(Call.action) != "") & or_(  # as `is_with_program` has it
     col(Call.status) == CallStatus.RUNNING,
     (col(Call.status) == CallStatus.APPROVED) & (col(Call.claimant) == ""),
 )
-GOES_AHEAD = and_(  # as `goes_ahead` has it
+GOES_AHEAD = and_(  # as `takes_precedence` has it
     col(Call.status) == CallStatus.APPROVED,
     or_(col(Call.decided_at).is_not(None), col(Call.grant_id) != ""),
 )
@@ -117,7 +117,7 @@ def plan(tx: Transaction, plan_id: str) -> Plan | None:
     return first(tx, Plan, _GET_PLAN, id_=plan_id)
 
 
-class Revised(Protocol):
+class RevisedCall(Protocol):
     """A call at a revision, as a row or as a card shows it."""
 
     @property
@@ -131,7 +131,7 @@ class Revised(Protocol):
         ...
 
 
-def card_revision(waiting: Iterable[Revised]) -> int:
+def card_revision(waiting: Iterable[RevisedCall]) -> int:
     """What the buttons for a whole card carry: a number made of the calls that wait on it, each at
     its revision. A decision on another card of the plan leaves it as it is.
     """
@@ -219,7 +219,7 @@ def add_plan(tx: Transaction, row: Plan) -> None:
     tx.execute(insert_into(Plan), values(row))
 
 
-def mark_answered(tx: Transaction, plan_id: str) -> None:
+def mark_plan_answered(tx: Transaction, plan_id: str) -> None:
     """The outputs of all of the plan's calls are in the transcript."""
     tx.execute(_ANSWERED, {"id_": plan_id})
 
@@ -231,7 +231,7 @@ def waits(call: Call) -> bool:
     )
 
 
-def is_elsewhere(call: Call) -> bool:
+def is_with_program(call: Call) -> bool:
     """Whether it is for the program that asked: to be claimed, or claimed and not reported yet."""
     if not call.action:
         return False
@@ -240,7 +240,7 @@ def is_elsewhere(call: Call) -> bool:
     )
 
 
-def is_handed_on(call: Call) -> bool:
+def is_handed_on_by_program(call: Call) -> bool:
     """Whether the program that claimed it has handed it on, and nobody has said how it went."""
     unsaid = call.status is CallStatus.UNKNOWN and call.deadline is None
     return bool(call.action) and unsaid and call.held_until is None
@@ -248,15 +248,15 @@ def is_handed_on(call: Call) -> bool:
 
 def holds_up(call: Call) -> bool:
     """Whether its run has to wait for it: for people, for a sub-agent, or for a program."""
-    return waits(call) or call.status is CallStatus.ENTRUSTED or is_elsewhere(call)
+    return waits(call) or call.status is CallStatus.ENTRUSTED or is_with_program(call)
 
 
 def may_run(call: Call) -> bool:
     """Whether it has been approved, and is not for a program that has not claimed it yet."""
-    return call.status is CallStatus.APPROVED and not is_elsewhere(call)
+    return call.status is CallStatus.APPROVED and not is_with_program(call)
 
 
-def goes_ahead(call: Call) -> bool:
+def takes_precedence(call: Call) -> bool:
     """Whether people have approved it, now or before, so that it goes ahead of what asks them."""
     is_approved = call.status is CallStatus.APPROVED
     return is_approved and (call.decided_at is not None or bool(call.grant_id))
@@ -268,7 +268,7 @@ def run_waits(tx: Transaction, run_id: str) -> bool:
     return any(holds_up(call) for plan in plans for call in of_plan(tx, plan.id))
 
 
-def settled(call: Call) -> bool:
+def is_settled(call: Call) -> bool:
     """Whether the model can be told how it ended."""
     return call.status in CALL_FINAL or (
         call.status is CallStatus.UNKNOWN and call.deadline is None

@@ -2,7 +2,7 @@
 
 The seal of a row covers the seal of the one before it and is made with a key, so nobody without
 the key can change, add or swap rows. Pure; that none is missing at the end is told by the head
-file (`storage.head_file`).
+file (`storage.trail`).
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ class SigningKey(bytes):
         return SigningKey, (bytes(self), *self.older)
 
 
-def every(key: bytes) -> tuple[bytes, ...]:
+def all_keys(key: bytes) -> tuple[bytes, ...]:
     """The key, and the older ones that are beside it."""
     return (key, *key.older) if isinstance(key, SigningKey) else (key,)
 
 
-def key_of(key: bytes, wanted: str) -> bytes:
+def key_with_id(key: bytes, wanted: str) -> bytes:
     """The one of these with that id; the one in use where none has it."""
-    return next((each for each in every(key) if key_id(each) == wanted), key)
+    return next((each for each in all_keys(key) if key_id(each) == wanted), key)
 
 
 def key_ids(key: bytes) -> set[str]:
     """The ids of all that are accepted."""
-    return {key_id(each) for each in every(key)}
+    return {key_id(each) for each in all_keys(key)}
 
 
 class Chain:
@@ -72,7 +72,7 @@ class Chain:
         self._begun = hmac.new(own, digestmod=hashlib.sha256)
         self.key_id = key_id(key)
         self.under = under
-        older = (Chain(each) for each in every(key)[1:])
+        older = (Chain(each) for each in all_keys(key)[1:])
         self._older = {each.key_id: each for each in older}
 
     def of(self, wanted: str) -> Chain | None:

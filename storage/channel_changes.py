@@ -8,14 +8,14 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlmodel import col
 
-from storage import attached_files, calls, channel_modes, moves, outbox, sub_agents, trail
+from storage import calls, channel_modes, moves, outbox, sub_agents, trail, transcripts
 from storage.grants import Grant
 from storage.models import Delivery, Message, Run
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction, rows
 
 
-def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> int:
+def follow_channel(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> int:
     """Give all that is in the channel its new id; return how many requests there are in it.
 
     A run whose worker is at a model turn is handed back, for what that worker writes would go to
@@ -32,8 +32,8 @@ def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> i
         tx.execute(update(model).where(*here).values(columns))
     origin = (col(Run.team) == team, col(Run.asked_in) == old)
     tx.execute(update(Run).where(*origin).values(asked_in=new))
-    attached_files.follow(tx, team, old, new)
-    channel_modes.carry_over(tx, team, old, new, at=at)
+    transcripts.follow_channel_files(tx, team, old, new)
+    channel_modes.carry_over_mode(tx, team, old, new, at=at)
     tx.execute(update(Message).where(col(Message.channel) == old).values(channel=new))
     for run in found:
         if run.status is RunStatus.RUNNING and not _runs_a_call(tx, run):
@@ -44,19 +44,21 @@ def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> i
     return len(found)
 
 
-def leave(tx: Transaction, run: Run, *, at: datetime) -> bool:
+def leave_channel(tx: Transaction, run: Run, *, at: datetime) -> bool:
     """Take an open request out of its channel: it has no thread until a message begins one with
     its requester, and no worker takes it before. Its cards there show nothing of it any more.
 
     False where one of its calls runs: whoever runs it would say there what came of it.
     """
-    found = sub_agents.open_in(tx, run.id)
+    found = sub_agents.open_runs_of_request(tx, run.id)
     if any(_runs_a_call(tx, each) for each in found):
         return False
     for plan in (plan for each in found for plan in calls.open_plans(tx, each.id)):
         for card in (row for row in outbox.cards(tx, plan.id) if row.channel == run.channel):
             if outbox.QUESTION not in outbox.body(card):  # that is answered where it stands
-                outbox.change(tx, card, body=outbox.dump({**outbox.body(card), "calls": []}))
+                outbox.update_message(
+                    tx, card, body=outbox.dump_body({**outbox.body(card), "calls": []})
+                )
         outbox.redraw(tx, plan.id)
     why = {"why": "its channel is shared"}
     for each in found:

@@ -49,18 +49,18 @@ _OF_RUN = select(col(ModeSwitch.mode)).where(
 )
 
 
-def newest(tx: Transaction, team: str, channel: str) -> ModeSwitch | None:
+def newest_mode_switch(tx: Transaction, team: str, channel: str) -> ModeSwitch | None:
     """The channel's newest switch; None where nobody has switched."""
     return first(tx, ModeSwitch, _NEWEST, team_=team, channel_=channel)
 
 
-def current(tx: Transaction, team: str, channel: str) -> Mode:
+def current_mode(tx: Transaction, team: str, channel: str) -> Mode:
     """The channel's mode; ASK where nobody has switched."""
-    found = newest(tx, team, channel)
+    found = newest_mode_switch(tx, team, channel)
     return found.mode if found else Mode.ASK
 
 
-def of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
+def modes_of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
     """The modes a run keeps to: that of its channel, of those where it was asked, and of all.
 
     The first two differ where it was asked in a shared channel and goes on in private, or asked
@@ -72,19 +72,19 @@ def of_run(tx: Transaction, run: Run) -> frozenset[Mode]:
     return frozenset((Mode.ASK, *tx.scalars(_OF_RUN, place)))
 
 
-def switch(
+def switch_mode(
     tx: Transaction, team: str, channel: str, mode: Mode, person: str, *, at: datetime
 ) -> None:
     """Switch the channel, with its audit row."""
-    before = current(tx, team, channel)
+    before = current_mode(tx, team, channel)
     row = ModeSwitch(team=team, channel=channel, mode=mode, person=person, at=at)
     tx.execute(insert_into(ModeSwitch), values(row))
     data = {"channel": channel, "from": before, "to": mode}
     trail.record(tx, "mode.switched", at=at, actor=person, data=data)
 
 
-def carry_over(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> None:
+def carry_over_mode(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> None:
     """Let a channel that has another id keep its mode."""
-    mode = current(tx, team, old)
-    if mode is not current(tx, team, new):
-        switch(tx, team, new, mode, "system", at=at)
+    mode = current_mode(tx, team, old)
+    if mode is not current_mode(tx, team, new):
+        switch_mode(tx, team, new, mode, "system", at=at)

@@ -88,7 +88,7 @@ def time(*, nullable: bool = False, index: bool = False) -> Any:
     return Field(default=None, sa_column=Column(UtcTime, nullable=nullable, index=index))
 
 
-def where(condition: str) -> dict[str, Any]:
+def index_condition(condition: str) -> dict[str, Any]:
     """What has an index hold only rows of which the condition is true."""
     return {"sqlite_where": sql(condition), "postgresql_where": sql(condition)}
 
@@ -177,7 +177,7 @@ def values(row: SQLModel) -> dict[str, Any]:
     return found
 
 
-def altered(row: R, **columns: Any) -> R:
+def altered_row(row: R, **columns: Any) -> R:
     """The row with these columns as they have become; `row` stays as it was read."""
     return type(row)(**{**values(row), **columns})
 

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import calls, evidence, moves, outbox, runs, spending, trail
-from storage.columns import altered
-from storage.masking import Path
+from storage import calls, moves, outbox, runs, spending, trail
+from storage.columns import altered_row
+from storage.masking import ValuePath
 from storage.models import Call, Plan, Revision, Vote
 from storage.states import Balance, CallStatus, Resolution, Surface, Verb
 from storage.transaction import Transaction
@@ -26,47 +26,47 @@ from storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenRevision:
     """It can be decided: the call waits, and this is its newest revision."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedDecision:
     """It counts."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class AlreadyDecided:
     """Somebody, or the clock, was first; `call` as it stands now."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
+class StaleRevision:
     """The button belongs to an older revision."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
-class TooLate:
+class MissedDeadline:
     """It was stored at or after the deadline."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class MissingCall:
     """There is no such call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Voted:
+class RepeatedVote:
     """This person has voted on this revision before, or somebody else for them."""
 
     call: Call
@@ -74,8 +74,8 @@ class Voted:
     by: str  # who has
 
 
-Closed = Decided | Stale | TooLate | Gone
-Outcome = Applied | Voted | Closed
+Closed = AlreadyDecided | StaleRevision | MissedDeadline | MissingCall
+Outcome = AppliedDecision | RepeatedVote | Closed
 
 
 class Outputs(Protocol):
@@ -116,21 +116,23 @@ class VoteTally(Protocol):
 TallyVotes = Callable[[list[Vote]], VoteTally]
 
 
-def look(tx: Transaction, call_id: str, revision: int, at: datetime) -> Open | Closed:
+def check_decidable(
+    tx: Transaction, call_id: str, revision: int, at: datetime
+) -> OpenRevision | Closed:
     """Return what a decision on this revision, stored at `at`, would meet."""
     call = calls.get(tx, call_id)
     if call is None:
-        return Gone()
+        return MissingCall()
     if call.status is not CallStatus.PENDING:
-        return Decided(call)
+        return AlreadyDecided(call)
     if call.revision != revision:
-        return Stale(call)
+        return StaleRevision(call)
     if call.deadline is not None and at >= call.deadline:
-        return TooLate(call)
-    return Open(call)
+        return MissedDeadline(call)
+    return OpenRevision(call)
 
 
-__all__ = ["look"]
+__all__ = ["check_decidable"]
 C = CallStatus
 
 
@@ -160,14 +162,14 @@ def vote(
     """
     if verb not in (Verb.APPROVE, Verb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
-    found = look(tx, call_id, revision, at)
-    if not isinstance(found, Open):
+    found = check_decidable(tx, call_id, revision, at)
+    if not isinstance(found, OpenRevision):
         return found
     call, before = found.call, calls.votes(tx, call_id, revision)
     if said := _said(before, verb, person, giver):
-        return Voted(call, said.verb, said.person)
+        return RepeatedVote(call, said.verb, said.person)
     if verb == Verb.APPROVE and not {stage, *also} & set(weigh(before).open):
-        return Stale(call)
+        return StaleRevision(call)
     row = Vote(
         call_id=call.id,
         revision=revision,
@@ -183,7 +185,7 @@ def vote(
     calls.add_vote(tx, row)
     why = {"counts_as": counts_as, **({} if surface is Surface.SLACK else {"surface": surface})}
     now = weigh([*before, row])
-    return Applied(_moved_by_votes(tx, call, now, [*before, row], at, words, why))
+    return AppliedDecision(_moved_by_votes(tx, call, now, [*before, row], at, words, why))
 
 
 def _said(before: Sequence[Vote], verb: Verb, person: str, giver: str) -> Vote | None:
@@ -229,8 +231,8 @@ def _moved_by_votes(
     columns: dict[str, Any] = {"decided_at": at, "note": last.reason, "output": output}
     if not moves.call(tx, call, target, at=at, actor=last.person, data=details, **columns):
         raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.free(tx, call.run_id, at=at, actor=last.person)
-    return altered(call, status=target, **columns)
+    runs.free_if_decided(tx, call.run_id, at=at, actor=last.person)
+    return altered_row(call, status=target, **columns)
 
 
 def edit(
@@ -245,7 +247,7 @@ def edit(
     gate: str,
     deadline: datetime | None,
     next_at: datetime | None = None,
-    secret: Collection[Path] = (),
+    secret: Collection[ValuePath] = (),
     **shown: str | None,
 ) -> Outcome:
     """Make the next revision: earlier votes count no longer and every older button is dead.
@@ -253,8 +255,8 @@ def edit(
     `secret`: values that the audit keeps by digest. `shown`: what the card says of it: preview,
     preview_in_thread, preview_rows, expects.
     """
-    found = look(tx, call_id, revision, at)
-    if not isinstance(found, Open):
+    found = check_decidable(tx, call_id, revision, at)
+    if not isinstance(found, OpenRevision):
         return found
     call, number = found.call, revision + 1
     row = Revision(
@@ -277,12 +279,12 @@ def edit(
         **shown,
         **told,
     )
-    details = {"tool": call.tool, **evidence.revised(tx, row, secret)}
+    details = {"tool": call.tool, **trail.evidence_of_revision(tx, row, secret)}
     trail.record(
         tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details
     )
     moves.touch(tx, call.plan_id, call.id)
-    return Applied(calls.get(tx, call_id) or call)
+    return AppliedDecision(calls.get(tx, call_id) or call)
 
 
 def ask_again(
@@ -346,7 +348,7 @@ def plan_calls(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
     ]
 
 
-def on_card(tx: Transaction, plan_id: str, revision: int, card: int) -> list[Call]:
+def pending_calls_on_card(tx: Transaction, plan_id: str, revision: int, card: int) -> list[Call]:
     """The pending calls on the card with that number in the outbox; none when other calls wait
     there, or other revisions of them, than when the card had that revision.
     """
@@ -387,15 +389,15 @@ def resolve(
     again = resolution == Resolution.AGAIN
     call = calls.get(tx, call_id)
     if call is None:
-        return Gone()
+        return MissingCall()
     if call.status is not C.UNKNOWN or call.deadline is None:
-        return Decided(call)
+        return AlreadyDecided(call)
     if call.revision != revision:
-        return Stale(call)
+        return StaleRevision(call)
     if at >= call.deadline:
-        return TooLate(call)
-    if resolution != Resolution.DONE and runs.is_of(tx, call.run_id, person):
-        spending.keep(tx, call, at)
+        return MissedDeadline(call)
+    if resolution != Resolution.DONE and runs.is_requester(tx, call.run_id, person):
+        spending.keep_attempt(tx, call, at)
     data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": giver}
     if again:
         vote = _vote(call, person, giver, digest, at)
@@ -408,8 +410,8 @@ def resolve(
     moves.call(tx, call, target, at=at, actor=person, data=data, deadline=None, **ended)
     if again:
         _renew(tx, call, vote)
-    runs.free(tx, call.run_id, at=at, actor=person)
-    return Applied(calls.get(tx, call_id) or call)
+    runs.free_if_decided(tx, call.run_id, at=at, actor=person)
+    return AppliedDecision(calls.get(tx, call_id) or call)
 
 
 def _vote(call: Call, person: str, giver: str, digest: str, at: datetime) -> Vote:

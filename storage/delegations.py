@@ -64,39 +64,41 @@ _UNSHOWN = _ALL.where(col(Delegation.shown_at).is_(None))
 _GET = select(Delegation).where(col(Delegation.id) == bindparam("id_"))
 
 
-def give(tx: Transaction, row: Delegation) -> None:
+def give_delegation(tx: Transaction, row: Delegation) -> None:
     """Let somebody decide for another from now on; it takes the place of what the giver gave
     before.
     """
-    for old in of(tx, row.team, [row.giver], row.given_at):
+    for old in delegations_by(tx, row.team, [row.giver], row.given_at):
         revoke(tx, old.id, row.giver, row.given_at)
     tx.execute(insert_into(Delegation), values(row))
     data = {"delegation": row.id, "delegate": row.delegate, "until": row.until.isoformat()}
     trail.record(tx, "delegation.given", at=row.given_at, actor=row.giver, data=data)
 
 
-def givers(tx: Transaction, team: str, delegate: str, at: datetime) -> list[str]:
+def delegators(tx: Transaction, team: str, delegate: str, at: datetime) -> list[str]:
     """The people for whom this one decides at that moment, as far as they have said."""
     return list(tx.scalars(_GIVERS, {"team_": team, "person_": delegate, "at_": at}))
 
 
-def of(tx: Transaction, team: str, people: Collection[str], at: datetime) -> list[Delegation]:
+def delegations_by(
+    tx: Transaction, team: str, people: Collection[str], at: datetime
+) -> list[Delegation]:
     """What these people have given that holds at that moment."""
     found = rows(tx, Delegation, _ALL, team_=team, at_=at) if people else []
     return [each for each in found if each.giver in people]
 
 
-def about(tx: Transaction, team: str, person: str, at: datetime) -> list[Delegation]:
+def delegations_about(tx: Transaction, team: str, person: str, at: datetime) -> list[Delegation]:
     """What this person has given or been given that holds at that moment, soonest end first."""
     return rows(tx, Delegation, _ABOUT, team_=team, person_=person, at_=at)
 
 
-def unshown(tx: Transaction, team: str, at: datetime) -> list[Delegation]:
+def unshown_delegations(tx: Transaction, team: str, at: datetime) -> list[Delegation]:
     """What holds at that moment and whose delegates have not been shown what waits already."""
     return rows(tx, Delegation, _UNSHOWN, team_=team, at_=at)
 
 
-def shown(tx: Transaction, delegation_id: str, at: datetime) -> bool:
+def mark_shown(tx: Transaction, delegation_id: str, at: datetime) -> bool:
     """What waits is shown to the delegate; False where it was before, or it has ended."""
     where = (
         col(Delegation.id) == delegation_id,

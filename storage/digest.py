@@ -20,7 +20,7 @@ from typing import Any
 
 import rfc8785
 
-from storage.chain import SigningKey, every
+from storage.chain import SigningKey, all_keys
 
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 MOST_DIGITS = 4000  # of a Decimal before or after its point; "1e999999999" would fill the memory
@@ -38,7 +38,7 @@ class OddValueError(ValueError):
     """
 
 
-def canonical(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     """RFC 8785 JSON of `value`; equal values give equal text. Raises OddValueError.
 
     But for floats and the order of rare keys, Python's own encoder writes the same text, and
@@ -134,7 +134,7 @@ def digest(
 
     `arguments` and `gate` are canonical JSON text; `schema` is the tool's schema digest.
     """
-    body = canonical([tool, schema, arguments, requester, team, gate, revision, expects])
+    body = canonical_json([tool, schema, arguments, requester, team, gate, revision, expects])
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
 
 
@@ -193,4 +193,4 @@ def parse_key(text: str) -> SigningKey:
 
 def key_text(key: bytes) -> str:
     """What `parse_key` reads."""
-    return "\n".join(each.decode() for each in every(key))
+    return "\n".join(each.decode() for each in all_keys(key))

@@ -1,4 +1,4 @@
-"""How calls and runs end without a vote: the deadline, a cancellation, a request that is remade.
+"""Calls and runs that end without a vote: expired, cancelled, withdrawn, superseded, abandoned.
 
 Each in the caller's transaction, in the `words` that the model is told. What had started is let
 finish, and is recorded.
@@ -21,7 +21,9 @@ from storage.transaction import Transaction
 C = CallStatus
 
 
-def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs, output: str = "") -> bool:
+def expire_call(
+    tx: Transaction, call: Call, *, at: datetime, words: Outputs, output: str = ""
+) -> bool:
     """The deadline falls: a pending call is denied.
 
     An unknown one is given up. `output`: what the model is told of a pending one, else as `words`.
@@ -43,7 +45,7 @@ def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs, output:
         said = output or words.expired()
         if not moves.call(tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=said):
             return False
-    runs.free(tx, call.run_id, at=at, actor="clock")
+    runs.free_if_decided(tx, call.run_id, at=at, actor="clock")
     return True
 
 
@@ -81,7 +83,7 @@ def _end_undecided(
     return ended
 
 
-def cancel(
+def cancel_run(
     tx: Transaction, run: Run, *, at: datetime, actor: str, words: Outputs, note: str = ""
 ) -> bool:
     """End a run: what was not started never will be; what runs is let finish and recorded.
@@ -122,7 +124,7 @@ def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
         runs.close_plan(tx, run, calls.of_plan(tx, plan.id), at=at)
 
 
-def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
+def close_calls_left_behind(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
     """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started
     never will be.
     """
@@ -132,7 +134,7 @@ def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> 
     close_cancelled(tx, run, at=at)
 
 
-def abandon(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
+def abandon_sub_agent(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
     """A sub-agent's run has FAILED, and nobody takes it up again: its cards end with it."""
     output = words.abandoned()
     _end_undecided(tx, run, C.CANCELLED, at=at, actor="worker", output=output, words=words)
@@ -144,24 +146,26 @@ def _stop(
     tx: Transaction, run: Run, call: Call, *, at: datetime, actor: str, words: Outputs
 ) -> list[sub_agents.SubAgentCall]:
     """End the run of a call that a sub-agent works on; returns what that has done."""
-    child = sub_agents.of_call(tx, run.root_id, call.id)
+    child = sub_agents.run_of_call(tx, run.root_id, call.id)
     if child is None:
         return []
-    cancel(tx, child, at=at, actor=actor, words=words)
-    return sub_agents.did(tx, child)
+    cancel_run(tx, child, at=at, actor=actor, words=words)
+    return sub_agents.recorded_actions(tx, child)
 
 
-def hang_up(tx: Transaction, run: Run, call: Call, *, at: datetime, words: Outputs) -> None:
+def end_elicitations(
+    tx: Transaction, run: Run, call: Call, *, at: datetime, words: Outputs
+) -> None:
     """End what a server has asked amid this call of the run: nobody waits for an answer."""
-    for asking in sub_agents.asking(tx, run.root_id, call.id):
-        take_back(tx, asking, at=at, words=words)
+    for asking in sub_agents.asking_runs(tx, run.root_id, call.id):
+        end_question(tx, asking, at=at, words=words)
 
 
-def take_back(tx: Transaction, asking: Run, *, at: datetime, words: Outputs) -> None:
+def end_question(tx: Transaction, asking: Run, *, at: datetime, words: Outputs) -> None:
     """End one question of a server; where nobody has seen it by then, nobody will."""
-    if cancel(tx, asking, at=at, actor="system", words=words):
-        for each in inbox.held(tx, asking.id):
-            inbox.settle(tx, each, "no longer needed")
+    if cancel_run(tx, asking, at=at, actor="system", words=words):
+        for each in inbox.held_messages(tx, asking.id):
+            inbox.settle_delivery(tx, each, "no longer needed")
 
 
 def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
@@ -169,11 +173,11 @@ def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Outputs) ->
     for call in _open_calls(tx, run):
         if call.status is C.RUNNING:
             said = words.lost()
-            hang_up(tx, run, call, at=at, words=words)
+            end_elicitations(tx, run, call, at=at, words=words)
             moves.call(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
 
 
-def remake(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> int:
+def supersede_run(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> int:
     """The requester asked for something else: what was not started is superseded, and answered.
 
     Returns how many calls were. It is the model that says so, in a run that is at work.
@@ -187,7 +191,9 @@ def remake(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> int:
     return ended
 
 
-def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime, words: Outputs) -> None:
+def withdraw_call(
+    tx: Transaction, call: Call, person: str, *, at: datetime, words: Outputs
+) -> None:
     """The requester takes a pending call back.
 
     Raises when it has moved since it was read in this transaction.
@@ -197,10 +203,10 @@ def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime, words: O
         tx, call, C.CANCELLED, at=at, actor=person, output=output, decided_at=at, note="withdrawn"
     ):
         raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.free(tx, call.run_id, at=at, actor=person)
+    runs.free_if_decided(tx, call.run_id, at=at, actor=person)
 
 
-def send_back(
+def send_back_plan(
     tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime, words: Outputs
 ) -> int:
     """What was not started of the run's plan is superseded, with the feedback for the model.
@@ -209,6 +215,6 @@ def send_back(
     """
     output = words.sent_back(person, feedback)
     ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
-    runs.count(tx, run, rounds=run.rounds + 1)
-    runs.free(tx, run.id, at=at, actor=person)
+    runs.set_counters(tx, run, rounds=run.rounds + 1)
+    runs.free_if_decided(tx, run.id, at=at, actor=person)
     return ended

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlmodel import col
 
-from storage import evidence, trail
+from storage import trail
 from storage.chain import Chain, Head
 from storage.models import PURGED, Audit, Call, Revision, Run, Vote
 from storage.personal_data import FORGOTTEN
@@ -65,13 +65,13 @@ def examine(
 def _walk(tx: Transaction, chain: Chain, found: Examination, said: _Said) -> None:
     """Follow the chain; stop at the first row that breaks it."""
     strangers: Counter[str] = Counter()
-    for row in trail.every(tx):
+    for row in trail.all_rows(tx):
         sealer = chain.of(row.key_id)
         if sealer is None:
             strangers[row.key_id] += 1
             good = (row.seq, row.previous) == (found.head.seq + 1, found.head.hash)
         else:
-            good = trail.follows(sealer, found.head, row)
+            good = trail.is_next_row(sealer, found.head, row)
         if not good:
             where = f"row {row.seq} of the audit"
             found.wrong(f"{where} was changed, or is not the one that followed the row before it")
@@ -88,7 +88,7 @@ def _walk(tx: Transaction, chain: Chain, found: Examination, said: _Said) -> Non
 def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
     """Remember what the row says of other tables."""
     about = row.call_id or row.run_id
-    said.purged |= dict.fromkeys(trail.purged(row, data), row.at)
+    said.purged |= dict.fromkeys(trail.purged_requests(row, data), row.at)
     if row.event == FORGOTTEN:
         said.forgotten[data["person"]] = row.at
     if trail.SEAL in data and not row.payload:
@@ -149,7 +149,7 @@ def _arguments(tx: Transaction, chain: Chain, found: Examination, said: _Said) -
         if each.arguments == PURGED and runs_of.get(each.call_id) in said.purged:
             continue
         seal, key = said.sealed.get((each.call_id, each.number), ("", ""))
-        if seal and seal != evidence.sealed(chain.of(key) or chain, each):
+        if seal and seal != trail.seal_of_arguments(chain.of(key) or chain, each):
             where = f"revision {each.number} of call {each.call_id}"
             found.wrong(f"the arguments of {where} are not those that the audit has sealed")
 

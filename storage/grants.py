@@ -61,7 +61,7 @@ _USABLE = (
 _GET = select(Grant).where(col(Grant.id) == bindparam("id_"))
 
 
-def give(tx: Transaction, grant: Grant, *, run_id: str) -> None:
+def give_grant(tx: Transaction, grant: Grant, *, run_id: str) -> None:
     """Remember an approval, with its audit row."""
     tx.execute(insert_into(Grant), values(grant))
     data = {
@@ -81,7 +81,7 @@ def give(tx: Transaction, grant: Grant, *, run_id: str) -> None:
     )
 
 
-def usable(
+def usable_grants(
     tx: Transaction, run: Run, tool: str, schema_digest: str, arguments: str, at: datetime
 ) -> list[Grant]:
     """The grants on which this requester's call may run now, the one that ends soonest first.
@@ -109,7 +109,7 @@ def get(tx: Transaction, grant_id: str) -> Grant | None:
     return first(tx, Grant, _GET, id_=grant_id)
 
 
-def take(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
+def use_grant(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
     """Use a grant once, for this call; False when it is used up, over or revoked."""
     where = (
         col(Grant.id) == grant_id,
@@ -130,7 +130,7 @@ def take(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
     return True
 
 
-def revoke(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
+def revoke_grant(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
     """End a grant; False when somebody has already."""
     where = (col(Grant.id) == grant_id, col(Grant.revoked_at).is_(None))
     if (
@@ -142,14 +142,14 @@ def revoke(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
     return True
 
 
-def revoke_all(tx: Transaction, at: datetime) -> None:
+def revoke_all_grants(tx: Transaction, at: datetime) -> None:
     """End every grant: what was used of them, or ended, is not known."""
     left = (col(Grant.revoked_at).is_(None), col(Grant.until) > at, col(Grant.uses) > 0)
     for grant_id in tx.scalars(select(col(Grant.id)).where(*left)):
-        revoke(tx, grant_id, "system", at)
+        revoke_grant(tx, grant_id, "system", at)
 
 
-def open_for(tx: Transaction, team: str, person: str, at: datetime) -> list[Grant]:
+def open_grants_of(tx: Transaction, team: str, person: str, at: datetime) -> list[Grant]:
     """What can still be used that this person asked for or gave, soonest end first."""
     statement = (
         select(Grant)

@@ -1,4 +1,4 @@
-"""Deliveries that arrive at once are stored together: one commit, and one wait for the disk."""
+"""The inbox: deliveries from Slack, stored together where they arrive at once; greeted people."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import bindparam, func, select, update
-from sqlmodel import col
+from sqlmodel import Field, col
 
-from storage import moves
-from storage.availability import passes
+from storage import columns, moves
+from storage.availability import may_pass
+from storage.columns import Row, values
 from storage.models import Delivery, Run
 from storage.states import DeliveryKind, DeliveryStatus
 from storage.store import Store
-from storage.transaction import Transaction, first, readable, rows
+from storage.transaction import Transaction, first, insert_once, readable_rows, rows
 
 # The inbox: what Slack delivered, stored before it is acknowledged, and what became of it.
 
@@ -82,18 +83,18 @@ _NEWEST_TAKEN = (
 )
 
 
-class TakenError(Exception):
+class DeliveryTakenError(Exception):
     """Another process has dealt with it meanwhile: what was to come of it here is void."""
 
 
 def store_delivery(tx: Transaction, delivery: Delivery) -> bool:
     """Store a delivery; False when its key is there already (a redelivery)."""
-    return moves.arrived(tx, delivery)
+    return moves.insert_delivery(tx, delivery)
 
 
-def new(tx: Transaction) -> list[Delivery]:
+def new_deliveries(tx: Transaction) -> list[Delivery]:
     """What has not been taken in, in the order it was stored."""
-    return readable(tx, Delivery, col(Delivery.seq), _NEW)
+    return readable_rows(tx, Delivery, col(Delivery.seq), _NEW)
 
 
 def is_new(tx: Transaction, delivery: Delivery) -> bool:
@@ -101,25 +102,25 @@ def is_new(tx: Transaction, delivery: Delivery) -> bool:
     return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == DeliveryStatus.NEW)
 
 
-def unsettled(tx: Transaction) -> list[Delivery]:
+def unsettled_deliveries(tx: Transaction) -> list[Delivery]:
     """What has not been dealt with, taken in or not."""
-    return readable(tx, Delivery, col(Delivery.seq), _UNSETTLED)
+    return readable_rows(tx, Delivery, col(Delivery.seq), _UNSETTLED)
 
 
-def held(tx: Transaction, run_id: str) -> list[Delivery]:
+def held_messages(tx: Transaction, run_id: str) -> list[Delivery]:
     """Messages that wait for the run's next model turn, in order."""
     return rows(tx, Delivery, _HELD, run_id_=run_id)
 
 
-def settle(tx: Transaction, delivery: Delivery, note: str) -> None:
+def settle_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
     """It is dealt with; `note` says how, for the operator. Raises TakenError, as those below."""
     _taken(moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note), delivery)
 
 
-def heard(tx: Transaction, delivery: Delivery) -> bool:
+def mark_read(tx: Transaction, delivery: Delivery) -> bool:
     """It is in the transcript as it was read; False where its author has changed it since."""
     note = "taken into the transcript"
-    return moves.unchanged(tx, delivery, DeliveryStatus.DONE, note=note)
+    return moves.move_unchanged_delivery(tx, delivery, DeliveryStatus.DONE, note=note)
 
 
 def answer(tx: Transaction, delivery: Delivery, text: str) -> None:
@@ -127,26 +128,26 @@ def answer(tx: Transaction, delivery: Delivery, text: str) -> None:
     tx.execute(_ANSWERED, {"seq_": delivery.seq, "answer": text})
 
 
-def forget(tx: Transaction, delivery: Delivery, note: str) -> None:
+def forget_delivery(tx: Transaction, delivery: Delivery, note: str) -> None:
     """It was not for us: its words are not kept, only that it came."""
     _taken(moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note, body="{}"), delivery)
 
 
-def reword(tx: Transaction, delivery: Delivery, body: str) -> None:
+def reword_message(tx: Transaction, delivery: Delivery, body: str) -> None:
     """It reads otherwise by now, and nobody has read it yet."""
     tx.execute(_REWORDED, {"seq_": delivery.seq, "body_": body})
 
 
-def hold(tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = "") -> None:
+def hold_message(tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = "") -> None:
     """It waits for the run's next model turn; `asked_in`: the channel, where Slack did not say."""
     place = {"channel": asked_in} if asked_in else {}
-    held = moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
-    _taken(held, delivery)
+    held_messages = moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id, **place)
+    _taken(held_messages, delivery)
 
 
 def _taken(moved: bool, delivery: Delivery) -> None:
     if not moved:
-        raise TakenError(delivery.key)
+        raise DeliveryTakenError(delivery.key)
 
 
 def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:
@@ -240,7 +241,7 @@ class JointCommit:
         try:
             self._write(together)
         except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
-            if len(together) > 1 and not passes(error):
+            if len(together) > 1 and not may_pass(error):
                 for each in together:
                     self._commit([each])
                 return
@@ -255,3 +256,22 @@ class JointCommit:
                 each.fresh = store_delivery(tx, each.delivery)
                 if each.fresh:
                     self._taken(each.delivery)
+
+
+# Whom the bot has greeted.
+
+
+class Contact(Row, table=True):
+    """A person the bot has greeted."""
+
+    __tablename__ = "contact"
+    team: str = Field(primary_key=True)
+    person: str = Field(primary_key=True)
+    greeted_at: datetime = columns.time()
+
+
+def greet_once(tx: Transaction, team: str, person: str, *, at: datetime) -> bool:
+    """Remember that this person was greeted; True when it is the first time."""
+    row = Contact(team=team, person=person, greeted_at=at)
+    once = insert_once(Contact, tx.dialect.name, ("team", "person"))
+    return tx.execute(once, values(row)).rowcount == 1

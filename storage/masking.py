@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-Path = tuple[str | int, ...]  # the keys and places in lists that lead to a part of JSON data
+ValuePath = tuple[str | int, ...]  # the keys and places in lists that lead to a part of JSON data
 MASK = "••••••••"  # one length for all, so that it tells nothing
 
 _ALONE = r"(?<![A-Za-z0-9])"  # no letter or digit before it
@@ -72,7 +72,7 @@ _BY_WORD = tuple((word, pattern) for words, pattern in _PATTERNS for word in wor
 _MASKED = rf"\1{MASK}\2"
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """The text with each secret of a known form masked behind its kind: "xoxb-••••••••"."""
     low = text.lower()
     for word, pattern in _BY_WORD:
@@ -81,24 +81,29 @@ def masked(text: str) -> str:
     return text
 
 
-def masked_data(value: Any) -> Any:
+def mask_data(value: Any) -> Any:
     """JSON data with every string in it masked; keys stay."""
     if isinstance(value, str):
-        return masked(value)
+        return mask_secrets(value)
     if isinstance(value, dict):
-        return {key: masked_data(each) for key, each in value.items()}
+        return {key: mask_data(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [masked_data(each) for each in value]
+        return [mask_data(each) for each in value]
     return value
 
 
-def replaced(value: Any, paths: Collection[Path], stand_in: Callable[[Path, Any], Any]) -> Any:
+def replace_at_paths(
+    value: Any, paths: Collection[ValuePath], stand_in: Callable[[ValuePath, Any], Any]
+) -> Any:
     """JSON data with what stands at these paths replaced by `stand_in(path, value)`; null stays."""
     return _replaced(value, (), frozenset(paths), stand_in) if paths else value
 
 
 def _replaced(
-    value: Any, at: Path, paths: frozenset[Path], stand_in: Callable[[Path, Any], Any]
+    value: Any,
+    at: ValuePath,
+    paths: frozenset[ValuePath],
+    stand_in: Callable[[ValuePath, Any], Any],
 ) -> Any:
     if at in paths:
         return None if value is None else stand_in(at, value)

@@ -134,7 +134,9 @@ class Call(Row, table=True):
     __tablename__ = "call"
     __table_args__ = (
         Index("ix_call_due", "status", "deadline", "asked_at"),
-        Index("ix_call_next", "status", "next_at", **columns.where("next_at IS NOT NULL")),
+        Index(
+            "ix_call_next", "status", "next_at", **columns.index_condition("next_at IS NOT NULL")
+        ),
         Index("ix_call_decided", "decided_at"),
         Index("ix_call_asked", "run_id", "asked_at"),
         Index("ix_call_tool", "tool", "finished_at"),

@@ -37,7 +37,7 @@ from storage.states import (
     RunStatus,
     check,
 )
-from storage.transaction import Transaction, first, insert_into, insert_once, readable, rows
+from storage.transaction import Transaction, first, insert_into, insert_once, readable_rows, rows
 
 # How long a claim of a run holds, and the runs whose claim has lapsed.
 
@@ -75,10 +75,10 @@ def keep_lease(tx: Transaction, run_id: str, until: datetime) -> None:
 
 def orphaned_runs(tx: Transaction, now: datetime) -> list[Run]:
     """Runs whose worker let its lease lapse."""
-    return readable(tx, Run, col(Run.id), _ORPHANS, now_=now)
+    return readable_rows(tx, Run, col(Run.id), _ORPHANS, now_=now)
 
 
-def cut_short(tx: Transaction, now: datetime | None = None) -> list[Run]:
+def cancelled_runs_with_running_calls(tx: Transaction, now: datetime | None = None) -> list[Run]:
     """Cancelled runs that have a call RUNNING; with `now`, of whose worker nothing is heard."""
     if now is None:
         return rows(tx, Run, _CUT_SHORT)
@@ -218,7 +218,7 @@ def call(
     about = {"run_id": row.run_id, "call_id": row.id}
     trail.record(tx, event or f"call.{target}", at=at, actor=actor, data=told, **about)
     if row.status is CallStatus.PENDING:
-        trail.ends(tx, row.asked_at)
+        trail.report_end(tx, row.asked_at)
     voted = target in (CallStatus.APPROVED, CallStatus.REJECTED)
     if row.status is CallStatus.PENDING and not voted:
         touch(tx, row.plan_id, "")
@@ -229,14 +229,14 @@ def call(
     return True
 
 
-def restarted(tx: Transaction, row: Call, *, at: datetime) -> None:
+def record_restart(tx: Transaction, row: Call, *, at: datetime) -> None:
     """Write down that a call which is RUNNING is started once more, as its tool allows."""
     data = {"again": True, "tool": row.tool, "revision": row.revision, "digest": row.digest}
     about = {"run_id": row.run_id, "call_id": row.id}
     trail.record(tx, "call.running", at=at, actor="worker", data=data, **about)
 
 
-def born(
+def insert_call(
     tx: Transaction, row: Call, *, at: datetime, actor: str, data: Mapping[str, Any] | None = None
 ) -> None:
     """Insert a new call, with its audit row."""
@@ -279,12 +279,12 @@ def run(
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     trail.record(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
-    trail.ends(tx, row.created_at)
+    trail.report_end(tx, row.created_at)
     tx.ready += [row.id] if target is RunStatus.READY and row.thread_ts else []
     return True
 
 
-def started(tx: Transaction, row: Run, *, at: datetime) -> None:
+def insert_run(tx: Transaction, row: Run, *, at: datetime) -> None:
     """Insert a new run, with its audit row."""
     if row.status not in RUN_BIRTHS:
         raise IllegalMoveError(f"a run is not born {row.status}")
@@ -319,7 +319,7 @@ def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) 
     return row
 
 
-def freed(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
+def free_run(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """WAITING -> READY where no call of the run's open plan holds it up any more."""
     check(RUN_MOVES, RunStatus.WAITING, RunStatus.READY)
     if tx.execute(_FREE, {"id_": run_id, "updated_at": at}).rowcount != 1:
@@ -353,7 +353,7 @@ def redraw_failed(tx: Transaction) -> None:
     tx.execute(_REDRAW_FAILED)
 
 
-def queued(tx: Transaction, row: Message) -> bool:
+def insert_message(tx: Transaction, row: Message) -> bool:
     """Insert a new message; False where one with the same key is left as it is."""
     if row.status not in MESSAGE_BIRTHS:
         raise IllegalMoveError(f"a message is not born {row.status}")
@@ -366,13 +366,13 @@ def message(tx: Transaction, row: Message, target: MessageStatus, **columns: Any
     return _moved(tx, row, target, columns)
 
 
-def never_began(tx: Transaction, row: Message, target: MessageStatus) -> bool:
+def give_up_stream(tx: Transaction, row: Message, target: MessageStatus) -> bool:
     """Give up a stream that is to be closed and stands nowhere; False where it has begun since."""
     check(MESSAGE_MOVES, row.status, target)
     return _moved(tx, row, target, {"error": "the stream never began"}, ts_="")
 
 
-def shown(tx: Transaction, row: Message, *, ts: str, version: int) -> bool:
+def mark_message_shown(tx: Transaction, row: Message, *, ts: str, version: int) -> bool:
     """It stands in Slack as of `version`: SENT, or STALE when more was wanted meanwhile."""
     check(MESSAGE_MOVES, row.status, MessageStatus.SENT)
     given = {"seq_": row.seq, "status_": row.status, "ts": ts, "shown": version}
@@ -384,7 +384,7 @@ def close_streams(tx: Transaction, run_id: str, body: str) -> bool:
     return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id, "body": body}).rowcount > 0
 
 
-def arrived(tx: Transaction, row: Delivery) -> bool:
+def insert_delivery(tx: Transaction, row: Delivery) -> bool:
     """Insert a delivery; False when its key is there already (a redelivery)."""
     if row.status not in DELIVERY_BIRTHS:
         raise IllegalMoveError(f"a delivery is not born {row.status}")
@@ -397,7 +397,9 @@ def delivery(tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: 
     return _moved(tx, row, target, columns)
 
 
-def unchanged(tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any) -> bool:
+def move_unchanged_delivery(
+    tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any
+) -> bool:
     """The same, only while it says what it said when `row` was read."""
     check(DELIVERY_MOVES, row.status, target)
     return _moved(tx, row, target, columns, body_=row.body)

@@ -1,4 +1,4 @@
-"""The outbox's rows: what Slack has yet to be told.
+"""The outbox: messages that Slack has yet to be sent, and cards that it has yet to be shown.
 
 Cards are drawn again whenever `wanted` passes `shown`.
 """
@@ -17,7 +17,7 @@ from sqlmodel import col
 from storage import moves, trail
 from storage.models import Message, Run
 from storage.states import MESSAGE_OPEN, IllegalMoveError, MessageKind, MessageStatus
-from storage.transaction import Transaction, first, readable, rows
+from storage.transaction import Transaction, first, readable_rows, rows
 
 QUESTION = "question"  # in the body of a card: it shows a question to people
 _UNSENT = col(Message.status).in_(MESSAGE_OPEN)
@@ -85,21 +85,21 @@ def _columns(names: tuple[str, ...]) -> Update:
     )
 
 
-def put(tx: Transaction, message: Message) -> bool:
+def put_message(tx: Transaction, message: Message) -> bool:
     """Add a message; False where one with the same key is left as it is (said once is said)."""
-    return moves.queued(tx, message)
+    return moves.insert_message(tx, message)
 
 
 def notice(tx: Transaction, run: Run, key: str, body: Mapping[str, Any]) -> None:
     """A line in the run's thread; `body` is {"text": …} or {"text": …, "blocks": […]}."""
-    thread(tx, run, key, body, kind=MessageKind.NOTICE)
+    put_in_thread(tx, run, key, body, kind=MessageKind.NOTICE)
 
 
-def thread(
+def put_in_thread(
     tx: Transaction, run: Run, key: str, body: Mapping[str, Any], *, kind: MessageKind
 ) -> None:
     """A message of that kind in the run's thread."""
-    put(
+    put_message(
         tx,
         Message(
             key=key,
@@ -107,17 +107,19 @@ def thread(
             run_id=run.id,
             channel=run.channel,
             thread_ts=run.thread_ts,
-            body=dump(body),
+            body=dump_body(body),
         ),
     )
 
 
-def root(tx: Transaction, run: Run, text: str, blocks: Sequence[Mapping[str, Any]]) -> None:
+def put_root(tx: Transaction, run: Run, text: str, blocks: Sequence[Mapping[str, Any]]) -> None:
     """The message with which the bot begins the thread of a request, where no message of its own
     begins it; once it stands in Slack, workers may take the request.
     """
-    body, kind = dump({"text": text, "blocks": blocks}), MessageKind.ROOT
-    put(tx, Message(key=_root(run), kind=kind, run_id=run.id, channel=run.channel, body=body))
+    body, kind = dump_body({"text": text, "blocks": blocks}), MessageKind.ROOT
+    put_message(
+        tx, Message(key=_root(run), kind=kind, run_id=run.id, channel=run.channel, body=body)
+    )
 
 
 def has_root(tx: Transaction, run: Run) -> bool:
@@ -129,14 +131,14 @@ def _root(run: Run) -> str:
     return f"root:{run.id}"
 
 
-def say(tx: Transaction, key: str, channel: str, thread_ts: str, text: str) -> None:
+def put_line(tx: Transaction, key: str, channel: str, thread_ts: str, text: str) -> None:
     """A line of mrkdwn in a channel or thread, about no request."""
-    body = dump({"text": text, "mrkdwn": True})
+    body = dump_body({"text": text, "mrkdwn": True})
     kind = MessageKind.NOTICE
-    put(tx, Message(key=key, kind=kind, channel=channel, thread_ts=thread_ts, body=body))
+    put_message(tx, Message(key=key, kind=kind, channel=channel, thread_ts=thread_ts, body=body))
 
 
-def everywhere(tx: Transaction, run: Run, plans: Iterable[str], key: str, text: str) -> None:
+def put_everywhere(tx: Transaction, run: Run, plans: Iterable[str], key: str, text: str) -> None:
     """A line in the request's thread, and under each card of these plans that stands elsewhere."""
     shown = [card for plan_id in plans for card in cards(tx, plan_id)]
     found = {(card.channel, card.thread_ts or card.ts) for card in shown}
@@ -148,12 +150,12 @@ def everywhere(tx: Transaction, run: Run, plans: Iterable[str], key: str, text: 
                 run_id=run.id,
                 channel=channel,
                 thread_ts=thread_ts,
-                body=dump({"text": text, "mrkdwn": True}),
+                body=dump_body({"text": text, "mrkdwn": True}),
             )
-            put(tx, line)
+            put_message(tx, line)
 
 
-def private(
+def put_private(
     tx: Transaction,
     key: str,
     *,
@@ -167,8 +169,8 @@ def private(
     row = Message(
         key=key, kind=MessageKind.PRIVATE, channel=channel, thread_ts=thread_ts, recipient=person
     )
-    row.body = dump({"text": text, "mrkdwn": mrkdwn})
-    put(tx, row)
+    row.body = dump_body({"text": text, "mrkdwn": mrkdwn})
+    put_message(tx, row)
 
 
 def redraw(tx: Transaction, plan_id: str) -> None:
@@ -183,21 +185,21 @@ def redraw_failed(tx: Transaction) -> None:
     moves.redraw_failed(tx)
 
 
-def sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
+def mark_sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
     """It stands in Slack as of version `shown`; stale at once when more was wanted meanwhile."""
-    moves.shown(tx, row, ts=ts, version=shown)
+    moves.mark_message_shown(tx, row, ts=ts, version=shown)
 
 
-def showed(
+def record_shown_revisions(
     tx: Transaction, row: Message, *, ts: str, revisions: Mapping[str, int], at: datetime
 ) -> None:
     """Write down which revision of each call a card shows, unless it showed just these before.
 
     `revisions`: by call id; none where all it shows is that it no longer holds.
     """
-    if (showing := dump(revisions)) == row.showing:
+    if (showing := dump_body(revisions)) == row.showing:
         return
-    change(tx, row, showing=showing)
+    update_message(tx, row, showing=showing)
     where = {"channel": row.channel, "ts": ts, "calls": revisions}
     trail.record(tx, "card.shown", at=at, actor="system", run_id=row.run_id, data=where)
 
@@ -210,7 +212,7 @@ def channels_due(tx: Transaction, now: datetime, aside: Collection[int | None] =
     try:
         found = tx.execute(_CHANNELS)
     except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out
-        return {row.channel for row in due(tx, now, aside=aside)}
+        return {row.channel for row in due_messages(tx, now, aside=aside)}
     earliest: dict[str, datetime | None] = {}
     for channel, due_at, kind, seq in found:
         waits = kind is not MessageKind.MARK and seq not in aside
@@ -219,7 +221,7 @@ def channels_due(tx: Transaction, now: datetime, aside: Collection[int | None] =
     return {channel for channel, due_at in earliest.items() if due_at is None or due_at <= now}
 
 
-def due(
+def due_messages(
     tx: Transaction,
     now: datetime,
     channel: str | None = None,
@@ -230,7 +232,7 @@ def due(
     Later messages wait for their channel's earlier, but for none that is a mark or put `aside`.
     """
     statement, only = (_DUE, {}) if channel is None else (_DUE_IN, {"channel_": channel})
-    found = readable(tx, Message, col(Message.seq), statement, **only)
+    found = readable_rows(tx, Message, col(Message.seq), statement, **only)
     blocked: set[str] = set()
     ready = []
     for row in found:
@@ -248,7 +250,7 @@ def next_due(tx: Transaction) -> datetime | None:
     return found
 
 
-def change(tx: Transaction, row: Message, **columns: Any) -> None:
+def update_message(tx: Transaction, row: Message, **columns: Any) -> None:
     """Write columns of one message, all but its status."""
     if "status" in columns:
         raise IllegalMoveError("a message's status is moved by storage.moves")
@@ -260,7 +262,7 @@ def by_key(tx: Transaction, key: str) -> Message | None:
     return first(tx, Message, _BY_KEY, key_=key)
 
 
-def knows(tx: Transaction, ts: str) -> bool:
+def is_known_message(tx: Transaction, ts: str) -> bool:
     """Whether a message of that ts is one of ours."""
     return first(tx, Message, _BY_TS, ts_=ts) is not None
 
@@ -270,7 +272,7 @@ def cards(tx: Transaction, plan_id: str) -> list[Message]:
     return rows(tx, Message, _CARDS, plan_id_=plan_id)
 
 
-def copies(tx: Transaction, plan_id: str) -> list[Message]:
+def card_copies(tx: Transaction, plan_id: str) -> list[Message]:
     """What a plan's requester sees of cards that stand elsewhere."""
     return rows(tx, Message, _COPIES, plan_id_=plan_id)
 
@@ -290,7 +292,7 @@ def calls_of(tx: Transaction, plan_id: str, card: int) -> list[str]:
     return ids
 
 
-def dump(body: Mapping[str, Any]) -> str:
+def dump_body(body: Mapping[str, Any]) -> str:
     """A message body as it is stored."""
     return json.dumps(dict(body), ensure_ascii=False)
 
@@ -314,7 +316,7 @@ def card_in(tx: Transaction, channel: str, thread_ts: str) -> Message | None:
     return first(tx, Message, _CARD_IN, channel_=channel, thread_ts_=thread_ts)
 
 
-def carded(tx: Transaction, run_ids: Collection[str]) -> set[str]:
+def runs_with_card(tx: Transaction, run_ids: Collection[str]) -> set[str]:
     """Those of the runs of which a card stands in Slack."""
     where = (
         col(Message.run_id).in_(run_ids),
@@ -329,7 +331,7 @@ def close_streams(tx: Transaction, run_id: str) -> bool:
 
     True if any are.
     """
-    return moves.close_streams(tx, run_id, dump({"text": "", "streamed": False}))
+    return moves.close_streams(tx, run_id, dump_body({"text": "", "streamed": False}))
 
 
 def is_streaming(tx: Transaction, row: Message) -> bool:
@@ -337,7 +339,7 @@ def is_streaming(tx: Transaction, row: Message) -> bool:
     return bool(tx.scalar(_STATUS, {"seq_": row.seq}) == MessageStatus.STREAMING)
 
 
-def began_late(tx: Transaction, row: Message) -> bool:
+def close_late_stream(tx: Transaction, row: Message) -> bool:
     """A stream that was given up before it began is to be closed after all; True if it is one."""
     found = by_key(tx, row.key)
     if found is None or not found.ts or found.status is not MessageStatus.FAILED:

@@ -12,10 +12,10 @@ from sqlmodel import col
 
 from storage import moves, runs
 from storage.columns import values
-from storage.decisions import Applied, Closed, Open, look
+from storage.decisions import AppliedDecision, Closed, OpenRevision, check_decidable
 from storage.models import Call, Message, PersonAnswer, Run
 from storage.states import CallStatus, MessageStatus
-from storage.transaction import Transaction, first, insert_into, readable
+from storage.transaction import Transaction, first, insert_into, readable_rows
 
 _GIVEN = select(PersonAnswer).where(col(PersonAnswer.call_id) == bindparam("id_"))
 _WAITING = (
@@ -36,7 +36,7 @@ _BEING_POSTED = (
 )
 
 
-def answer(
+def store_answer(
     tx: Transaction,
     call_id: str,
     revision: int,
@@ -46,14 +46,14 @@ def answer(
     given: str,
     declined: bool,
     output: str,
-) -> Applied | Closed:
+) -> AppliedDecision | Closed:
     """Store what a person said by the moment `at`, and let the run go on.
 
     `given`: canonical JSON of the values; `output`: what the model is told. Whoever comes second is
     told what was first.
     """
-    found = look(tx, call_id, revision, at)
-    if not isinstance(found, Open):
+    found = check_decidable(tx, call_id, revision, at)
+    if not isinstance(found, OpenRevision):
         return found
     call = found.call
     row = PersonAnswer(
@@ -80,8 +80,8 @@ def answer(
     )
     if not moved:
         raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.free(tx, call.run_id, at=at, actor=person)
-    return Applied(call)
+    runs.free_if_decided(tx, call.run_id, at=at, actor=person)
+    return AppliedDecision(call)
 
 
 def given(tx: Transaction, call_id: str) -> PersonAnswer | None:
@@ -89,12 +89,12 @@ def given(tx: Transaction, call_id: str) -> PersonAnswer | None:
     return first(tx, PersonAnswer, _GIVEN, id_=call_id)
 
 
-def waiting(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
+def waiting_questions(tx: Transaction, tool: str, team: str, at: datetime) -> list[Call]:
     """The questions (calls of `tool`) of a workspace that wait then, the first deadline first."""
-    return readable(tx, Call, col(Call.id), _WAITING, tool_=tool, team_=team, at_=at)
+    return readable_rows(tx, Call, col(Call.id), _WAITING, tool_=tool, team_=team, at_=at)
 
 
-def reminded(tx: Transaction, call: Call) -> bool:
+def mark_reminded(tx: Transaction, call: Call) -> bool:
     """Nothing is due before the deadline any more; False when the question has moved meanwhile."""
     where = (
         col(Call.id) == call.id,
@@ -104,6 +104,6 @@ def reminded(tx: Transaction, call: Call) -> bool:
     return tx.execute(update(Call).where(*where).values(next_at=None)).rowcount == 1
 
 
-def being_posted(tx: Transaction, tool: str, channel: str) -> bool:
+def is_being_posted(tx: Transaction, tool: str, channel: str) -> bool:
     """Whether a question that waits is on its way into this channel; `tool`: which asks people."""
     return first(tx, Message, _BEING_POSTED, tool_=tool, channel_=channel) is not None

@@ -25,11 +25,9 @@ from sqlalchemy import (
 from sqlmodel import SQLModel, col
 
 from storage import calls, grants, purge, trail
-from storage.attached_files import AttachedFile
-from storage.client_keys import ClientKey
-from storage.contacts import Contact
 from storage.delegations import Delegation
 from storage.grants import Grant
+from storage.inbox import Contact
 from storage.models import (
     Attempt,
     Audit,
@@ -44,9 +42,11 @@ from storage.models import (
     Run,
     Vote,
 )
+from storage.programs import ClientKey
 from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
 from storage.store import BREATH, Store
 from storage.transaction import Transaction, rows
+from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
 
 # Forgetting one person: what they asked and wrote is emptied everywhere it stands.
@@ -204,7 +204,9 @@ def find_held(tx: Transaction, person: str) -> PersonalData:
 
 def is_open(tx: Transaction, run_ids: Sequence[str]) -> bool:
     """Whether anything goes on in one of these requests, or is still to be told of it."""
-    return any(tx.execute(each, purge.named(some)) for some in _chunks(run_ids) for each in _OPEN)
+    return any(
+        tx.execute(each, purge.ids_by_place(some)) for some in _chunks(run_ids) for each in _OPEN
+    )
 
 
 def forget(
@@ -248,7 +250,7 @@ def forget(
 
 def _ids(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
     """These ids, and those of the plans and calls of these requests."""
-    named = purge.named(run_ids)
+    named = purge.ids_by_place(run_ids)
     return {*run_ids, *tx.scalars(_PLANS, named), *tx.scalars(_OF_RUNS, named)}
 
 
@@ -283,11 +285,11 @@ def _empty(
     run_ids = [each for thread in threads if not is_open(tx, thread) for each in thread]
     emptied = 0
     for some in _chunks(run_ids):
-        named = purge.named(some)
+        named = purge.ids_by_place(some)
         fresh = tx.scalars(_UNPURGED, named)
-        purge.empty(tx, some, at=at)
+        purge.empty_requests(tx, some, at=at)
         for grant in rows(tx, Grant, _REMEMBERED, person_=person, **named):
-            grants.revoke(tx, grant.id, actor, at)
+            grants.revoke_grant(tx, grant.id, actor, at)
             tx.execute(_UNPINNED, {"id_": grant.id})
         for statement in _BESIDES:
             tx.execute(statement, named)
@@ -362,7 +364,7 @@ _OF_RUN: tuple[Any, ...] = (Plan, Call, Item, Message, Delivery, AttachedFile, A
 _OF_CALL: tuple[Any, ...] = (Revision, Vote, PersonAnswer, Attempt)
 
 
-def held(tx: Transaction, person: str) -> dict[str, Any]:
+def held_data(tx: Transaction, person: str) -> dict[str, Any]:
     """What is held of this person (a Slack user id), as JSON's own types.
 
     `asked`: every row of the requests that they asked, by table. `elsewhere`: rows of their own in

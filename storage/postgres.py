@@ -25,8 +25,7 @@ from storage.chain import Chain
 from storage.digest import KeyFileError
 from storage.migrations import SchemaError
 from storage.postgres_session import LOCKS, MIGRATING, READ, SCHEMA, WRITE, ServerSession, connect
-from storage.statement import Row, driver_error
-from storage.transaction import Trace, Transaction
+from storage.transaction import Row, Trace, Transaction, driver_error
 
 # A transaction on PostgreSQL. What its commit came to is known, even where the server was lost.
 

@@ -11,7 +11,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
-from storage.statement import Row
+from storage.transaction import Row
 
 SCHEMA = "countersign"  # where our tables are, beside those of others
 LOCKS = 0x436F756E  # the first half of our advisory locks' names

@@ -30,7 +30,6 @@ from sqlalchemy.orm import aliased
 from sqlmodel import col
 
 from storage import calls, trail
-from storage.attached_files import AttachedFile
 from storage.columns import UtcTime
 from storage.delegations import Delegation
 from storage.models import (
@@ -46,6 +45,7 @@ from storage.models import (
 )
 from storage.states import RUN_OPEN, CallStatus, DeliveryKind, DeliveryStatus, MessageStatus
 from storage.transaction import Transaction, rows
+from storage.transcripts import AttachedFile
 
 SOME = 100  # requests that are emptied in one transaction
 MANY = 5000  # deliveries that are looked at in one
@@ -159,24 +159,24 @@ _OLD_PRIVATE = delete(Message).where(
 )
 
 
-def due(tx: Transaction, before: datetime, after: str = "", most: int = SOME) -> list[str]:
+def due_requests(tx: Transaction, before: datetime, after: str = "", most: int = SOME) -> list[str]:
     """Ids of requests in whose thread nothing has moved since then and nothing is open: the next
     ones behind that id, in order.
     """
     return list(tx.scalars(_NEXT_DUE, {"before_": before, "after_": after, "most_": most}))
 
 
-def purge(
+def purge_requests(
     tx: Transaction, run_ids: Iterable[str], before: datetime, *, at: datetime, actor: str
 ) -> list[Run]:
     """Empty these requests (SOME at most), and write down that they were, in one row; returns
     those that were still due.
     """
-    found = rows(tx, Run, _STILL_DUE, before_=before, **named(run_ids))
+    found = rows(tx, Run, _STILL_DUE, before_=before, **ids_by_place(run_ids))
     if found:
         ids = [run.id for run in found]
-        empty(tx, ids, at=at)
-        places = named(ids)
+        empty_requests(tx, ids, at=at)
+        places = ids_by_place(ids)
         for statement in _DELETE:
             tx.execute(statement, places)
         data = {"older_than": before.isoformat(), trail.PURGED_RUNS: ids}
@@ -184,10 +184,10 @@ def purge(
     return found
 
 
-def empty(tx: Transaction, run_ids: Iterable[str], *, at: datetime) -> None:
+def empty_requests(tx: Transaction, run_ids: Iterable[str], *, at: datetime) -> None:
     """Mark these requests (SOME at most) as purged and empty them; the audit is the caller's."""
     tx.overwrite()
-    places = named(run_ids)
+    places = ids_by_place(run_ids)
     tx.execute(_MARK, {**places, "at_": at})
     for statement in _EMPTY:
         tx.execute(statement, places)
@@ -216,7 +216,7 @@ def purge_delegations(tx: Transaction, before: datetime) -> None:
     tx.execute(_OLD_DELEGATIONS, {"before_": before})
 
 
-def named(run_ids: Iterable[str]) -> Mapping[str, str]:
+def ids_by_place(run_ids: Iterable[str]) -> Mapping[str, str]:
     """The ids by the names of their places; those that are left over hold what is no id."""
     given = dict.fromkeys((each.key for each in RUNS), "-")
     return given | {f"run_{number}": each for number, each in enumerate(run_ids)}

@@ -14,21 +14,20 @@ from sqlalchemy import Table, delete, select
 from sqlmodel import Field, SQLModel, col
 
 from storage import columns
-from storage.attached_files import AttachedFile as AttachedFile
 from storage.chain import Chain, Head
-from storage.client_keys import ClientKey as ClientKey
 from storage.columns import Row, values
-from storage.contacts import Contact as Contact
 from storage.delegations import Delegation as Delegation
-from storage.replicas import Lane, Pause, Replica
-from storage.statement import driver_error
-from storage.transaction import Transaction, first, insert_into
+from storage.inbox import Contact as Contact
+from storage.programs import ClientKey as ClientKey
+from storage.replicas import ChannelQueue, Pause, Replica
+from storage.transaction import Transaction, driver_error, first, insert_into
+from storage.transcripts import AttachedFile as AttachedFile
 from storage.webhooks import Webhook as Webhook
 
 # What a record says of itself where it is a copy, or was left for one.
 
 
-class Copied(Row, table=True):
+class CopyNote(Row, table=True):
     """That the record is a copy, or was left for one."""
 
     __tablename__ = "copied"
@@ -71,32 +70,32 @@ class Copied(Row, table=True):
         return ", ".join(odd)
 
 
-_FIRST = select(Copied).order_by(col(Copied.seq)).limit(1)
+_FIRST = select(CopyNote).order_by(col(CopyNote.seq)).limit(1)
 
 
-def noted_copy(tx: Transaction) -> Copied | None:
+def read_copy_note(tx: Transaction) -> CopyNote | None:
     """What the record says of itself; None where it is no copy."""
-    return first(tx, Copied, _FIRST)
+    return first(tx, CopyNote, _FIRST)
 
 
-def note_copy(tx: Transaction, row: Copied) -> None:
+def write_copy_note(tx: Transaction, row: CopyNote) -> None:
     """Have the record say this of itself, and nothing else."""
-    forget_copy(tx)
-    tx.execute(insert_into(Copied), values(row))
+    delete_copy_note(tx)
+    tx.execute(insert_into(CopyNote), values(row))
 
 
-def forget_copy(tx: Transaction) -> bool:
+def delete_copy_note(tx: Transaction) -> bool:
     """Have it say nothing of that kind; whether it did."""
-    return tx.execute(delete(Copied)).rowcount > 0
+    return tx.execute(delete(CopyNote)).rowcount > 0
 
 
-def sealed_copy(row: Copied, chain: Chain) -> Copied:
+def sealed_copy(row: CopyNote, chain: Chain) -> CopyNote:
     """The row with its seal, under the key of `chain`."""
-    mine = columns.altered(row, key_id=chain.key_id)
-    return columns.altered(mine, seal=_seal(mine, chain))
+    mine = columns.altered_row(row, key_id=chain.key_id)
+    return columns.altered_row(mine, seal=_seal(mine, chain))
 
 
-def _seal(row: Copied, chain: Chain) -> str:
+def _seal(row: CopyNote, chain: Chain) -> str:
     said = (row.at.isoformat(), row.why, row.version, row.counts, row.problems)
     return chain.sign("copied", *said, row.head_seq, row.head_hash)
 
@@ -105,21 +104,21 @@ SOME = 5000  # rows that are read at once
 PATIENCE = "10min"  # until a server ends a transaction in which nothing happens
 NUL, INSTEAD = "\x00", "\N{REPLACEMENT CHARACTER}"  # PostgreSQL takes no text that holds the first
 # what a record says of itself, and what processes tell one another
-_APART = {str(each.__tablename__) for each in (Copied, Lane, Pause, Replica)}
+_APART = {str(each.__tablename__) for each in (CopyNote, ChannelQueue, Pause, Replica)}
 
 
 class LostRowsError(Exception):
     """The rows that are to be copied cannot be read; says of which table, and why."""
 
 
-def tables() -> list[Table]:
+def record_tables() -> list[Table]:
     """The tables that make up the record, each behind those that it refers to."""
     return [each for each in SQLModel.metadata.sorted_tables if each.name not in _APART]
 
 
 def counts(tx: Transaction) -> dict[str, int]:
     """How many rows each of them has."""
-    return {each.name: _count(tx, each) for each in tables()}
+    return {each.name: _count(tx, each) for each in record_tables()}
 
 
 def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
@@ -131,7 +130,7 @@ def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
     found = {}
     for tx in (source, target):
         _take_time(tx)
-    for table in tables():
+    for table in record_tables():
         found[table.name] = _count(source, table)
         _insert(target, table, _rows(source, table))
         there = _count(target, table)
@@ -204,7 +203,7 @@ def _without_nul(value: Any) -> Any:
 
 def _count_on(tx: Transaction) -> None:
     """Have each sequence go on behind the last number that was copied."""
-    for table in tables():
+    for table in record_tables():
         if "seq" in table.columns:
             name = _named(tx, table.name)
             tx.exec_driver_sql(

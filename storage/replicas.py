@@ -19,7 +19,7 @@ from storage import columns
 from storage.columns import Row
 from storage.models import Audit, Delivery
 from storage.states import DeliveryKind
-from storage.transaction import Transaction, insert_of, readable
+from storage.transaction import Transaction, insert_of, readable_rows
 
 # The newest moment that the record holds: time goes on from there, whatever a clock says.
 
@@ -56,7 +56,7 @@ class Replica(Row, table=True):
     until: datetime = columns.time()
 
 
-class Lane(Row, table=True):
+class ChannelQueue(Row, table=True):
     """A channel, and the one replica that sends to it as long as that is alive."""
 
     __tablename__ = "lane"
@@ -75,15 +75,17 @@ class Pause(Row, table=True):
 
 _BEATS = select(col(Replica.id), col(Replica.until))
 _ALIVE = select(col(Replica.id)).where(col(Replica.until) > bindparam("now_"))
-_LANES = select(col(Lane.channel), col(Lane.replica))
-_MINE = delete(Lane).where(col(Lane.replica) == bindparam("replica_"))
+_LANES = select(col(ChannelQueue.channel), col(ChannelQueue.replica))
+_MINE = delete(ChannelQueue).where(col(ChannelQueue.replica) == bindparam("replica_"))
 _GONE = delete(Replica).where(col(Replica.id) == bindparam("replica_"))
-_HOLDER = select(col(Lane.replica)).where(col(Lane.channel) == bindparam("channel_"))
+_HOLDER = select(col(ChannelQueue.replica)).where(
+    col(ChannelQueue.channel) == bindparam("channel_")
+)
 _PAUSES = select(col(Pause.method), col(Pause.channel), col(Pause.until)).where(
     col(Pause.until) > bindparam("now_")
 )
 _PAUSED_BEFORE = delete(Pause).where(col(Pause.until) <= bindparam("now_"))
-_GIVEN_UP = _MINE.where(col(Lane.channel) == bindparam("channel_"))
+_GIVEN_UP = _MINE.where(col(ChannelQueue.channel) == bindparam("channel_"))
 _NEWEST = select(func.max(col(Delivery.seq)))
 _EVENTS = (
     select(Delivery)
@@ -102,13 +104,13 @@ def _beat(dialect: str) -> Any:
 @cache
 def _take(dialect: str) -> Any:
     """The upsert of a lane of nobody's, or of one who is no more."""
-    made = insert_of(dialect)(Lane).values(
+    made = insert_of(dialect)(ChannelQueue).values(
         channel=bindparam("channel"), replica=bindparam("replica")
     )
     free = (
-        (col(Lane.replica) == made.excluded.replica)
-        | (col(Lane.replica) == bindparam("instead_"))
-        | col(Lane.replica).not_in(select(col(Replica.id)))
+        (col(ChannelQueue.replica) == made.excluded.replica)
+        | (col(ChannelQueue.replica) == bindparam("instead_"))
+        | col(ChannelQueue.replica).not_in(select(col(Replica.id)))
     )
     return made.on_conflict_do_update(
         index_elements=["channel"], set_={"replica": made.excluded.replica}, where=free
@@ -132,7 +134,7 @@ def heartbeat(tx: Transaction, replica: str, until: datetime) -> None:
     tx.execute(_beat(tx.dialect.name), {"id": replica, "until": until})
 
 
-def leave(tx: Transaction, replica: str) -> None:
+def leave_replicas(tx: Transaction, replica: str) -> None:
     """This replica is no more; its channels are free."""
     tx.execute(_MINE, {"replica_": replica})
     tx.execute(_GONE, {"replica_": replica})
@@ -145,19 +147,19 @@ def tidy(tx: Transaction, now: datetime, gone: Collection[str]) -> None:
     tx.execute(_PAUSED_BEFORE, {"now_": now})
 
 
-def alive(tx: Transaction, now: datetime) -> set[str]:
+def alive_replicas(tx: Transaction, now: datetime) -> set[str]:
     """The ids of the replicas that are alive."""
     return set(tx.scalars(_ALIVE, {"now_": now}))
 
 
-def beats(tx: Transaction) -> dict[str, datetime]:
+def latest_heartbeats(tx: Transaction) -> dict[str, datetime]:
     """The latest beat of each replica: until when it says that it is alive."""
     return dict(tuple(row) for row in tx.execute(_BEATS))
 
 
 def senders(tx: Transaction, gone: Collection[str]) -> dict[str, str]:
     """The replica that sends to each channel, where one does that is not `gone`."""
-    living = beats(tx).keys() - set(gone)
+    living = latest_heartbeats(tx).keys() - set(gone)
     return {channel: replica for channel, replica in tx.execute(_LANES) if replica in living}
 
 
@@ -194,4 +196,4 @@ def newest(tx: Transaction) -> int:
 
 def events_after(tx: Transaction, seq: int) -> list[Delivery]:
     """What Slack has told of people, groups and channels since that delivery."""
-    return readable(tx, Delivery, col(Delivery.seq), _EVENTS, after_=seq)
+    return readable_rows(tx, Delivery, col(Delivery.seq), _EVENTS, after_=seq)

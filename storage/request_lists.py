@@ -1,4 +1,4 @@
-"""Queries for what people may look up: what was decided of late, and one request by its link."""
+"""Queries for what people look up: waiting and recent requests, decisions, one by its link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlmodel import col
 from storage import calls, runs, sub_agents
 from storage.models import Call, Message, Run, Vote
 from storage.states import CallStatus
-from storage.transaction import Transaction, first, readable, rows
+from storage.transaction import Transaction, first, readable_rows, rows
 
 # Queries for the Home tab: what waits in a workspace, what one person asked for of late.
 
@@ -60,7 +60,7 @@ def waiting_calls(
     somebody has to say what became of them.
     """
     given = {"team_": team, "at_": at, "most_": most, "status_": status}
-    return readable(tx, Call, col(Call.id), _WAITING, **given)
+    return readable_rows(tx, Call, col(Call.id), _WAITING, **given)
 
 
 def recent_requests(
@@ -72,8 +72,8 @@ def recent_requests(
     """
     given = {"team_": team, "person_": person, "most_": most}
     if channel:
-        return readable(tx, Run, col(Run.id), _OF_LATE_IN, **given, channel_=channel)
-    return readable(tx, Run, col(Run.id), _OF_LATE, **given)
+        return readable_rows(tx, Run, col(Run.id), _OF_LATE_IN, **given, channel_=channel)
+    return readable_rows(tx, Run, col(Run.id), _OF_LATE, **given)
 
 
 LOOKED_AT = 100  # of a person's newest votes, and of the requests of theirs that moved last
@@ -163,7 +163,7 @@ _BY_DIGEST = (
 )
 
 
-def decided(
+def decided_calls(
     tx: Transaction, team: str, person: str, since: datetime, most: int, channel: str = ""
 ) -> list[Call]:
     """The calls decided since then by this person or on their requests, the newest first;
@@ -173,20 +173,20 @@ def decided(
     given |= {"channel_": channel} if channel else {}
     found: dict[str, Call] = {}
     for search in _SEARCHES_IN if channel else _SEARCHES:
-        newest = readable(tx, Call, col(Call.id), search.newest, **given)
+        newest = readable_rows(tx, Call, col(Call.id), search.newest, **given)
         if tx.execute(search.more, given):
             last = newest[-1].decided_at if len(newest) == most else since
-            newest = readable(tx, Call, col(Call.id), search.all, **given, at_least_=last)
+            newest = readable_rows(tx, Call, col(Call.id), search.all, **given, at_least_=last)
         found |= {call.id: call for call in newest}
     return sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)[:most]
 
 
-def by_id(tx: Transaction, team: str, text: str) -> Run | None:
+def request_by_id(tx: Transaction, team: str, text: str) -> Run | None:
     """The request of that id, or of the call of that id or fingerprint ("#1a2b3c4d")."""
     run = runs.get(tx, text)
     call = None if run else calls.get(tx, text) or _by_digest(tx, team, text.removeprefix("#"))
     run = runs.get(tx, call.run_id) if call else run
-    return sub_agents.root(tx, run) if run is not None and run.team == team else None
+    return sub_agents.root_run(tx, run) if run is not None and run.team == team else None
 
 
 def _by_digest(tx: Transaction, team: str, digest: str) -> Call | None:
@@ -203,4 +203,4 @@ def at(tx: Transaction, team: str, channel: str, ts: str, thread_ts: str) -> Run
     message = first(tx, Message, _AT, ts_=ts, channel_=channel)
     run = runs.get(tx, message.run_id) if message and message.run_id else None
     run = run or runs.in_thread(tx, team, channel, thread_ts)
-    return sub_agents.root(tx, run) if run is not None and run.team == team else None
+    return sub_agents.root_run(tx, run) if run is not None and run.team == team else None

@@ -32,7 +32,7 @@ from storage.calls import UNFINISHED
 from storage.columns import values
 from storage.models import PURGED, Call, Delivery, Item, Plan, Run
 from storage.states import MODELLED, RUN_OPEN, CallStatus, RunSource, RunStatus
-from storage.transaction import Transaction, first, insert_into, readable
+from storage.transaction import Transaction, first, insert_into, readable_rows
 
 # Runs that a worker may take, with what tells whose turn it is. Reads only.
 
@@ -104,7 +104,7 @@ def _ready_of(tx: Transaction, statement: Any, given: dict[str, Any]) -> list[Re
 # How much somebody has asked of late: what limits are kept by.
 
 
-def asked_lately(also: ColumnElement[bool]) -> ColumnElement[bool]:
+def recent_runs_of(also: ColumnElement[bool]) -> ColumnElement[bool]:
     """The requester's runs that have moved since then, or are so `also`.
 
     Each side says whose, so that each has an index; else SQLite would look through all they asked.
@@ -128,7 +128,7 @@ _ASKED_SINCE = (
     select(col(Call.asked_at))
     .select_from(Run)
     .join(Call, col(Run.id) == col(Call.run_id))
-    .where(asked_lately(col(Run.status).in_(UNFINISHED)))
+    .where(recent_runs_of(col(Run.status).in_(UNFINISHED)))
     .where(col(Call.asked_at) > bindparam("since_"), ~_BY_KEY)
     .order_by(col(Call.asked_at).desc())
     .limit(1)
@@ -136,12 +136,12 @@ _ASKED_SINCE = (
 )
 
 
-def pending_of(tx: Transaction, team: str, requester: str) -> int:
+def count_pending_of(tx: Transaction, team: str, requester: str) -> int:
     """How many calls of this requester wait for people, but those that keys have asked."""
     return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
 
 
-def last_asked(
+def time_of_earlier_question(
     tx: Transaction, team: str, requester: str, number: int, since: datetime
 ) -> datetime | None:
     """When people were asked about the last but `number` of this requester's calls, but those that
@@ -191,7 +191,7 @@ _BEGUN_IN = (
 )
 _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
     col(Run.parent_call) == "",  # what a sub-agent uses is counted with its request
-    asked_lately(col(Run.status) == RunStatus.RUNNING),
+    recent_runs_of(col(Run.status) == RunStatus.RUNNING),
 )
 _SAID = ~col(Item.body).startswith(transcripts.BEGINS)  # no stand-in for what was said
 _TRANSCRIPT = (
@@ -257,18 +257,18 @@ def get(tx: Transaction, run_id: str) -> Run | None:
     return first(tx, Run, _GET, id_=run_id)
 
 
-def is_of(tx: Transaction, run_id: str, person: str) -> bool:
+def is_requester(tx: Transaction, run_id: str, person: str) -> bool:
     """Whether this person asked for the run."""
     run = get(tx, run_id)
     return run is not None and run.requester == person
 
 
-def ready(tx: Transaction) -> list[str]:
+def ready_run_ids(tx: Transaction) -> list[str]:
     """Ids of runs a worker may take, oldest first; `storage.runs` says whose they are."""
     return list(tx.scalars(_READY))
 
 
-def rooted(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
+def set_root(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
     """The message that the run begins with stands there: that is its thread, and that of the
     sub-agents it has asked; False if it has one.
 
@@ -285,7 +285,7 @@ def in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> Run |
     return first(tx, Run, _IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts)
 
 
-def begun_in(
+def run_begun_in(
     tx: Transaction, team: str, channel: str, thread_ts: str, requester: str
 ) -> Run | None:
     """The newest run that this person's messages in a thread are of, wherever it goes on."""
@@ -319,10 +319,10 @@ def held_by(tx: Transaction, run_id: str, fence: int) -> Run:
 def unfinished(tx: Transaction) -> list[Run]:
     """Runs that are open, and those that could not go on."""
     where = col(Run.status).in_(calls.UNFINISHED)
-    return readable(tx, Run, col(Run.id), select(Run).where(where))
+    return readable_rows(tx, Run, col(Run.id), select(Run).where(where))
 
 
-def count(tx: Transaction, run: Run, **columns: int) -> None:
+def set_counters(tx: Transaction, run: Run, **columns: int) -> None:
     """Set counters (turns, calls, cards, tokens, rounds)."""
     tx.execute(_columns(tuple(columns)), {"id_": run.id, **columns})
 
@@ -343,7 +343,7 @@ def count_turn(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int
     return counted
 
 
-def spend(tx: Transaction, run: Run, tokens: int) -> None:
+def count_tokens(tx: Transaction, run: Run, tokens: int) -> None:
     """Count tokens that were used beside a turn; of a sub-agent in its request as well."""
     tx.execute(_SPEND, {"id_": run.id, "root_": run.root_id, "tokens_": tokens})
 
@@ -375,12 +375,12 @@ def transcript(tx: Transaction, run: Run) -> list[dict[str, Any]]:
     return items
 
 
-def heard(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:
+def read_messages(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:
     """The messages among the run's items that were there at that moment, in order."""
     return [json.loads(body) for body in tx.scalars(_HEARD, {"id_": run_id, "until_": until})]
 
 
-def unanswered(tx: Transaction, run_id: str) -> bool:
+def is_unanswered(tx: Transaction, run_id: str) -> bool:
     """Whether the newest item of the run is a person's or a tool's, and not the model's."""
     newest = tx.scalar(_NEWEST, {"id_": run_id})
     item = json.loads(newest) if newest else {}
@@ -392,7 +392,7 @@ def close_plan(tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime
 
     `found`: the plan's calls as they stand. False when some are not settled.
     """
-    if not found or not all(calls.settled(call) for call in found):
+    if not found or not all(calls.is_settled(call) for call in found):
         return False
     for call in found:
         about = {"call_id": call.provider_id}
@@ -401,10 +401,10 @@ def close_plan(tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime
             given = {"name": call.tool, "arguments": current.arguments if current else "{}"}
             append(tx, run, {"type": "function_call", **about, **given}, at=at)
         append(tx, run, {"type": "function_call_output", **about, "output": call.output}, at=at)
-    calls.mark_answered(tx, found[0].plan_id)
+    calls.mark_plan_answered(tx, found[0].plan_id)
     return True
 
 
-def free(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
+def free_if_decided(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """WAITING -> READY once nobody has to decide any more in the open plan; True when it moved."""
-    return moves.freed(tx, run_id, at=at, actor=actor)
+    return moves.free_run(tx, run_id, at=at, actor=actor)

@@ -1,4 +1,4 @@
-"""What falls due and when: deadlines of calls, and what people have to be told before them."""
+"""Deadlines of calls, and when people have to be notified before them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlmodel import col
 
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MESSAGE_OPEN, RUN_OPEN, CallStatus, DeliveryStatus, RunStatus
-from storage.transaction import Transaction, readable
+from storage.transaction import Transaction, readable_rows
 
 # How much waits at this moment, and since when: for those who watch the bot.
 
@@ -43,7 +43,7 @@ class Backlog:
     oldest_unread: datetime | None
 
 
-def backlog(tx: Transaction) -> Backlog:
+def count_backlog(tx: Transaction) -> Backlog:
     """Count it."""
     pending, asked = tx.execute(_PENDING)[0]
     unsent, first = tx.execute(_UNSENT)[0]
@@ -80,7 +80,7 @@ _NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(
 )
 
 
-def due(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
+def due_calls(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
     """Ids of calls whose deadline has fallen at `horizon`, and of their plans; the oldest first.
 
     A broken row is as good as any.
@@ -98,18 +98,18 @@ def next_deadline(tx: Transaction) -> datetime | None:
     return min((each for each in moments if each is not None), default=None)
 
 
-def to_tell(tx: Transaction, now: datetime) -> list[Call]:
+def calls_to_notify(tx: Transaction, now: datetime) -> list[Call]:
     """Pending calls of which people have to be told something now, the longest due first."""
-    return readable(tx, Call, col(Call.id), _TO_TELL, now_=now)
+    return readable_rows(tx, Call, col(Call.id), _TO_TELL, now_=now)
 
 
-def next_telling(tx: Transaction) -> datetime | None:
+def next_notification(tx: Transaction) -> datetime | None:
     """When people have next to be told something about a pending call."""
     found: datetime | None = tx.scalar(_NEXT_TELLING)
     return found
 
 
-def told(
+def mark_notified(
     tx: Transaction, call: Call, *, stage: int, moments: int, next_at: datetime | None
 ) -> bool:
     """People have been told; False when the call has moved or changed meanwhile."""

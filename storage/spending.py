@@ -62,7 +62,7 @@ _COUNTED_OF_ONE, _ATTEMPTS_OF_ONE = _COUNTED.where(_ONE_PERSON), _ATTEMPTS.where
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedCall:
     """One call that counts: when it ended or was decided, None until then, and its arguments
     (canonical JSON).
     """
@@ -71,7 +71,7 @@ class Counted:
     arguments: str
 
 
-def counted(
+def counted_calls(
     tx: Transaction,
     team: str,
     requester: str | None,
@@ -79,7 +79,7 @@ def counted(
     *,
     since: datetime = EVER,
     beside: Call | None = None,
-) -> Iterator[Counted]:
+) -> Iterator[CountedCall]:
     """The calls of `requester` (None: of anyone) with `tool` that are open, or have run or may have
     since then, each start that may have had its effect by itself.
 
@@ -96,22 +96,22 @@ def counted(
             if call_id == beside.id or (later and status in OPEN):
                 continue
         ended = None if status in (*OPEN, *AT_WORK) else finished_at or decided_at or created_at
-        yield Counted(ended, arguments)
+        yield CountedCall(ended, arguments)
 
 
 def attempts(
     tx: Transaction, team: str, requester: str | None, tool: str
-) -> Iterator[tuple[str, Counted]]:
+) -> Iterator[tuple[str, CountedCall]]:
     """The starts of this person's calls (None: of anyone's) that may have had their effect all the
     same, with the ids of their calls, in order.
     """
     about = {"team_": team, "requester_": requester, "tool_": tool}
     found = tx.execute(_ATTEMPTS if requester is None else _ATTEMPTS_OF_ONE, about)
     for call_id, at, arguments in found:
-        yield call_id, Counted(at, arguments)
+        yield call_id, CountedCall(at, arguments)
 
 
-def keep(tx: Transaction, call: Call, at: datetime) -> None:
+def keep_attempt(tx: Transaction, call: Call, at: datetime) -> None:
     """Have what this call may have done count on, whatever becomes of it."""
     row = Attempt(call_id=call.id, revision=call.revision, at=at)
     tx.execute(insert_into(Attempt), values(row))

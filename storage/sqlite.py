@@ -20,23 +20,22 @@ from sqlmodel import create_engine
 from storage.backend import APPEND_ONLY, DELETED, EMPTIED
 from storage.chain import Chain
 from storage.digest import key_path, load_key
-from storage.head_file import HeadFile, head_path
 from storage.migrations import SchemaError
 from storage.sqlite_connections import (
     DIALECT,
     FileConnection,
     LostFileError,
     OpenFile,
-    connected,
-    foreign,
+    foreign_file_sentence,
     holds_foreign,
     is_foreign,
-    opened,
+    open_connection,
+    open_prepared,
     prepare,
     prepare_all,
 )
-from storage.statement import driver_error
-from storage.transaction import Trace, Transaction
+from storage.trail import HeadFile, head_path
+from storage.transaction import Trace, Transaction, driver_error
 
 # What lies free in an SQLite file: given back to the disk bit by bit, or all at once.
 
@@ -150,7 +149,7 @@ class SqliteFile:
 
     shared = False
 
-    def __init__(self, url: URL, connect: Callable[[URL], FileConnection] = connected) -> None:
+    def __init__(self, url: URL, connect: Callable[[URL], FileConnection] = open_prepared) -> None:
         """The file that `url` names; nothing is touched yet. `connect` makes its connections."""
         self.path = Path(url.database or "")
         self._file = self.path  # as SQLite knows it once it is open, links followed
@@ -212,11 +211,11 @@ class SqliteFile:
         # what a crash left behind is its owner's to mend, which whoever may write does unasked
         left = (Path(f"{self._file}-{each}") for each in ("journal", "wal"))
         if any(each.exists() for each in left) and is_foreign(self._file):
-            raise SchemaError(foreign(self.path))
-        connection = opened(self._url)
+            raise SchemaError(foreign_file_sentence(self.path))
+        connection = open_connection(self._url)
         try:
             if holds_foreign(connection):
-                raise SchemaError(foreign(self.path))
+                raise SchemaError(foreign_file_sentence(self.path))
         except BaseException:
             connection.close()
             raise
@@ -230,7 +229,7 @@ class SqliteFile:
         """Make the file."""
         create(self._file)
         if not self._file.stat().st_size:
-            connection = opened(self._url)
+            connection = open_connection(self._url)
             try:
                 keep_track(connection)  # before the first page is written
                 prepare(connection)

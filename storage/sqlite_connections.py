@@ -47,16 +47,16 @@ class FileConnection(sqlite3.Connection):
             self.waits = waits
 
 
-def opened(url: URL) -> FileConnection:
+def open_connection(url: URL) -> FileConnection:
     """A new connection, which was told nothing yet."""
     (name,), options = DIALECT.create_connect_args(url)
     options = {"timeout": WAIT, **options, "check_same_thread": False}
     return sqlite3.connect(name, **options, factory=FileConnection)
 
 
-def connected(url: URL) -> FileConnection:
+def open_prepared(url: URL) -> FileConnection:
     """A new connection, prepared."""
-    connection = opened(url)
+    connection = open_connection(url)
     try:
         prepare(connection)
     except BaseException:
@@ -65,7 +65,7 @@ def connected(url: URL) -> FileConnection:
     return connection
 
 
-def looking(url: URL) -> FileConnection:
+def open_for_reading(url: URL) -> FileConnection:
     """A new connection that only reads."""
     uri = f"{Path(url.database or '').absolute().as_uri()}?mode=ro"
     return sqlite3.connect(
@@ -78,7 +78,7 @@ def looking(url: URL) -> FileConnection:
     )
 
 
-def foreign(path: Path) -> str:
+def foreign_file_sentence(path: Path) -> str:
     """What to say of another application's file."""
     return f"{path} is the database of another application; name one of its own in DATABASE_URL"
 

@@ -1,33 +1,47 @@
-"""The database as the rest sees it: one writer at a time, any number of readers, rows that are
-detached.
+"""The database as the rest of the program uses it: one writer at a time, any number of readers.
 
-Never hold a transaction over a model, tool or Slack call.
+A record that is only looked at, and a probe that commits something, are here too.
 """
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, NoReturn
 
-from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import URL, Engine, select
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlmodel import col
 
-from storage import audit_log, shapes
+from storage import audit_log, schema
 from storage.audit_log import AuditLine
-from storage.availability import passes
+from storage.availability import may_pass
 from storage.backend import backend_of
 from storage.chain import Chain, Head, Under
-from storage.head_file import HeadFile
 from storage.migrations import SCRIPTS, newest, stranger
 from storage.migrations import SchemaError as SchemaError
+from storage.models import Run
+from storage.sqlite import SqliteFile
+from storage.sqlite_connections import open_for_reading
+from storage.trail import HeadFile
 from storage.transaction import Trace, Transaction
 
 if TYPE_CHECKING:
     from storage.backend import Backend
+    from storage.transaction import Transaction
+
+
+# A database that is only looked at: it is not locked, not migrated, never made, and may belong
+# to a working bot.
+
+# The database as the rest sees it: one writer at a time, any number of readers, rows that are
+# detached.
 
 BREATH = 0.005  # seconds between two steps of long work, in which others write
 HandOut = Callable[[Transaction, Sequence[str]], None]
@@ -46,7 +60,7 @@ class Store:
         *,
         key: bytes | None = None,
         under: Under = dict,
-        told: Callable[[Sequence[AuditLine]], None] = audit_log.tell,
+        told: Callable[[Sequence[AuditLine]], None] = audit_log.log_audit_lines,
     ) -> None:
         """Name the database; ValueError unless `url` is an SQLAlchemy URL of one that will do.
 
@@ -161,7 +175,7 @@ class Store:
             with self._written(durable=durable, told=told) as tx:
                 yield tx
         except DBAPIError as error:
-            if counted and passes(error):
+            if counted and may_pass(error):
                 self._unstored()
             raise
         self._told(tx.appended)  # only now: nobody waits for the log with the lock
@@ -255,7 +269,7 @@ def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:
         current = _fits(store, scripts)  # somebody else may have been there first
         if current != target and not (current is None and _made(store, target, scripts)):
             # only now: importing Alembic takes a third of a second
-            from storage.schema_upgrade import upgrade
+            from storage.schema import upgrade
 
             upgrade(store.database, current, scripts, target)
             _fits(store, scripts)
@@ -267,12 +281,12 @@ def _fits(store: Store, scripts: Path) -> str | None:
     Raises SchemaError where this build cannot use the database.
     """
     current = version(store)
-    if wrong := unfit(store, current, scripts):
+    if wrong := unfit_reason(store, current, scripts):
         raise SchemaError(wrong)
     return current
 
 
-def unfit(
+def unfit_reason(
     store: Store, current: str | None, scripts: Path = SCRIPTS, *, reading: bool = False
 ) -> str:
     """Why this build cannot use a database that names this revision, or none; "" where it can, for
@@ -282,12 +296,12 @@ def unfit(
     if current is not None and (wrong := stranger(name, current, scripts)):
         return wrong
     with store.read() as tx:
-        return shapes.complaint(name, current, tx, tx.dialect.name, scripts, reading=reading)
+        return schema.shape_complaint(name, current, tx, tx.dialect.name, scripts, reading=reading)
 
 
 def _made(store: Store, target: str, scripts: Path) -> bool:
     """Make an empty file one of the newest revision at once; False where that takes a migration."""
-    made = [] if store.shared else shapes.statements(target, scripts)
+    made = [] if store.shared else schema.statements_of_revision(target, scripts)
     if not made:
         return False
     with store.write() as tx:
@@ -307,3 +321,97 @@ def version(store: Store) -> str | None:
             raise
         return None
     return None if found is None else str(found)
+
+
+class ReadOnly(Store):
+    """A Store without the means to write."""
+
+    def __init__(self, place: str | Path) -> None:
+        """The record at an address or in an SQLite file; `trouble` says whether it can be read."""
+        named = backend_of(place) if isinstance(place, str) else None
+        path = place if named is None else named.path
+        file = SqliteFile(URL.create("sqlite", database=str(path)), open_for_reading)
+        super().__init__(named if named is not None and named.shared else file)
+        self.chain = Chain(b"")  # nothing is sealed here
+
+    @contextmanager
+    def write(
+        self, *, durable: bool = True, told: bool = True, counted: bool = True
+    ) -> Iterator[NoReturn]:
+        """Raises TypeError: nothing is written here."""
+        raise TypeError("this database is only read")
+        yield  # makes it the generator that its kind is
+
+    def is_there(self) -> bool:
+        """Whether there is something to read; a server always is, until it is asked."""
+        return self.shared or self.path.exists()
+
+    def trouble(self) -> str:
+        """Why the rows cannot be read, "" where they can."""
+        name = self.database.name
+        if not self.shared and self.path.is_dir():
+            return f"{name} is a folder, no database"
+        if not (self.shared or self.path.is_file()):
+            return f"there is no database at {name}"
+        try:
+            current = version(self)
+            if wrong := unfit_reason(self, current, reading=True):
+                return wrong
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            return f"{name} cannot be read ({driver_message(error)})"
+        if current is None:
+            return f"there is nothing of Countersign's in {name}"
+        if current != newest():
+            return (
+                f"{name} has the older schema {current}; start the bot, which brings it up to date"
+            )
+        return ""
+
+
+def driver_message(error: Exception) -> str:
+    """Return what a driver says went wrong, on one line and without the statement; its kind where
+    it says nothing.
+    """
+    said = str(error.orig if isinstance(error, DBAPIError) else error).split()
+    return " ".join(said) or type(error).__name__
+
+
+def recorded_teams(tx: Transaction) -> list[str]:
+    """The workspaces whose requests are on record."""
+    return list(tx.scalars(select(col(Run.team)).distinct()))
+
+
+# each changes a page and no row's meaning: a commit that changes nothing asks nothing of the disk
+SAME_AGAIN = {
+    "sqlite": "PRAGMA user_version = 0",
+    "postgresql": "UPDATE alembic_version SET version_num = version_num",
+}
+ROOM = 256 * 1024  # bytes that there has to be on the disk, which a full one's last page has not
+# as much, sorted where it does not fit into memory: the server writes it to the database's own disk
+SORTED = "SELECT max(n) FROM (SELECT repeat('x', 100) || n AS n FROM generate_series(1, 3000) AS n "
+SORTED += "ORDER BY n OFFSET 0) AS sorted"
+
+
+def commit_something(store: Store) -> None:
+    """Commit, durably, and write as much as ROOM beside it, which is not kept.
+
+    Raises what the database does where it cannot, and OSError where there is no room for its file.
+    """
+    with store.write(counted=False) as tx:
+        if store.shared:
+            _sort_on_disk(tx)
+        tx.exec_driver_sql(SAME_AGAIN[tx.dialect.name])
+    if not store.shared:
+        _write_beside(store.path)
+
+
+def _sort_on_disk(tx: Transaction) -> None:
+    tx.exec_driver_sql("SET LOCAL work_mem = '64kB'")
+    tx.exec_driver_sql(SORTED)
+
+
+def _write_beside(path: Path) -> None:
+    with TemporaryFile(dir=path.parent, buffering=0) as file:  # unbuffered: closing writes nothing
+        rest = os.urandom(ROOM)
+        while rest:
+            rest = rest[os.write(file.fileno(), rest) :]

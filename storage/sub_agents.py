@@ -35,7 +35,7 @@ def delegate(
         created_at=at,
         updated_at=at,
     )
-    moves.started(tx, row, at=at)
+    moves.insert_run(tx, row, at=at)
     runs.append(tx, row, task, at=at)
     return row
 
@@ -58,7 +58,7 @@ def hand_in_result(
     if call is None or call.status is not CallStatus.ENTRUSTED:
         return ""
     moves.call(tx, call, target, at=at, actor=actor, finished_at=at, output=output, note=note)
-    runs.free(tx, call.run_id, at=at, actor=actor)
+    runs.free_if_decided(tx, call.run_id, at=at, actor=actor)
     return call.id
 
 
@@ -97,22 +97,22 @@ class SubAgentCall(NamedTuple):
     status: CallStatus
 
 
-def root(tx: Transaction, run: Run) -> Run:
+def root_run(tx: Transaction, run: Run) -> Run:
     """The first run of the request: this one, or that in which its sub-agents were asked."""
     return (first(tx, Run, _GET, id_=run.root_id) if run.parent_call else None) or run
 
 
-def of_call(tx: Transaction, root_id: str, call_id: str) -> Run | None:
+def run_of_call(tx: Transaction, root_id: str, call_id: str) -> Run | None:
     """The run that works on this call of a request, or did; None for any other call."""
     return first(tx, Run, _OF_CALL, root_=root_id, call_=call_id)
 
 
-def asking(tx: Transaction, root_id: str, call_id: str) -> list[Run]:
+def asking_runs(tx: Transaction, root_id: str, call_id: str) -> list[Run]:
     """The runs by which a server asks people amid this call, and that are open."""
     return rows(tx, Run, _ASKING, root_=root_id, call_=call_id)
 
 
-def open_in(tx: Transaction, root_id: str) -> list[Run]:
+def open_runs_of_request(tx: Transaction, root_id: str) -> list[Run]:
     """The runs of a request that are open, its own first."""
     return rows(tx, Run, _OPEN_IN_REQUEST, root_=root_id)
 
@@ -122,7 +122,7 @@ def running_beside(tx: Transaction, run: Run) -> int:
     return int(tx.scalar(_RUNNING_BESIDE, {"root_": run.root_id, "id_": run.id}) or 0)
 
 
-def chain(tx: Transaction, run: Run) -> list[Call]:
+def calling_chain(tx: Transaction, run: Run) -> list[Call]:
     """The calls by which the run came about, the one of the request's first run first."""
     found: list[Call] = []
     while run.parent_call:
@@ -137,18 +137,18 @@ def chain(tx: Transaction, run: Run) -> list[Call]:
     return found[::-1]
 
 
-def depth(tx: Transaction, run: Run) -> int:
+def nesting_depth(tx: Transaction, run: Run) -> int:
     """How many sub-agents stand between the requester's agent and this run, itself included."""
-    return len(chain(tx, run)) if run.parent_call else 0
+    return len(calling_chain(tx, run)) if run.parent_call else 0
 
 
-def did(tx: Transaction, run: Run) -> list[SubAgentCall]:
+def recorded_actions(tx: Transaction, run: Run) -> list[SubAgentCall]:
     """What a sub-agent, and those it asked, have done or tried to do, in order."""
     found: list[SubAgentCall] = []
     for call in calls.of_run(tx, run.id):
-        below = of_call(tx, run.root_id, call.id)
+        below = run_of_call(tx, run.root_id, call.id)
         if below is not None:
-            found += did(tx, below)
+            found += recorded_actions(tx, below)
         elif call.does != "read" and call.status in TOLD:
             current = calls.revision(tx, call.id, call.revision)
             found.append(

@@ -25,9 +25,9 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Field, col
 
 from storage import columns
-from storage.client_keys import ClientKey
 from storage.columns import Row, values
 from storage.models import Call, Run, new_id
+from storage.programs import ClientKey
 from storage.states import CALL_FINAL, CallStatus, RunStatus
 from storage.transaction import Transaction, insert_once, rows
 
@@ -141,7 +141,7 @@ _GIVEN_UP = (
 )
 
 
-def expect(tx: Transaction, key_id: str, run_id: str, *, at: datetime) -> None:
+def expect_events(tx: Transaction, key_id: str, run_id: str, *, at: datetime) -> None:
     """Have the key's address told of this request; once, however often it is said."""
     row = Webhook(
         run_id=run_id,
@@ -154,20 +154,20 @@ def expect(tx: Transaction, key_id: str, run_id: str, *, at: datetime) -> None:
     tx.execute(insert_once(Webhook, tx.dialect.name, _SAME), values(row))
 
 
-def recall(tx: Transaction, *, at: datetime) -> int:
+def expect_again(tx: Transaction, *, at: datetime) -> int:
     """Expect what a process had asked that died before it said so; returns how many requests."""
     found = tx.execute(_FORGOTTEN)
     for key_id, run_id in found:
-        expect(tx, key_id, run_id, at=at)
+        expect_events(tx, key_id, run_id, at=at)
     return len(found)
 
 
-def expected(tx: Transaction) -> int:
+def count_expected(tx: Transaction) -> int:
     """Of how many requests something will be told."""
     return tx.scalar(_WAITING) or 0
 
 
-def happened(tx: Transaction) -> list[WebhookEvent]:
+def unwritten_events(tx: Transaction) -> list[WebhookEvent]:
     """What is to be told and was not written down yet; decisions first."""
     kinds = (
         (_DECIDED, WebhookKind.DECIDED, ""),
@@ -181,7 +181,7 @@ def happened(tx: Transaction) -> list[WebhookEvent]:
     ]
 
 
-def put(tx: Transaction, found: WebhookEvent, *, at: datetime) -> None:
+def put_webhook(tx: Transaction, found: WebhookEvent, *, at: datetime) -> None:
     """Write down that it is to be told from now on; once, whoever else does."""
     if found.about == AFTER_ALL:
         mine = (col(Webhook.run_id) == found.run_id, col(Webhook.waits).is_(True))
@@ -191,7 +191,7 @@ def put(tx: Transaction, found: WebhookEvent, *, at: datetime) -> None:
     tx.execute(insert_once(Webhook, tx.dialect.name, _SAME), values(row))
 
 
-def due(tx: Transaction, now: datetime, most: int) -> list[Webhook]:
+def due_webhooks(tx: Transaction, now: datetime, most: int) -> list[Webhook]:
     """What is to be tried now, the longest due first."""
     return rows(tx, Webhook, _DUE, now_=now, most_=most)
 
@@ -202,7 +202,7 @@ def next_due(tx: Transaction) -> datetime | None:
     return found
 
 
-def begin(tx: Transaction, row: Webhook, *, at: datetime) -> bool:
+def begin_attempt(tx: Transaction, row: Webhook, *, at: datetime) -> bool:
     """Begin an attempt, and say when the next would be; False where another process has begun it.
 
     After the last pause there is no next one.
@@ -213,12 +213,12 @@ def begin(tx: Transaction, row: Webhook, *, at: datetime) -> bool:
     return tx.execute(_BEGUN, {"id_": row.id, "before_": row.attempts, **attempt}).rowcount == 1
 
 
-def told(tx: Transaction, row: Webhook, *, at: datetime) -> None:
+def mark_delivered(tx: Transaction, row: Webhook, *, at: datetime) -> None:
     """Somebody there has taken it."""
     tx.execute(_TOLD, {"id_": row.id, "told_at": at})
 
 
-def failed(tx: Transaction, row: Webhook, why: str) -> None:
+def mark_failed(tx: Transaction, row: Webhook, why: str) -> None:
     """Nobody has taken it this time; it is tried again when it is due."""
     tx.execute(_FAILED, {"id_": row.id, "error": why[:200]})
 

@@ -6,7 +6,7 @@ import sys
 import threading
 from datetime import timedelta
 
-from bot.alarm import Alarm
+from bot.signals import Alarm
 
 
 def test_it_wakes_at_its_moment() -> None:

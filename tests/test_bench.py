@@ -28,7 +28,7 @@ from bench.commits import Counts
 from bench.figures import Figure, Measurement, Setup, of_rounds, percentile, table, written
 from bench.offline import Bench
 from bench.yardstick import Yardstick
-from storage import statement
+from storage import transaction
 
 Measured = Callable[[Measurement], dict[str, Figure]]
 
@@ -105,10 +105,10 @@ def test_every_statement_of_a_story_is_compiled_once(tmp_path: Path) -> None:
     """The second story finds all of them; one built on the spot would cost thirty as it is."""
     bench = Bench(tmp_path)
     resume.full(bench, "first")
-    known = len(statement.known)
+    known = len(transaction.known)
     resume.full(bench, "second")
     bench.close()
-    assert len(statement.known) == known > 40
+    assert len(transaction.known) == known > 40
 
 
 def test_the_yardstick_does_every_step_durably(tmp_path: Path) -> None:

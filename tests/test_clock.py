@@ -150,9 +150,9 @@ def test_time_goes_on_from_the_newest_on_record() -> None:
     """What the record holds has been, whatever the machine says; what it held before is nothing."""
     clock = RecordClock(Machine())
     now = clock.now()
-    clock.not_before(now - HOUR)
+    clock.advance_past(now - HOUR)
     assert clock.now() < now + NEAR
-    clock.not_before(now + HOUR)
+    clock.advance_past(now + HOUR)
     assert now + HOUR <= clock.now() < now + HOUR + NEAR
 
 
@@ -160,7 +160,7 @@ def test_a_test_may_move_it_while_it_is_ahead() -> None:
     """What a test moves its clock by passes, whether or not the machine was set back."""
     own = ShiftedClock()
     clock = RecordClock(own)
-    clock.not_before(own.now() + HOUR)
+    clock.advance_past(own.now() + HOUR)
     before = clock.now()
     own.advance(60)
     assert before + timedelta(seconds=60) <= clock.now() < before + timedelta(seconds=61)

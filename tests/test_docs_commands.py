@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.policy.evaluation import parse
-from countersign.cli.commands import all_commands, build_parser
-from countersign.cli.main import main
+from countersign.cli.commands import all_commands, build_parser, main
 from tests.pages import PAGES, ROOT, blocks, section
 
 README, OPERATING = ROOT / "README.md", ROOT / "docs" / "operating.md"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bot.config.environment import prepare_environment
-from bot.config.settings import Settings, SettingsError
+from bot.config.settings import Settings, SettingsError, prepare_environment
 
 SECRET = "s3cr3t"
 UNREAD = ("warnings", "transport")  # what no variable says

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from bot.toml_file import Loc, Places, Problems, key_of
+from bot.toml_file import FileProblems, LinePlaces, Loc, key_name
 
 TEXT = '''title = "x"
 
@@ -38,12 +38,12 @@ name = "two"
 )
 def test_a_key_is_found_at_its_line(loc: Loc, line: int) -> None:
     """Keys, headings and what is missing in a table lead to the line their author looks for."""
-    assert Places(TEXT).line(loc) == line
+    assert LinePlaces(TEXT).line(loc) == line
 
 
 def test_problems_are_told_in_the_order_of_the_file() -> None:
     """Each names file, line and key, whatever the order they were noted in."""
-    problems = Problems("p.toml", TEXT)
+    problems = FileProblems("p.toml", TEXT)
     assert not problems
     problems.add(("rule", 1, "name"), "is taken")
     problems.add(("defaults", "text"), "is too long")
@@ -57,7 +57,7 @@ def test_problems_are_told_in_the_order_of_the_file() -> None:
 @pytest.mark.parametrize(("text", "line"), [("a = 1\nb = \nc = 3", 2), ("a = 1\nb = [1,\n\n", 2)])
 def test_what_is_not_toml_is_told_at_its_line(text: str, line: int) -> None:
     """The line is the one the parser names, else the last that holds something."""
-    problems = Problems("p.toml", text)
+    problems = FileProblems("p.toml", text)
     with pytest.raises(tomllib.TOMLDecodeError) as caught:
         tomllib.loads(text)
     problems.add_syntax(caught.value, "this is not TOML")
@@ -66,7 +66,7 @@ def test_what_is_not_toml_is_told_at_its_line(text: str, line: int) -> None:
 
 def test_keys_are_named_as_their_author_would() -> None:
     """Entries count from one, tables stand in brackets."""
-    assert [key_of(each) for each in (("rule", 1, "when"), ("defaults", "veto"), ("rules",))] == [
+    assert [key_name(each) for each in (("rule", 1, "when"), ("defaults", "veto"), ("rules",))] == [
         "rule 2 when",
         "[defaults] veto",
         "rules",

@@ -13,8 +13,8 @@ import pytest
 
 import bot
 from bot import version
-from bot.version import commit_of, described
-from countersign.cli.main import main
+from bot.version import commit_in_folder, describe_version
+from countersign.cli.commands import main
 
 ROOT = Path(__file__).parent.parent
 ONE, TWO = "1" * 40, "2" * 64
@@ -23,28 +23,28 @@ ONE, TWO = "1" * 40, "2" * 64
 def test_the_commit_is_read_as_git_keeps_it(tmp_path: Path) -> None:
     """A branch of its own file or among many, a bare commit, a worktree; no checkout says none."""
     git = tmp_path / ".git"
-    assert commit_of(tmp_path) == ""
+    assert commit_in_folder(tmp_path) == ""
     (git / "refs/heads").mkdir(parents=True)
     (git / "HEAD").write_text(f"{ONE}\n")
-    assert commit_of(tmp_path) == ONE
+    assert commit_in_folder(tmp_path) == ONE
     (git / "HEAD").write_text("ref: refs/heads/main\n")
-    assert commit_of(tmp_path) == ""
+    assert commit_in_folder(tmp_path) == ""
     (git / "packed-refs").write_text(
         f"# pack-refs\n{ONE} refs/heads/main2\n{TWO} refs/heads/main\n"
     )
-    assert commit_of(tmp_path) == TWO
+    assert commit_in_folder(tmp_path) == TWO
     (git / "refs/heads/main").write_text(f"{ONE}\n")
-    assert commit_of(tmp_path) == ONE
+    assert commit_in_folder(tmp_path) == ONE
     beside = tmp_path / "beside"
     (git / "worktrees/beside").mkdir(parents=True)
     (git / "worktrees/beside/HEAD").write_text("ref: refs/heads/main\n")
     (git / "worktrees/beside/commondir").write_text("../..\n")
     beside.mkdir()
     (beside / ".git").write_text(f"gitdir: {git}/worktrees/beside\n")
-    assert commit_of(beside) == ONE
+    assert commit_in_folder(beside) == ONE
     (git / "HEAD").write_text("ref: refs/heads/../../secret\n")
     (git / "secret").write_text("no commit at all\n")
-    assert commit_of(tmp_path) == ""
+    assert commit_in_folder(tmp_path) == ""
 
 
 def test_this_checkout_says_what_git_says() -> None:
@@ -52,8 +52,8 @@ def test_this_checkout_says_what_git_says() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
     told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    assert version.commit() == told.stdout.strip()
-    assert described() == f"{bot.__version__} (commit {told.stdout[:12]})"
+    assert version.commit_id() == told.stdout.strip()
+    assert describe_version() == f"{bot.__version__} (commit {told.stdout[:12]})"
 
 
 def test_without_git_and_file_it_says_that_it_is_not_known(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_wheel_says_which_commit_it_was_made_from(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
-        assert file.read(f"bot/{version.FILE}").decode().strip() == version.commit()
+        assert file.read(f"bot/{version.FILE}").decode().strip() == version.commit_id()
         assert "bot/version.py" in file.namelist()
     assert not (ROOT / "bot" / version.FILE).exists()
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from bot.agent.dialect import Dialect, GatheredAnswer, Inquiry
 from bot.agent.model_errors import raise_failed
-from bot.agent.turn import Sink
+from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
 # Chat Completions: an answer, as items of the form in which transcripts are kept.
 
@@ -54,7 +53,7 @@ class _Call:
 class ChatReader:
     """One answer, streamed or whole."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: AnswerSink) -> None:
         """Words go to `sink` as they come."""
         self._sink = sink
         self._gathered = GatheredAnswer()
@@ -139,7 +138,7 @@ Said = str | list[dict[str, Any]]  # the content of a message
 LONGEST_ID, LONGEST_NAME = 40, 64  # characters
 
 
-def request_of(asked: Inquiry, *, at_openai: bool = False) -> dict[str, Any]:
+def request_of(asked: ModelRequest, *, at_openai: bool = False) -> dict[str, Any]:
     """The request for one turn.
 
     `at_openai`: it goes to OpenAI's own server, which is told to store nothing; others know no such

@@ -9,14 +9,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bot.agent.turn import Compacted, ModelTurns, PlannerError, Proposal, Reply, Sink
-from bot.config.environment import split
-from bot.config.model_settings import ModelApi
-from bot.config.settings import Settings
+from bot.agent.turn import AnswerSink, CompactedItems, ModelTurns, PlannerError, Proposal, Reply
+from bot.config.connection_settings import ModelApi
+from bot.config.settings import Settings, split_url
 from bot.signals import Signals
 
 if TYPE_CHECKING:
-    from bot.agent.dialect import Dialect
+    from bot.agent.turn import Dialect
 
 
 # A planner that is made when it is first needed, together with the library it takes.
@@ -36,7 +35,7 @@ class NoModel:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: Sink,
+        sink: AnswerSink,
     ) -> Reply | Proposal:
         """Raises PlannerError."""
         raise PlannerError("There is no model here to go on with this.")
@@ -72,7 +71,7 @@ class LatePlanner:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: Sink,
+        sink: AnswerSink,
     ) -> Reply | Proposal:
         """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
         return self._planner().turn(transcript, tools, instructions, sink)
@@ -82,7 +81,9 @@ class LatePlanner:
         """Where what `compacted` gives can be read again. Raises PlannerError."""
         return self._planner().seal
 
-    def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> Compacted | None:
+    def compacted(
+        self, items: Sequence[dict[str, Any]], instructions: str
+    ) -> CompactedItems | None:
         """Have the model's server say these items in fewer. Raises PlannerError."""
         return self._planner().compacted(items, instructions)
 
@@ -153,8 +154,8 @@ def dialects(settings: Settings) -> tuple[Dialect, ...]:
     from bot.agent.chat_completions import CHAT, CHAT_AT_OPENAI
     from bot.agent.responses import RESPONSES
 
-    host = split(settings.openai_base_url or OPENAI).hostname or ""
-    chat = CHAT_AT_OPENAI if host.endswith(split(OPENAI).hostname or "") else CHAT
+    host = split_url(settings.openai_base_url or OPENAI).hostname or ""
+    chat = CHAT_AT_OPENAI if host.endswith(split_url(OPENAI).hostname or "") else CHAT
     match settings.openai_api:
         case ModelApi.RESPONSES:
             return (RESPONSES,)

@@ -89,7 +89,7 @@ class ModelErrorKind(StrEnum):
     REQUEST = "request"  # what was asked was refused, or any other error
 
 
-def kind_of(error: Exception) -> ModelErrorKind:
+def error_kind(error: Exception) -> ModelErrorKind:
     """Return which of them it is."""
     if getattr(error, "code", None) == "insufficient_quota":
         return ModelErrorKind.CREDIT
@@ -137,7 +137,7 @@ def lacks_streams(error: openai.APIStatusError) -> bool:
     return error.param == "stream" or bool(_NO_STREAM.search(reason_of(error)))
 
 
-def is_refused(error: BaseException) -> bool:
+def is_refused_request(error: BaseException) -> bool:
     """Whether the server does not take what it was sent: some of it may be what it cannot read."""
     if not isinstance(error, openai.APIStatusError):
         return False
@@ -151,7 +151,7 @@ def _lacks_sight(error: BaseException) -> bool:
     return bool(_NO_SIGHT.search(reason_of(error) or str(error)))
 
 
-def without_tools(model: str) -> str:
+def no_tools_sentence(model: str) -> str:
     """What people are told of a model that cannot call tools."""
     return f"The model {model} cannot call tools, and without them there is nothing it could do."
 
@@ -162,7 +162,7 @@ def raise_failed(error: Mapping[str, Any]) -> NoReturn:
     """
     code, why = error.get("code"), error.get("message", "no reason given")
     if code == TOO_LONG:
-        raise TooLongError(THREAD_TOO_LONG, window_in(why))
+        raise TooLongError(THREAD_TOO_LONG, window_in_error(why))
     busy = isinstance(code, int) and (code == HTTPStatus.TOO_MANY_REQUESTS or code >= SERVER_ERROR)
     if busy or code in ("server_error", "rate_limit_exceeded"):
         raise CutStreamError(why)
@@ -184,22 +184,24 @@ def is_too_long(error: BaseException) -> bool:
     return bool(_TOO_LONG.search(reason_of(error)))
 
 
-def window_in(why: str) -> int:
+def window_in_error(why: str) -> int:
     """Return how many tokens the model can read at once, as a server says in its refusal; or 0."""
     found = _WINDOW.search(why.replace(",", ""))
     return int(found[1] or found[2]) if found else 0
 
 
-def error_of(error: Exception, model: str) -> PlannerError:
+def planner_error(error: Exception, model: str) -> PlannerError:
     """Return what is raised of it, with what people are told."""
     if is_too_long(error):
-        return TooLongError(THREAD_TOO_LONG, window_in(str(error)))
+        return TooLongError(THREAD_TOO_LONG, window_in_error(str(error)))
     if lacks_tools(error):
-        return PlannerError(without_tools(model))
-    return (RequestRefusedError if is_refused(error) else PlannerError)(sentence_of(error))
+        return PlannerError(no_tools_sentence(model))
+    return (RequestRefusedError if is_refused_request(error) else PlannerError)(
+        error_sentence(error)
+    )
 
 
-def sentence_of(error: Exception) -> str:
+def error_sentence(error: Exception) -> str:
     """What people are told of it."""
     if is_too_long(error):
         return THREAD_TOO_LONG

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bot.agent import sub_agents
+from bot.agent import prompt
 
 MOST_QUOTED = 500  # characters of a person's words
 INVALID = "INVALID ARGUMENTS"
@@ -248,7 +248,7 @@ def withdrawn() -> str:
 
 def stopped(why: str, done: Sequence[tuple[str, str, str]]) -> str:
     """Return the output of a call whose sub-agent was stopped; `why` tells of a call's end."""
-    return sub_agents.stopped(why, done)
+    return prompt.stopped_output(why, done)
 
 
 def abandoned() -> str:

@@ -21,20 +21,31 @@ import tenacity
 from openai._models import FinalRequestOptions
 from pydantic_core import PydanticSerializationError, to_json
 
-from bot.agent.dialect import AnswerReader, Dialect, GatheredAnswer, Inquiry, reckon, result_of
 from bot.agent.model_errors import (
     TRANSIENT,
     CutStreamError,
     UnstreamedError,
-    error_of,
-    kind_of,
+    error_kind,
     lacks_api,
     lacks_streams,
     may_pass,
+    planner_error,
     raise_failed,
 )
 from bot.agent.responses import RESPONSES
-from bot.agent.turn import Compacted, PlannerError, Proposal, Reply, Sink
+from bot.agent.turn import (
+    AnswerReader,
+    AnswerSink,
+    CompactedItems,
+    Dialect,
+    GatheredAnswer,
+    ModelRequest,
+    PlannerError,
+    Proposal,
+    Reply,
+    reckon_usage,
+    turn_result,
+)
 from bot.monitoring.spans import Tracer, Work
 
 log = logging.getLogger("countersign.planner")
@@ -80,7 +91,7 @@ class Planner:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: Sink,
+        sink: AnswerSink,
     ) -> Reply | Proposal:
         """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
 
@@ -101,16 +112,18 @@ class Planner:
             reraise=True,
         )
         try:
-            return result_of(retrying(self._once, transcript, tools, instructions, sink))
+            return turn_result(retrying(self._once, transcript, tools, instructions, sink))
         except (openai.OpenAIError, CutStreamError) as error:
-            raise error_of(error, self._model) from error
+            raise planner_error(error, self._model) from error
 
     @property
     def seal(self) -> str:
         """Where what `compacted` gives can be read again: the server, if it can do such a thing."""
         return str(self._client.base_url) if self._dialects[0].compacts else ""
 
-    def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> Compacted | None:
+    def compacted(
+        self, items: Sequence[dict[str, Any]], instructions: str
+    ) -> CompactedItems | None:
         """Have the server say these items in fewer, once; None where it cannot or does not."""
         path = self._dialects[0].compacts
         if not path or not self._compacts:
@@ -125,7 +138,7 @@ class Planner:
                     cast_to=object,
                 )
             except openai.OpenAIError as error:
-                passage.end = kind_of(error)
+                passage.end = error_kind(error)
                 self._compacts = not lacks_api(error)
                 log.info("the model's server has not compacted a thread: %s", error)
                 return None
@@ -137,7 +150,7 @@ class Planner:
         found = [each for each in made.get("output") or () if isinstance(each, dict)]
         if not any(each.get("type") == "compaction" for each in found):
             return None
-        return Compacted(found, used.get("total_tokens") or 0)
+        return CompactedItems(found, used.get("total_tokens") or 0)
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -155,9 +168,9 @@ class Planner:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: Sink,
+        sink: AnswerSink,
     ) -> GatheredAnswer:
-        asked = Inquiry(self._model, self._effort, list(transcript), list(tools), instructions)
+        asked = ModelRequest(self._model, self._effort, list(transcript), list(tools), instructions)
         if self._streams is not False:
             try:
                 return self._ask(asked, sink)
@@ -175,7 +188,7 @@ class Planner:
         self._streams = bool(self._streams)
         return gathered
 
-    def _ask(self, asked: Inquiry, sink: Sink, *, whole: bool = False) -> GatheredAnswer:
+    def _ask(self, asked: ModelRequest, sink: AnswerSink, *, whole: bool = False) -> GatheredAnswer:
         """One request to the server, for an answer that comes as it is made, or `whole`."""
         reading: AnswerReader | None = None
         with self._watch.over(Work.MODEL) as passage:
@@ -193,9 +206,9 @@ class Planner:
                     ended = UnstreamedError if dialect.whole and not whole else CutStreamError
                     raise ended("the model's answer broke off")
                 if not gathered.tokens:
-                    reckon(asked, gathered)
+                    reckon_usage(asked, gathered)
             except (openai.OpenAIError, CutStreamError, PlannerError) as error:
-                passage.end = kind_of(error)
+                passage.end = error_kind(error)
                 raise
             finally:
                 had = reading.gathered() if reading else GatheredAnswer()
@@ -204,7 +217,7 @@ class Planner:
             self._streams = True
         return gathered
 
-    def _open(self, asked: Inquiry, *, whole: bool) -> tuple[Dialect, object]:
+    def _open(self, asked: ModelRequest, *, whole: bool) -> tuple[Dialect, object]:
         """Open an answer in the first dialect that the server has, and keep to it."""
         dialects = self._dialects
         for dialect in dialects:
@@ -222,7 +235,7 @@ class Planner:
                 return dialect, answer
         raise ValueError("a planner needs a dialect")
 
-    def _post(self, dialect: Dialect, asked: Inquiry, *, whole: bool) -> object:
+    def _post(self, dialect: Dialect, asked: ModelRequest, *, whole: bool) -> object:
         """Open the stream of an answer, or get it whole, as the plain JSON it is.
 
         The library's own methods post the same with the same options, but transform each item on

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.agent.dialect import Dialect, GatheredAnswer, Inquiry
 from bot.agent.model_errors import CutStreamError, raise_failed
-from bot.agent.turn import Sink
+from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
 
-def request_of(asked: Inquiry) -> dict[str, Any]:
+def request_of(asked: ModelRequest) -> dict[str, Any]:
     """The request for one turn; nothing is stored at the provider."""
     request: dict[str, Any] = {
         "model": asked.model,
@@ -31,7 +30,7 @@ def request_of(asked: Inquiry) -> dict[str, Any]:
 class ResponseReader:
     """The stream of one response."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: AnswerSink) -> None:
         """Words go to `sink` as they come."""
         self._sink = sink
         self._gathered = GatheredAnswer()

@@ -18,10 +18,10 @@ from bot.cards.slack_text import in_utc, plain, visible
 from bot.cards.views import CallView
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.tools import Effect, Tool
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
-from bot.tools.names import Naming
+from bot.tools.names import NameResolver
 from bot.tools.registration import REASON_FIELD
 from storage import call_history, calls, runs, sub_agents
 from storage.digest import OddValueError, parse_object
@@ -38,7 +38,7 @@ class RefusedError(Exception):
         self.output, self.note, self.tell = output, note or output, tell
 
 
-def parse(tool: Tool[Any], text: str, names: Naming) -> tuple[BaseModel, str]:
+def parse(tool: Tool[Any], text: str, names: NameResolver) -> tuple[BaseModel, str]:
     """Return the model's argument text as validated arguments, and the reason it gives.
 
     Looks `names` up. Raises RefusedError.
@@ -160,7 +160,7 @@ def find_recent_repeat(
     """
     if not run.client or run.parent_call or tool.does is Effect.READ:
         return None
-    done = call_history.begun_lately(tx, run.client, tool.name, arguments, now - LATELY)
+    done = call_history.last_call_of_program(tx, run.client, tool.name, arguments, now - LATELY)
     if done is None:
         return None
     match done.status:
@@ -224,7 +224,7 @@ def _refused_lately(proposed: Sequence[Call]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachedLimit:
     """Nobody is asked any more for now: the output for the model, a note for the requester."""
 
     output: str
@@ -238,29 +238,29 @@ class Allowance:
     settings: Settings
     clock: Clock
 
-    def on_asking(self, tx: Transaction, run: Run, beside: int) -> Reached | None:
+    def on_asking(self, tx: Transaction, run: Run, beside: int) -> ReachedLimit | None:
         """Return the limit that keeps one more call of this run from people.
 
         `beside`: calls asked in the same plan already.
         """
         settings = self.settings
-        if sub_agents.root(tx, run).cards >= settings.max_cards:
-            return Reached(
+        if sub_agents.root_run(tx, run).cards >= settings.max_cards:
+            return ReachedLimit(
                 outputs.cards_used_up(settings.max_cards),
                 "this request has asked people as often as one may",
             )
         if run.source is RunSource.PROGRAM and run.client:
             return None  # its key has a limit of its own, which was held when it asked
-        waiting = runs.pending_of(tx, run.team, run.requester) + beside
+        waiting = runs.count_pending_of(tx, run.team, run.requester) + beside
         if waiting >= settings.max_pending:
-            return Reached(
+            return ReachedLimit(
                 outputs.too_many_wait(waiting),
                 f"{waiting} of your requests wait for a decision already; "
                 "this one has to wait until some are decided",
             )
         if wait := self._until_room(tx, run, settings.max_asked_per_hour - beside):
             many = f"people were asked about {settings.max_asked_per_hour} calls"
-            return Reached(
+            return ReachedLimit(
                 outputs.asked_too_often(many, wait),
                 f"{many} of yours within the last hour, which is the limit; "
                 f"ask me again in {wait} minutes",
@@ -275,12 +275,12 @@ class Allowance:
         now = self.clock.now()
         if most <= 0:
             return HOUR // MINUTE
-        first = runs.last_asked(tx, run.team, run.requester, most - 1, now - HOUR)
+        first = runs.time_of_earlier_question(tx, run.team, run.requester, most - 1, now - HOUR)
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
 
     def on_going_on(self, tx: Transaction, run: Run) -> str:
         """Return why the model is not asked again in this run, for its thread; "" if it may be."""
-        settings, request = self.settings, sub_agents.root(tx, run)  # with all its sub-agents
+        settings, request = self.settings, sub_agents.root_run(tx, run)  # with all its sub-agents
         taken = request.turns
         # each of the others that run may be amid a turn, which counts once it is over; there are
         # no more of them than calls, so far from the limit nobody has to look

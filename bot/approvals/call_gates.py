@@ -71,7 +71,7 @@ def in_mode(
     tx: Transaction, sources: Sources, run: Run, facts: Facts, gate: Allow | Deny | Ask
 ) -> tuple[Allow | Deny | Ask, Mode]:
     """Return what the request's mode makes of the policy's word on a call, and that mode."""
-    mode = strictest(channel_modes.of_run(tx, run))
+    mode = strictest(channel_modes.modes_of_run(tx, run))
     default = sources.policy.policy.fallback(facts) if mode is Mode.STRICT else None
     return narrowed(gate, mode, default, reads=facts.effect == Effect.READ), mode
 

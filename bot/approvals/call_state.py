@@ -13,15 +13,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.policy.gates import GOOD_FOR, Ask, Deny, load_gate
-from bot.policy.tally import Ballot, Tally, tally
+from bot.policy.gates import GOOD_FOR, Ask, Ballot, Deny, Tally, load_gate, tally
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
 from storage import calls
-from storage.chain import key_of
+from storage.chain import key_with_id
 from storage.decisions import TallyVotes
 from storage.digest import digest
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.models import PURGED, Call, Revision, Run, Vote
 from storage.states import Balance, CallStatus, Verb
 from storage.transaction import Transaction
@@ -37,7 +36,7 @@ def effect_of(tools: Registry, tx: Transaction, call: Call) -> str:
 
 def effect_at(tools: Registry, call: Call, revision: Revision) -> str:
     """Return what this revision of the call would do; what looks like a secret is masked."""
-    return masked(effect_in_full(tools, call, revision))
+    return mask_secrets(effect_in_full(tools, call, revision))
 
 
 def effect_in_full(tools: Registry, call: Call, revision: Revision) -> str:
@@ -81,7 +80,7 @@ def as_asked_again(tx: Transaction, key: bytes, run: Run, call: Call, tools: Reg
     if tool is None or current is None:
         return ""
     return fingerprint(
-        key_of(key, call.key_id),
+        key_with_id(key, call.key_id),
         run,
         tool,
         current.arguments,
@@ -112,7 +111,7 @@ def kept(seen: Preview) -> dict[str, Any]:
     """Return the columns of a call that hold what its tool said."""
     rows = ""
     if seen.rows is not None:
-        found = tables.plain(seen.rows)
+        found = tables.json_table(seen.rows)
         rows = json.dumps([found.title, found.columns, found.rows, found.more])
     return {
         "preview": seen.text,

@@ -12,8 +12,7 @@ from enum import StrEnum
 from bot.agent import outputs
 from bot.approvals.call_checks import RefusedError
 from bot.cards import notices
-from bot.policy.authority import Authority
-from bot.policy.directory import AWAY, LookupFailedError, NotYetKnownError
+from bot.policy.authority import AWAY, Authority, LookupFailedError, NotYetKnownError
 from bot.policy.gates import Ask, Gate, load_gate
 from storage import calls, inbox, outbox, sub_agents
 from storage.models import Call, Message, Run
@@ -146,7 +145,7 @@ CALLS_PER_CARD = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RoutedCall:
     """A pending call, the gate that asks, and the place where it is asked."""
 
     call: Call
@@ -154,12 +153,12 @@ class Asked:
     place: Place
 
 
-def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
+def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[RoutedCall]) -> None:
     """Put the cards of these calls in the outbox; the thread is told when they go elsewhere.
 
     Calls that stand on cards already are withdrawn from them before.
     """
-    routes: dict[str, list[Asked]] = {}
+    routes: dict[str, list[RoutedCall]] = {}
     for each in asked:
         key = json.dumps([each.place.kind, each.place.targets, route(each.gate)])
         routes.setdefault(key, []).append(each)
@@ -167,14 +166,14 @@ def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -
         parts = [group[i : i + CALLS_PER_CARD] for i in range(0, len(group), CALLS_PER_CARD)]
         for number, part in enumerate(parts, 1):
             for target in part[0].place.targets:
-                outbox.put(tx, card_row(run, plan_id, part, target, number, len(parts)))
+                outbox.put_message(tx, card_row(run, plan_id, part, target, number, len(parts)))
         # without any target, people come in by an escalation
         if group[0].place.kind is not PlaceKind.THREAD and group[0].place.targets:
             _tell_where(tx, run, plan_id, parts, among=len(routes))
 
 
 def _tell_where(
-    tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[Asked]], *, among: int
+    tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[RoutedCall]], *, among: int
 ) -> None:
     """Tell the request's thread where people decide; `among`: in so many places about the plan.
 
@@ -193,21 +192,21 @@ def _tell_where(
         row = _row(run, plan_id, shown, here, run.channel, (number, len(parts)))
         row.kind, row.key = MessageKind.COPY, f"copy:{row.key}"
         row.body = json.dumps({**json.loads(row.body), "asked_in": where})
-        outbox.put(tx, row)
+        outbox.put_message(tx, row)
 
 
 def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
     """Take these calls off their cards, which name people who no longer decide about them."""
-    for card in (*outbox.cards(tx, plan_id), *outbox.copies(tx, plan_id)):
+    for card in (*outbox.cards(tx, plan_id), *outbox.card_copies(tx, plan_id)):
         body = outbox.body(card)
         kept = [call for call in body["calls"] if call not in moved]
         if len(kept) < len(body["calls"]):
-            outbox.change(tx, card, body=outbox.dump({**body, "calls": kept}))
+            outbox.update_message(tx, card, body=outbox.dump_body({**body, "calls": kept}))
             outbox.redraw(tx, plan_id)
 
 
 def card_row(
-    run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int = 1, parts: int = 1
+    run: Run, plan_id: str, part: Sequence[RoutedCall], target: str, number: int = 1, parts: int = 1
 ) -> Message:
     """Make one copy of a card, for a channel or a person."""
     return _row(run, plan_id, [each.call for each in part], part[0].place, target, (number, parts))
@@ -252,7 +251,7 @@ def note_away(tx: Transaction, call: Call, away: Away) -> None:
     for card in outbox.cards(tx, call.plan_id):
         body = outbox.body(card)
         if call.id in body["calls"] and body.get("away", {}) != dict(away):
-            outbox.change(tx, card, body=outbox.dump({**body, "away": dict(away)}))
+            outbox.update_message(tx, card, body=outbox.dump_body({**body, "away": dict(away)}))
 
 
 # The mark on the request's own message: one emoji that says how its approvals stand.
@@ -273,9 +272,9 @@ def mark_of(found: Iterable[Call]) -> str:
     found = [call for call in found if call.asked_at]
     asked = [call for call in found if isinstance(load_gate(call.gate), Ask)]
     status = {call.status for call in asked}
-    if CallStatus.UNKNOWN not in status and not all(map(calls.settled, found)):
+    if CallStatus.UNKNOWN not in status and not all(map(calls.is_settled, found)):
         return WAITING_EMOJI  # also for an answer
-    if asked and all(map(calls.is_handed_on, asked)):
+    if asked and all(map(calls.is_handed_on_by_program, asked)):
         return HANDED_ON_EMOJI
     return next((name for ended, name in END_EMOJIS.items() if ended in status), "")
 
@@ -290,7 +289,7 @@ def begins_with(tx: Transaction, run: Run) -> str:
 
 def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
     """Have the request marked as this plan of it changes, besides those before it."""
-    run = sub_agents.root(tx, run)
+    run = sub_agents.root_run(tx, run)
     ts = begins_with(tx, run)
     mark = Message(
         key=f"mark:{run.id}",
@@ -299,11 +298,11 @@ def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
         plan_id=plan_id,
         channel=run.channel,
         thread_ts=run.thread_ts,
-        body=outbox.dump({"names": []}),
+        body=outbox.dump_body({"names": []}),
         ts=ts,
     )
-    if not ts or outbox.put(tx, mark):
+    if not ts or outbox.put_message(tx, mark):
         return
     if row := outbox.by_key(tx, mark.key):
-        outbox.change(tx, row, plan_id=plan_id)
+        outbox.update_message(tx, row, plan_id=plan_id)
         outbox.redraw(tx, plan_id)

@@ -24,23 +24,23 @@ from bot.approvals.card_routing import still_away
 from bot.approvals.channel_mode import strictest
 from bot.approvals.person_questions import read, server_of
 from bot.cards import sentence_words
+from bot.cards.call_blocks import delegated_task_lines
 from bot.cards.card import approved_on
 from bot.cards.field_values import values
 from bot.cards.notices import away_note, program_line, who_asks
 from bot.cards.question_message import QuestionView, answer_in_words
 from bot.cards.request_sentences import WAITS_FOR_ANSWER, mode_note
-from bot.cards.review_dialog import for_onlookers, name_covered
+from bot.cards.review_dialog import mask_for_viewers, name_covered
 from bot.cards.slack_text import unescape
 from bot.cards.views import CallView, CardView, DelegatedTask, MissingVotes, Progress, Value
-from bot.cards.waiting_call import delegated_task_lines
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments
 from bot.tools.effect_source import EffectSource
-from bot.tools.people.question import ASK_PERSON
+from bot.tools.person_question import ASK_PERSON
 from storage import calls, channel_modes, outbox, person_answers, runs, sub_agents
 from storage.calls import ShownRevision
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.models import Call, Message, Plan, Revision, Run, Vote
 from storage.states import MODELLED, CallStatus, Mode, RunSource, Verb
 from storage.transaction import Transaction
@@ -73,7 +73,7 @@ def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None
     if shown is None:
         return None
     whole = _view(tools, tx, shown)
-    seen = for_onlookers(whole, shown.call.preview_in_thread)
+    seen = mask_for_viewers(whole, shown.call.preview_in_thread)
     return replace(seen, covered=name_covered(whole, seen))
 
 
@@ -83,7 +83,7 @@ def call_in_full(tools: Registry, tx: Transaction, shown: ShownRevision) -> Call
     It names what of it is covered for everybody else.
     """
     whole = _view(tools, tx, shown)
-    seen = for_onlookers(whole, shown.call.preview_in_thread)
+    seen = mask_for_viewers(whole, shown.call.preview_in_thread)
     return replace(whole, covered=name_covered(whole, seen))
 
 
@@ -113,8 +113,8 @@ def _view(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
         stand_ins=stand_ins(votes),
         decided_at=call.decided_at,
         good_until=_good_until(call),
-        handed_on=calls.is_handed_on(call),
-        note="" if over else masked(call.note),
+        handed_on=calls.is_handed_on_by_program(call),
+        note="" if over else mask_secrets(call.note),
         midway=call.status is CallStatus.FAILED and outputs.midway(call.output),
         quoted=call.status in _ENDED_BY_TOOL and (tool is None or tool.outcome is None),
         **_came_to(tool, call, votes),
@@ -127,7 +127,7 @@ def _view(tools: Registry, tx: Transaction, shown: ShownRevision) -> CallView:
 def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
     """Return who proposed it: a sub-agent by its title and its errand, a program by its name."""
     run = runs.get(tx, call.run_id)
-    errands = errands_of(tools, tx, run) if run else ()
+    errands = delegated_tasks_of(tools, tx, run) if run else ()
     agent: dict[str, Any] = {}
     if errands:
         agent = {"agent": errands[-1].agent, "chain": tuple(delegated_task_lines(errands))}
@@ -140,12 +140,12 @@ def _proposer(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
 
 def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:
     """Return what came of a call that ran, and what its approvers said."""
-    said = [(each.person, masked(each.reason)) for each in approving(votes)]
+    said = [(each.person, mask_secrets(each.reason)) for each in approving(votes)]
     remarks = tuple((who, text) for who, text in said if text.strip())
     if call.status is not CallStatus.SUCCEEDED:
         return {"remarks": remarks}
     stated = tool is not None and tool.outcome is not None
-    return {"remarks": remarks, "outcome" if stated else "result": masked(call.note)}
+    return {"remarks": remarks, "outcome" if stated else "result": mask_secrets(call.note)}
 
 
 def _values(
@@ -312,7 +312,7 @@ def notes_of(
     """Return the mode of the channel, where that matters, who of the approvers is away, and whether
     a question waits beside. `away`: as it was noted with the card.
     """
-    mode = strictest(channel_modes.of_run(tx, run))
+    mode = strictest(channel_modes.modes_of_run(tx, run))
     notes = [mode_note(mode)] if mode is not Mode.ASK else []
     if gone := still_away(away, now):
         notes.append(away_note(gone))
@@ -330,18 +330,18 @@ def questions_waiting(tx: Transaction, plan_id: str) -> int:
 
 def origin_of(tools: Registry, tx: Transaction, run: Run, plan: Plan) -> dict[str, Any]:
     """Return what a card that asks says of where its calls come from, as fields of its view."""
-    request = sub_agents.root(tx, run)
+    request = sub_agents.root_run(tx, run)
     return {
         "asked": _asked(tx, request, plan),
         "reworded": _reworded(request),
-        "errands": errands_of(tools, tx, run),
+        "errands": delegated_tasks_of(tools, tx, run),
     }
 
 
-def errands_of(tools: Registry, tx: Transaction, run: Run) -> tuple[DelegatedTask, ...]:
+def delegated_tasks_of(tools: Registry, tx: Transaction, run: Run) -> tuple[DelegatedTask, ...]:
     """Return who asked whom for what between the requester's agent and this run, in order."""
     found: list[DelegatedTask] = []
-    for call in sub_agents.chain(tx, run):
+    for call in sub_agents.calling_chain(tx, run):
         tool = tools.of(call)
         by = found[-1].agent if found else ""
         found.append(
@@ -352,15 +352,18 @@ def errands_of(tools: Registry, tx: Transaction, run: Run) -> tuple[DelegatedTas
 
 def _asked(tx: Transaction, request: Run, plan: Plan) -> tuple[str, ...]:
     """Return the words that began the request, and the last ones before the plan was made."""
-    written = [prompt.asked(item) for item in runs.heard(tx, request.id, plan.created_at)]
-    written = [" ".join(masked(text).split()) for text in written if text.strip()]
+    written = [
+        prompt.words_of_request(item)
+        for item in runs.read_messages(tx, request.id, plan.created_at)
+    ]
+    written = [" ".join(mask_secrets(text).split()) for text in written if text.strip()]
     return tuple(dict.fromkeys((*written[:1], *written[-1:])))
 
 
 def _reworded(request: Run) -> tuple[str, ...]:
     """Return what messages of the request were edited to after they were read, the latest last."""
     texts: list[str] = list(json.loads(request.reworded).values())
-    return tuple(" ".join(masked(text).split()) for text in texts[-2:])
+    return tuple(" ".join(mask_secrets(text).split()) for text in texts[-2:])
 
 
 def question_view(
@@ -374,8 +377,8 @@ def question_view(
     call, answer = found.call, person_answers.given(tx, found.call.id)
     given = json.loads(answer.given) if answer and not answer.declined else {}
     lines = answer_in_words(found.asked, given) if given else ()
-    hidden = masked(found.asked.question)
-    errands, server, amid = errands_of(tools, tx, found.run), "", ""
+    hidden = mask_secrets(found.asked.question)
+    errands, server, amid = delegated_tasks_of(tools, tx, found.run), "", ""
     if found.run.source is RunSource.SERVER and errands:  # what it asks amid is no errand
         server, amid, errands = server_of(found.run), errands[-1].what, errands[:-1]
     return QuestionView(
@@ -392,7 +395,7 @@ def question_view(
         answered_by=answer.person if answer else "",
         answered_at=answer.created_at if answer else None,
         lines=tuple(
-            (label, masked(text), masked(before) if before else None)
+            (label, mask_secrets(text), mask_secrets(before) if before else None)
             for label, text, before in lines
         ),
         declined=answer is not None and answer.declined,

@@ -15,7 +15,7 @@ from bot.cards import request_sentences as sentences
 from bot.cards.slack_text import group_mention, mention
 from bot.clock import Clock
 from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 from bot.signals import Signal
 from storage import calls, channel_modes, outbox, runs, trail
@@ -81,8 +81,10 @@ class Modes:
         Beside it that of all conversations, where that is another one than the usual.
         """
         with self.store.read() as tx:
-            own = channel_modes.newest(tx, self.authority.team, channel)
-            every = channel_modes.newest(tx, self.authority.team, channel_modes.EVERYWHERE)
+            own = channel_modes.newest_mode_switch(tx, self.authority.team, channel)
+            every = channel_modes.newest_mode_switch(
+                tx, self.authority.team, channel_modes.EVERYWHERE
+            )
         said = [sentences.mode_now(own.mode if own else Mode.ASK, _by(own), self._named())]
         if every and every.mode is not Mode.ASK:
             said.append(sentences.mode_everywhere(every.mode, _by(every)))
@@ -101,7 +103,7 @@ class Modes:
         )
         may_loosen = person in self._loosening(channel)
         with self.store.write() as tx:
-            before = channel_modes.current(tx, team, channel)
+            before = channel_modes.current_mode(tx, team, channel)
             if before is wanted:
                 return sentences.mode_as_before(wanted, everywhere=every)
             if not may_loosen and (every or not is_tighter(wanted, before)):
@@ -109,7 +111,7 @@ class Modes:
                 trail.record(tx, "mode.refused", at=now, actor=person, data=data)
                 refused = sentences.may_not_switch_all(self._named(members=False))
                 return refused if every else sentences.may_not_loosen(before, self._named())
-            channel_modes.switch(tx, team, channel, wanted, person, at=now)
+            channel_modes.switch_mode(tx, team, channel, wanted, person, at=now)
             if not every:
                 self._tell(tx, channel, wanted, person)
             self._redraw(tx, channel)
@@ -118,15 +120,15 @@ class Modes:
 
     def _tell(self, tx: Transaction, channel: str, mode: Mode, person: str) -> None:
         """Tell the channel in a line."""
-        found = channel_modes.newest(tx, self.authority.team, channel)
+        found = channel_modes.newest_mode_switch(tx, self.authority.team, channel)
         assert found is not None
         row = Message(
             key=f"mode:{found.team}:{channel}:{found.seq}",
             kind=MessageKind.NOTICE,
             channel=channel,
-            body=outbox.dump({"text": sentences.mode_switched(person, mode), "mrkdwn": True}),
+            body=outbox.dump_body({"text": sentences.mode_switched(person, mode), "mrkdwn": True}),
         )
-        outbox.put(tx, row)
+        outbox.put_message(tx, row)
 
     def _redraw(self, tx: Transaction, channel: str) -> None:
         """Have the cards of the channel's requests say the new mode."""

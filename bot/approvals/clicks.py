@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.approvals.dialog_access import AllRows
-from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
+from bot.approvals.edits import Edit, Edits, ForbiddenEdit, UnchangedEdit
 from bot.approvals.grants import GrantList
 from bot.approvals.replies import Replies, tell
 from bot.approvals.request_changes import PlanChanges, Requests
@@ -137,7 +137,7 @@ class Clicks:
             person, at = delivery.user, delivery.received_at
             ended = self._grants.end(tx, target.call, person, at)
             tell(tx, delivery, "" if ended else NOTHING_LEFT)
-            inbox.settle(tx, delivery, "revoked" if ended else "nothing to revoke")
+            inbox.settle_delivery(tx, delivery, "revoked" if ended else "nothing to revoke")
 
     def _submitted(self, delivery: Delivery, dialog: DialogSubject, state: dict[str, Any]) -> None:
         match dialog:
@@ -170,14 +170,14 @@ class Clicks:
     def _edited(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
         at = delivery.received_at
         match self._edits.read(target.call, target.revision, state, delivery.user, at=at):
-            case Forbidden(sentence=sentence):
+            case ForbiddenEdit(sentence=sentence):
                 self._replies.refuse(delivery, sentence)
             case FieldErrors(errors=errors):  # something has changed since the dialog was checked
                 why = next(iter(errors.values()), "")
                 self._replies.refuse(delivery, refusals.edit_not_saved(why))
-            case Unchanged(approve=True):
+            case UnchangedEdit(approve=True):
                 self._votes.vote(delivery, [target], Verb.APPROVE)
-            case Unchanged():
+            case UnchangedEdit():
                 self._replies.settle(delivery, "an edit that changes nothing")
             case Edit(approve_too=True) as edit:  # saved and approved, or neither
                 found = self._votes.admit_editor(delivery, edit.edited(), edit.run)

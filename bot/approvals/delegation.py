@@ -15,9 +15,9 @@ from typing import Any
 from bot.approvals.call_state import effect_of
 from bot.approvals.card_routing import (
     CALLS_PER_CARD,
-    Asked,
     Place,
     PlaceKind,
+    RoutedCall,
     card_row,
     group_ids,
     place_for,
@@ -30,8 +30,7 @@ from bot.cards.action_names import Action, Dialog, Field
 from bot.cards.button_codec import Click, DelegationTarget, DialogSubject
 from bot.cards.delegation_dialog import DelegationRow, DelegationWish, read_wish
 from bot.clock import Clock
-from bot.policy.authority import Authority, Yes
-from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.authority import Authority, LookupFailedError, NotYetKnownError, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import calls, delegations, inbox, outbox, request_lists, runs, trail
@@ -55,7 +54,7 @@ class StandIns:
     def of(self, people: Collection[str]) -> frozenset[str]:
         """Return who decides for any of them."""
         with self.store.read() as tx:
-            found = delegations.of(tx, self.team, people, self.clock.now())
+            found = delegations.delegations_by(tx, self.team, people, self.clock.now())
         return frozenset(each.delegate for each in found)
 
 
@@ -74,7 +73,7 @@ class Delegations:
     def about(self, person: str) -> list[DelegationRow]:
         """Return what this person has given or been given that holds now."""
         with self.store.read() as tx:
-            found = delegations.about(tx, self.authority.team, person, self.clock.now())
+            found = delegations.delegations_about(tx, self.authority.team, person, self.clock.now())
         return [
             DelegationRow(
                 id=each.id,
@@ -108,7 +107,7 @@ class Delegations:
         with self.store.write() as tx:
             if isinstance(found, dict):  # something has changed since the dialog was checked
                 tell(tx, delivery, next(iter(found.values())))
-                inbox.settle(tx, delivery, "not delegated")
+                inbox.settle_delivery(tx, delivery, "not delegated")
                 return
             row = Delegation(
                 team=team,
@@ -118,9 +117,9 @@ class Delegations:
                 given_at=at,
                 until=found.until,
             )
-            delegations.give(tx, row)
+            delegations.give_delegation(tx, row)
             tell(tx, delivery, words.delegated(row.delegate, row.until))
-            outbox.private(
+            outbox.put_private(
                 tx,
                 f"delegated:{row.id}",
                 channel=row.delegate,
@@ -128,7 +127,7 @@ class Delegations:
                 person=row.delegate,
                 text=words.asked_to_decide(giver, row.until, row.words),
             )
-            inbox.settle(tx, delivery, "delegated")
+            inbox.settle_delivery(tx, delivery, "delegated")
 
     def end(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
@@ -141,7 +140,7 @@ class Delegations:
             mine = row is not None and (row.team, row.giver) == (self.authority.team, person)
             ended = row is not None and mine and delegations.revoke(tx, row.id, person, at)
             if row is not None and ended:
-                outbox.private(
+                outbox.put_private(
                     tx,
                     f"undelegated:{row.id}",
                     channel=row.delegate,
@@ -151,7 +150,9 @@ class Delegations:
                 )
             else:
                 tell(tx, delivery, words.over_already())
-            inbox.settle(tx, delivery, "delegation ended" if ended else "no delegation to end")
+            inbox.settle_delivery(
+                tx, delivery, "delegation ended" if ended else "no delegation to end"
+            )
 
 
 # Shows what already waits to whoever decides for somebody from now on, once. Runs on the loop.
@@ -175,7 +176,7 @@ class Handover:
         """Show what waits to everybody who has come in; returns whether anybody has."""
         now = self._clock.now()
         with self._store.read() as tx:
-            new = delegations.unshown(tx, self._authority.team, now)
+            new = delegations.unshown_delegations(tx, self._authority.team, now)
         for each in new:
             try:
                 self._show(each, now)
@@ -189,15 +190,15 @@ class Handover:
 
     def _show(self, row: Delegation, now: datetime) -> None:
         found = [
-            (run, Asked(call, gate, self._place(run, gate, row.delegate)))
+            (run, RoutedCall(call, gate, self._place(run, gate, row.delegate)))
             for call, run, gate in self._waiting(row, now)
         ]
-        plans: dict[str, list[tuple[Run, Asked]]] = {}
+        plans: dict[str, list[tuple[Run, RoutedCall]]] = {}
         for run, asked in found:
             key = json.dumps([asked.call.plan_id, asked.place.targets, route(asked.gate)])
             plans.setdefault(key, []).append((run, asked))
         with self._store.write() as tx:
-            if not delegations.shown(tx, row.id, now):
+            if not delegations.mark_shown(tx, row.id, now):
                 return
             told: list[str] = []
             for together in plans.values():
@@ -232,7 +233,9 @@ class Handover:
             place = Place(PlaceKind.PEOPLE, (delegate,))
         return replace(place, groups=group_ids(self._authority, gate))
 
-    def _put(self, tx: Transaction, row: Delegation, run: Run, waiting: Sequence[Asked]) -> None:
+    def _put(
+        self, tx: Transaction, row: Delegation, run: Run, waiting: Sequence[RoutedCall]
+    ) -> None:
         """A line under the cards that they see, and a card of their own for what is on none."""
         if not waiting:
             return
@@ -243,18 +246,18 @@ class Handover:
             thread = card.thread_ts or card.ts
             if on_it and thread and card.key.rpartition(":")[2] in targets:
                 left = [each for each in left if each not in on_it]
-                outbox.put(tx, self._line(tx, row, run, on_it, (card.channel, thread)))
+                outbox.put_message(tx, self._line(tx, row, run, on_it, (card.channel, thread)))
         parts = [left[at : at + CALLS_PER_CARD] for at in range(0, len(left), CALLS_PER_CARD)]
         for number, part in enumerate(parts, 1):
             for target in targets:
-                outbox.put(tx, card_row(run, plan, part, target, number, len(parts)))
+                outbox.put_message(tx, card_row(run, plan, part, target, number, len(parts)))
 
     def _line(
         self,
         tx: Transaction,
         row: Delegation,
         run: Run,
-        shown: Sequence[Asked],
+        shown: Sequence[RoutedCall],
         place: tuple[str, str],
     ) -> Message:
         """Tell the delegate in this channel and thread that these calls wait."""
@@ -267,7 +270,7 @@ class Handover:
             run_id=run.id,
             channel=place[0],
             thread_ts=place[1],
-            body=outbox.dump({"text": text, "mrkdwn": True}),
+            body=outbox.dump_body({"text": text, "mrkdwn": True}),
         )
 
 

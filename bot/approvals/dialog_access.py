@@ -20,7 +20,7 @@ from bot.policy.authority import No, Yes
 from bot.tools import Table
 from bot.tools.tables import csv_text
 from storage import decisions, inbox, outbox, runs, trail
-from storage.decisions import Open
+from storage.decisions import OpenRevision
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MessageKind, Verb
 from storage.store import Store
@@ -31,7 +31,7 @@ LOOKS_ON = frozenset({"own_request", "own_edit", "not_yet"})
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class DialogAdmission:
     """The person may use the dialog, about these calls."""
 
     run: Run
@@ -40,7 +40,7 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnedAway:
+class DialogRefusal:
     """The person may not use the dialog; the sentence is for them."""
 
     sentence: str
@@ -59,7 +59,7 @@ class DialogAccess:
 
     def admit(
         self, verb: Verb, target: CallTarget | CardTarget, person: str, team: str
-    ) -> Admitted | TurnedAway:
+    ) -> DialogAdmission | DialogRefusal:
         """Return whether `person` may do this to a call now, or to any that waits on a card.
 
         `team` is the workspace they come from. Looks people up, but for outsiders, who never may.
@@ -68,27 +68,29 @@ class DialogAccess:
         now = self._clock.now()
         with self._store.read() as tx:
             if isinstance(target, CallTarget):
-                found = decisions.look(tx, target.call, target.revision, now)
-                waiting = [found.call] if isinstance(found, Open) else []
+                found = decisions.check_decidable(tx, target.call, target.revision, now)
+                waiting = [found.call] if isinstance(found, OpenRevision) else []
             else:
                 found = None
-                waiting = decisions.on_card(tx, target.plan, target.revision, target.card)
+                waiting = decisions.pending_calls_on_card(
+                    tx, target.plan, target.revision, target.card
+                )
             run = runs.get(tx, waiting[0].run_id) if waiting else None
         if run is None:
             lost = self._permissions.lost(found, person) if found else refusals.stale_card()
-            return TurnedAway(lost)
+            return DialogRefusal(lost)
         verdict: Yes | No = No("stranger")
         for call in waiting if team == self._permissions.team else []:
             verdict = self._permissions.verdict(verb, call, run, person, at=now)
             if isinstance(verdict, Yes):
-                return Admitted(run, tuple(waiting))
+                return DialogAdmission(run, tuple(waiting))
         assert isinstance(verdict, No)
         sentence = self._permissions.refusal(verdict, waiting[0], verb)
         if verb is Verb.APPROVE and verdict.why in LOOKS_ON:
-            return Admitted(run, tuple(waiting), sentence)
-        return TurnedAway(sentence, waiting[0], verdict.why)
+            return DialogAdmission(run, tuple(waiting), sentence)
+        return DialogRefusal(sentence, waiting[0], verdict.why)
 
-    def record(self, tx: Transaction, turned: TurnedAway, person: str, dialog: str) -> None:
+    def record(self, tx: Transaction, turned: DialogRefusal, person: str, dialog: str) -> None:
         """Write down that somebody tried to use a dialog who may not."""
         if call := turned.call:
             details = {"dialog": dialog, "why": turned.why}
@@ -127,23 +129,23 @@ class AllRows:
         found = self._access.admit(Verb.APPROVE, target, person, delivery.team)
         with self._store.write() as tx:
             match found:
-                case TurnedAway(sentence=sentence):
+                case DialogRefusal(sentence=sentence):
                     self._access.record(tx, found, person, Action.ROWS)
                     tell(tx, delivery, sentence)
-                    inbox.settle(tx, delivery, "refused")
-                case Admitted(calls=(call, *_)):
+                    inbox.settle_delivery(tx, delivery, "refused")
+                case DialogAdmission(calls=(call, *_)):
                     self._put(tx, delivery, call)
 
     def _put(self, tx: Transaction, delivery: Delivery, call: Call) -> None:
         rows = all_rows(call)
         if rows is None:
             tell(tx, delivery, refusals.stale_card())
-            inbox.settle(tx, delivery, "no rows")
+            inbox.settle_delivery(tx, delivery, "no rows")
             return
         self._access.record_shown(tx, call, delivery.user, Action.ROWS, more=True)
-        outbox.put(tx, _file(delivery, call, rows))
+        outbox.put_message(tx, _file(delivery, call, rows))
         tell(tx, delivery, ROWS_SENT)
-        inbox.settle(tx, delivery, "rows sent")
+        inbox.settle_delivery(tx, delivery, "rows sent")
 
 
 def _file(delivery: Delivery, call: Call, rows: Table) -> Message:
@@ -156,5 +158,5 @@ def _file(delivery: Delivery, call: Call, rows: Table) -> Message:
         run_id=call.run_id,
         channel=delivery.user,
         recipient=delivery.user,
-        body=outbox.dump(file),
+        body=outbox.dump_body(file),
     )

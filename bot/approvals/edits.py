@@ -17,24 +17,23 @@ from pydantic import BaseModel
 from bot.approvals.call_checks import RefusedError, lacking
 from bot.approvals.call_gates import for_thread, gate_of
 from bot.approvals.call_state import context_of, effect_of, fingerprint, kept, next_moment
-from bot.approvals.card_routing import Asked, Place, find_place, put_cards, route, withdraw
+from bot.approvals.card_routing import Place, RoutedCall, find_place, put_cards, route, withdraw
 from bot.approvals.facts import Sources
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
 from bot.cards import notices, refusals, sentence_words
 from bot.cards.edit_form import FieldErrors, failure_at_input, read_submission
-from bot.policy.authority import Authority, No
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError, No
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter_gate
 from bot.tools import Preview, Registry, Tool, ToolError
 from bot.tools.arguments import as_editable, dump_arguments, load_arguments, readable_arguments
-from bot.tools.names import Naming
+from bot.tools.names import NameResolver
 from bot.tools.preview import Previews
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import ShownRevision
-from storage.chain import key_of
+from storage.chain import key_with_id
 from storage.columns import values
-from storage.decisions import Applied, Open
+from storage.decisions import AppliedDecision, OpenRevision
 from storage.models import Call, Delivery, Run
 from storage.states import Verb
 from storage.transaction import Transaction
@@ -65,7 +64,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class UnchangedEdit:
     """A submission that changes nothing."""
 
     run: Run
@@ -74,14 +73,14 @@ class Unchanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Forbidden:
+class ForbiddenEdit:
     """An edit that may not be; the sentence is for its editor."""
 
     sentence: str
 
 
 LOOK_FIRST = "It is saved, and not yet approved: look at the new preview on the card before you do."
-Submission = Edit | Unchanged | FieldErrors | Forbidden
+Submission = Edit | UnchangedEdit | FieldErrors | ForbiddenEdit
 Approve = Callable[[Transaction, Call, Callable[[], None]], None]
 
 
@@ -128,28 +127,28 @@ class Edits:
         up.
         """
         with self._sources.store.read() as tx:
-            found = decisions.look(tx, call_id, revision, at)
-            shown = calls.shown(tx, call_id) if isinstance(found, Open) else None
+            found = decisions.check_decidable(tx, call_id, revision, at)
+            shown = calls.shown(tx, call_id) if isinstance(found, OpenRevision) else None
             run = runs.get(tx, shown.call.run_id) if shown else None
         tool = self._tools.of(shown.call) if shown else None
         if shown is None or run is None or tool is None:
-            return Forbidden(self._permissions.lost(found, person))
+            return ForbiddenEdit(self._permissions.lost(found, person))
         verdict = self._permissions.verdict(Verb.EDIT, shown.call, run, person, at=at)
         if isinstance(verdict, No):
-            return Forbidden(self._permissions.refusal(verdict, shown.call, Verb.EDIT))
+            return ForbiddenEdit(self._permissions.refusal(verdict, shown.call, Verb.EDIT))
         editable, before = as_editable(tool, load_gate(shown.call.gate)), _readable(tool, shown)
-        names = Naming(self._sources.directory, run.requester)
+        names = NameResolver(self._sources.directory, run.requester)
         try:
             parsed = read_submission(editable, before, state, names)
         except LookupFailedError:
-            return Forbidden(refusals.lookup_failed())
+            return ForbiddenEdit(refusals.lookup_failed())
         if isinstance(parsed, FieldErrors):
             return parsed
         if not parsed.changed:
-            return Unchanged(run, shown, parsed.approve)
+            return UnchangedEdit(run, shown, parsed.approve)
         args = load_arguments(tool, dumps(parsed.arguments))
         now = self._gate(run, shown, tool, args)
-        if isinstance(now, Forbidden):
+        if isinstance(now, ForbiddenEdit):
             return now
         if short := self._lacking(run, shown.call, now, person):
             return short
@@ -162,7 +161,7 @@ class Edits:
             return failure_at_input(editable, before, parsed.arguments, why)
         return Edit(run, shown, arguments, now, seen, parsed.approve, dumps(known))
 
-    def _lacking(self, run: Run, call: Call, gate: Ask, person: str) -> Forbidden | None:
+    def _lacking(self, run: Run, call: Call, gate: Ask, person: str) -> ForbiddenEdit | None:
         """Return why nobody could complete what this person has edited; None where enough could.
 
         Looks people up.
@@ -174,8 +173,8 @@ class Edits:
                 gate, requester=run.requester, channel=run.channel, editors=editors
             )
         except LookupFailedError:
-            return Forbidden(refusals.lookup_failed())
-        return Forbidden(refusals.too_few_after_edit(gate.people)) if short > 0 else None
+            return ForbiddenEdit(refusals.lookup_failed())
+        return ForbiddenEdit(refusals.too_few_after_edit(gate.people)) if short > 0 else None
 
     def _preview(
         self, run: Run, shown: ShownRevision, tool: Tool[Any], args: BaseModel, patience: float
@@ -185,7 +184,7 @@ class Edits:
         Raises ToolError where it would fail, NotYetKnownError while the tool is being asked.
         """
         call, now = shown.call, self._sources.clock.now()
-        seen = self._previews.of_edit(
+        seen = self._previews.preview_of_edit(
             tool,
             args,
             context_of(run, call, now),
@@ -197,7 +196,7 @@ class Edits:
 
     def _gate(
         self, run: Run, shown: ShownRevision, tool: Tool[Any], args: BaseModel
-    ) -> Ask | Forbidden:
+    ) -> Ask | ForbiddenEdit:
         """Return the policy's word on the edited call.
 
         Where policy says something else of the new arguments than of the old, both gates have to be
@@ -207,7 +206,7 @@ class Edits:
         before, now = load_gate(call.gate), gate_of(self._sources, run, tool, args, call=call)
         match now:
             case Deny(reason=reason):
-                return Forbidden(f"Policy forbids this: {sentence_words.cite(reason)}")
+                return ForbiddenEdit(f"Policy forbids this: {sentence_words.cite(reason)}")
             case Allow() if isinstance(before, Ask):
                 now = before  # what people were asked about is not taken from them by an edit
             case Ask() if isinstance(before, Ask):
@@ -230,7 +229,7 @@ class Edits:
         except RefusedError as refused:
             with self._sources.store.write() as tx:
                 tell(tx, delivery, f"Nobody could approve that: {refused.note}.")
-                inbox.settle(tx, delivery, "refused")
+                inbox.settle_delivery(tx, delivery, "refused")
             return
         with self._sources.store.write() as tx:
             outcome = decisions.edit(
@@ -241,13 +240,13 @@ class Edits:
                 at=delivery.received_at,
                 **self._revision(edit, delivery.received_at),
             )
-            if not isinstance(outcome, Applied):
+            if not isinstance(outcome, AppliedDecision):
                 tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
-                inbox.settle(tx, delivery, "the edit came too late")
+                inbox.settle_delivery(tx, delivery, "the edit came too late")
                 return
             if place is not None:
                 withdraw(tx, call.plan_id, {call.id})
-                asked = Asked(outcome.call, edit.gate, place)
+                asked = RoutedCall(outcome.call, edit.gate, place)
                 put_cards(tx, edit.run, call.plan_id, [asked])
             effect = effect_of(self._tools, tx, outcome.call)
             line = notices.decision_line(Verb.EDIT, delivery.user, [effect])
@@ -257,7 +256,7 @@ class Edits:
             else:
                 outbox.notice(tx, edit.run, key, body)
                 tell(tx, delivery, LOOK_FIRST if edit.approve else "")
-                inbox.settle(tx, delivery, "edited")
+                inbox.settle_delivery(tx, delivery, "edited")
 
     def _other_place(self, edit: Edit) -> Place | None:
         """Return where other people are asked now; None where they are the same. Looks them up."""
@@ -276,7 +275,7 @@ class Edits:
             "arguments": edit.arguments,
             "secret": tool.secret_paths(loads(edit.arguments)),
             "digest": fingerprint(
-                key_of(self._key, call.key_id),
+                key_with_id(self._key, call.key_id),
                 edit.run,
                 tool,
                 edit.arguments,

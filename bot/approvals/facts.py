@@ -18,15 +18,15 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bot.clock import Clock
+from bot.policy.authority import Directory, LookupFailedError
 from bot.policy.condition_values import Facts, Id, Needs, SpendingSum
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import Directory, LookupFailedError
+from bot.policy.evaluation import CurrentPolicy
 from bot.tools import Tool
-from bot.tools.arguments import dump_arguments, opened
+from bot.tools.arguments import dump_arguments, open_secrets
 from storage import spending
 from storage.digest import MOST_DIGITS
 from storage.models import Call, Run
-from storage.spending import Counted
+from storage.spending import CountedCall
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -46,7 +46,7 @@ class Sources:
 
 def facts_of(sources: Sources, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
     """Return all facts but the sums; what Slack would not tell is None."""
-    values = opened(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
+    values = open_secrets(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
     facts = facts_about(sources, run.requester, run.origin, tool, values)
     facts = replace(facts, client=run.client) if run.client else facts
     compared = any(each.same for each in needed(sources.policy, tool).spent)
@@ -104,8 +104,8 @@ def with_sums(
         whose = None if anyone else run.requester
         since = now - timedelta(seconds=max(each.window for each in some))
         found = [
-            *spending.counted(tx, run.team, whose, name, since=since, beside=beside),
-            *(Counted(None, arguments) for other, arguments in siblings if other == name),
+            *spending.counted_calls(tx, run.team, whose, name, since=since, beside=beside),
+            *(CountedCall(None, arguments) for other, arguments in siblings if other == name),
         ]
         for each in some:
             begun = now - timedelta(seconds=each.window)
@@ -122,7 +122,7 @@ def _together(wanted: Iterable[SpendingSum]) -> dict[tuple[str, bool], list[Spen
     return found
 
 
-def total(wanted: SpendingSum, calls: list[Counted], arguments: str = "") -> Decimal | None:
+def total(wanted: SpendingSum, calls: list[CountedCall], arguments: str = "") -> Decimal | None:
     """The exact sum of a field over these calls, or their number; None where one of them has no
     number there.
 
@@ -148,8 +148,8 @@ def total(wanted: SpendingSum, calls: list[Counted], arguments: str = "") -> Dec
 
 
 def _alike(
-    fields: tuple[str, ...], calls: Iterable[Counted], arguments: str
-) -> list[Counted] | None:
+    fields: tuple[str, ...], calls: Iterable[CountedCall], arguments: str
+) -> list[CountedCall] | None:
     """Those of the calls with the same values in these fields; None where that cannot be told."""
     mine, found = _values(fields, arguments), []
     if mine is None:

@@ -18,11 +18,11 @@ from bot.cards import sentence_words
 from bot.cards.slack_text import channel_mention, mention, when
 from bot.clock import Clock
 from bot.policy.authority import Authority, Yes
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry, Tool
 from storage import calls, grants
-from storage.digest import canonical
+from storage.digest import canonical_json
 from storage.grants import Grant
 from storage.models import Call, Run
 from storage.store import Store
@@ -44,7 +44,7 @@ def candidates(
     if not (gate.remember or gate.once):
         return []
     now, policy = sources.clock.now(), sources.policy
-    found = grants.usable(tx, run, tool.name, tool.schema_digest(), arguments, now)
+    found = grants.usable_grants(tx, run, tool.name, tool.schema_digest(), arguments, now)
     return [grant for grant in found if _is_under(policy, gate, grant)]
 
 
@@ -70,11 +70,11 @@ def use(tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: date
     return (
         grant is not None
         and _is_under(policy, gate, grant)
-        and grants.take(tx, grant.id, now, call)
+        and grants.use_grant(tx, grant.id, now, call)
     )
 
 
-def giver(tx: Transaction, call: Call) -> str:
+def grantor(tx: Transaction, call: Call) -> str:
     """Return who gave the grant that the call is to run on; "" for none."""
     grant = grants.get(tx, call.grant_id) if call.grant_id else None
     return grant.given_by if grant else ""
@@ -131,7 +131,7 @@ def remember(
         requester=run.requester,
         tool=call.tool,
         schema_digest=call.schema_digest,
-        pinned=canonical({name: arguments[name] for name in fields}),
+        pinned=canonical_json({name: arguments[name] for name in fields}),
         rule=rule,
         channel=run.channel if here or _is_channel_bound(gate) else "",
         thread_ts=run.thread_ts if here else "",
@@ -141,7 +141,7 @@ def remember(
         given_by=person,
         given_at=now,
     )
-    grants.give(tx, grant, run_id=run.id)
+    grants.give_grant(tx, grant, run_id=run.id)
     return grant
 
 
@@ -178,7 +178,7 @@ class GrantList:
     def each(self, person: str) -> list[tuple[Grant, str]]:
         """Return the same one by one, with what is said of it."""
         with self.store.read() as tx:
-            found = grants.open_for(tx, self.team, person, self.clock.now())
+            found = grants.open_grants_of(tx, self.team, person, self.clock.now())
         return [(grant, self._described(grant)) for grant in found]
 
     def end(self, tx: Transaction, call_id: str, person: str, at: datetime) -> bool:
@@ -186,9 +186,9 @@ class GrantList:
 
         Only who asked for it or gave it may.
         """
-        mine = grants.open_for(tx, self.team, person, at)
+        mine = grants.open_grants_of(tx, self.team, person, at)
         given = [grant for grant in mine if grant.call_id == call_id]
-        ended = [grants.revoke(tx, grant.id, person, at) for grant in given]
+        ended = [grants.revoke_grant(tx, grant.id, person, at) for grant in given]
         return any(ended)
 
     def revoke(self, grant_id: str, person: str) -> str:
@@ -207,7 +207,7 @@ class GrantList:
                     "There is no remembered approval of yours with that id. "
                     "“/approvals grants” lists them."
                 )
-            if not grants.revoke(tx, grant.id, person, self.clock.now()):
+            if not grants.revoke_grant(tx, grant.id, person, self.clock.now()):
                 return "That was revoked already."
         return f"Revoked: {self._described(grant)}. The next such call is asked again."
 

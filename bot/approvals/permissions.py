@@ -16,12 +16,11 @@ from bot.cards import refusals
 from bot.cards.review_dialog import REASONS
 from bot.cards.slack_text import channel_mention, mention
 from bot.clock import Clock
-from bot.policy.authority import Authority, No, Verdict, Yes
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
 from bot.policy.gates import Ask, load_gate
 from storage import calls, delegations, runs
 from storage.calls import Involvement
-from storage.decisions import Decided, Open, Outcome, TooLate, Voted
+from storage.decisions import AlreadyDecided, MissedDeadline, OpenRevision, Outcome, RepeatedVote
 from storage.models import Call, Run
 from storage.states import CallStatus, Verb
 from storage.store import Store
@@ -107,7 +106,7 @@ class Permissions:
         decides for somebody has nobody decide for that one in turn. None where there is none.
         """
         with self._store.read() as tx:
-            givers = delegations.givers(tx, self.team, person, at)
+            givers = delegations.delegators(tx, self.team, person, at)
         if not givers:
             return None
         involved = involved or self._involvement(call)
@@ -234,12 +233,12 @@ class Permissions:
         others = " and others" if len(people) > NAMED else ""
         return ", ".join(mention(user) for user in people[:NAMED]) + others
 
-    def lost(self, outcome: Outcome | Open, person: str) -> str:
+    def lost(self, outcome: Outcome | OpenRevision, person: str) -> str:
         """Return what to tell who came too late, and by what."""
         match outcome:
-            case Decided(call=call) if call.status is CallStatus.EXPIRED:
+            case AlreadyDecided(call=call) if call.status is CallStatus.EXPIRED:
                 return refusals.too_late(call.deadline)
-            case Decided(call=call):
+            case AlreadyDecided(call=call):
                 with self._store.read() as tx:
                     votes = calls.votes(tx, call.id, call.revision)
                 by = votes[0].person if votes else ""
@@ -247,11 +246,11 @@ class Permissions:
                 if by == person:
                     return refusals.your_own_click(verb)
                 return refusals.already_decided(by, verb, call.decided_at)
-            case TooLate(call=call):
+            case MissedDeadline(call=call):
                 return refusals.too_late(call.deadline)
-            case Voted(verb=verb, by=by) if by != person:
+            case RepeatedVote(verb=verb, by=by) if by != person:
                 return refusals.said_for_you(by, verb)
-            case Voted(verb=verb):
+            case RepeatedVote(verb=verb):
                 return refusals.your_own_click(verb)
             case _:
                 return refusals.stale_card()

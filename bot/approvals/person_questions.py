@@ -30,12 +30,11 @@ from bot.cards.request_sentences import (
     people_named,
     unanswered_line,
 )
-from bot.policy.authority import Authority
-from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.authority import Authority, LookupFailedError, NotYetKnownError
 from bot.policy.gates import Approvers
+from bot.tools.approval_words import approval_words_in
 from bot.tools.arguments import load_arguments
-from bot.tools.people.approval_words import seeks_approval
-from bot.tools.people.question import ASK_PERSON, AskPerson, people_asked, suggested
+from bot.tools.person_question import ASK_PERSON, AskPerson, people_asked, suggested_values
 from storage import calls, outbox, person_answers, runs, trail
 from storage.models import Call, Delivery, Message, Run
 from storage.states import MODELLED, CallStatus, DeliveryKind, MessageKind, RunSource
@@ -125,7 +124,7 @@ def waiting_for(
     Looks people up; where Slack does not say whose a question is, it is not theirs.
     """
     with store.read() as tx:
-        waiting = person_answers.waiting(tx, ASK_PERSON.name, authority.team, at)
+        waiting = person_answers.waiting_questions(tx, ASK_PERSON.name, authority.team, at)
         found = [read(tx, call.id) for call in waiting[:LOOKED_AT]]
     mine: list[AskedQuestion] = []
     for each in found:
@@ -161,10 +160,10 @@ def ask(
 
     `beside`: calls of the same plan that people are asked about. Raises RefusedError.
     """
-    if words := seeks_approval(asked.texts()):
+    if words := approval_words_in(asked.texts()):
         raise RefusedError(told.about_approval(words), "a question cannot be about an approval")
     try:
-        suggested(asked)
+        suggested_values(asked)
     except ValueError as error:
         why = outputs.invalid_arguments([str(error)])
         raise RefusedError(why, "its arguments were not valid") from error
@@ -228,9 +227,9 @@ def put_question(tx: Transaction, run: Run, call: Call, question: PlacedQuestion
             plan_id=call.plan_id,
             channel=target,
             thread_ts=run.thread_ts if here else "",
-            body=outbox.dump(body),
+            body=outbox.dump_body(body),
         )
-        outbox.put(tx, row)
+        outbox.put_message(tx, row)
     who = {"kind": asked.kind, "of": asked.to or run.requester}
     data = {**who, "where": place.kind, "targets": list(place.targets)}
     about = {"run_id": run.id, "call_id": call.id}
@@ -270,7 +269,7 @@ def remind(tx: Transaction, call: Call, now: datetime, who: Called) -> None:
 
     The messages say who is away by now.
     """
-    if not person_answers.reminded(tx, call):
+    if not person_answers.mark_reminded(tx, call):
         return
     found = read(tx, call.id)
     if found is None:
@@ -289,9 +288,9 @@ def remind(tx: Transaction, call: Call, now: datetime, who: Called) -> None:
             run_id=call.run_id,
             channel=row.channel,
             thread_ts=thread,
-            body=outbox.dump({"text": text, "mrkdwn": True}),
+            body=outbox.dump_body({"text": text, "mrkdwn": True}),
         )
-        outbox.put(tx, line)
+        outbox.put_message(tx, line)
     data = {"what": "answer_reminder"}
     about = {"run_id": call.run_id, "call_id": call.id}
     trail.record(tx, "call.told", at=now, actor="clock", data=data, **about)

@@ -12,18 +12,18 @@ from bot.approvals.delegation import Delegations
 from bot.approvals.grants import GrantList
 from bot.approvals.permissions import Permissions
 from bot.approvals.person_questions import server_of, waiting_for
-from bot.approvals.request_overview import Decidable, Lister, Lives, Overview
+from bot.approvals.request_overview import Decidable, EntryLister, Overview, RequestHistories
 from bot.cards import home_tab
 from bot.cards.button_codec import CallTarget, HomePart, HomeTarget
 from bot.cards.home_tab import HomeView, RememberedApproval, WaitingCall, WaitingQuestion
 from bot.cards.notices import who_asks
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from bot.tools import Effect
 from bot.tools.effect_source import EffectSource
 from storage import calls, outbox, request_lists, runs
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
@@ -41,7 +41,7 @@ class HomeViews:
     bot: str  # its user id
     authority: Authority
     decidable: Decidable
-    lister: Lister
+    lister: EntryLister
     grants: GrantList
     delegations: Delegations
 
@@ -90,7 +90,7 @@ class HomeViews:
             return tuple(
                 WaitingQuestion(
                     target=CallTarget(each.call.id, each.call.revision),
-                    question=masked(each.asked.question),
+                    question=mask_secrets(each.asked.question),
                     requester=each.run.requester,
                     deadline=each.call.deadline,
                     link=self.lister.link(tx, each.run, each.call, person),
@@ -138,7 +138,9 @@ class HomeViews:
         team, since = self.authority.team, self.grants.clock.now() - OF_LATE
         channel = view.shows.channel
         with self.grants.store.read() as tx:
-            found = request_lists.decided(tx, team, person, since, home_tab.DECIDED + 1, channel)
+            found = request_lists.decided_calls(
+                tx, team, person, since, home_tab.DECIDED + 1, channel
+            )
             pairs = [(call, runs.get(tx, call.run_id)) for call in found[: home_tab.DECIDED]]
             decided = tuple(self.lister.call(tx, call, run, person) for call, run in pairs if run)
         view = replace(view, decided=decided, more_decided=len(found) > home_tab.DECIDED)
@@ -164,7 +166,7 @@ def _noted_away(tx: Transaction, run: Run) -> Iterator[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class PersonViews:
     """Makes the lists, the Home tab's views, and what has one person decide for another."""
 
     identity: Identity
@@ -180,7 +182,9 @@ class Desk:
     def overview(self) -> Overview:
         """Return what lists what is on record, to those who may read it."""
         store, clock, lister = self.grants.store, self.grants.clock, self._lister()
-        lives = Lives(store, clock, self.authority, self.permissions, self.policy, lister)
+        lives = RequestHistories(
+            store, clock, self.authority, self.permissions, self.policy, lister
+        )
         return Overview(store, clock, self.identity.team, self._decidable(), lister, lives)
 
     def homes(self) -> HomeViews:
@@ -197,5 +201,5 @@ class Desk:
     def _decidable(self) -> Decidable:
         return Decidable(self.grants.store, self.permissions)
 
-    def _lister(self) -> Lister:
-        return Lister(self.grants.tools, self.identity.workspace)
+    def _lister(self) -> EntryLister:
+        return EntryLister(self.grants.tools, self.identity.workspace)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.agent import outputs as told
-from bot.approvals.dialog_access import TurnedAway
+from bot.approvals.dialog_access import DialogRefusal
 from bot.approvals.person_questions import (
     AskedQuestion,
     asked_there,
@@ -30,12 +30,18 @@ from bot.cards.edit_form import FieldErrors
 from bot.cards.question_message import CHOOSING, answer_in_words, button_choices, read_answer
 from bot.cards.slack_text import in_utc
 from bot.cards.views import WRITTEN, message_text, takes_back
-from bot.policy.authority import Authority, No
-from bot.policy.directory import LookupFailedError, NotYetKnownError
-from bot.tools.people.question import ASK_PERSON, MOST_TEXT, AnswerKind, Given, checked, one_value
+from bot.policy.authority import Authority, LookupFailedError, No, NotYetKnownError
+from bot.tools.person_question import (
+    ASK_PERSON,
+    MOST_TEXT,
+    AnswerKind,
+    Given,
+    check_values,
+    single_answer,
+)
 from storage import decisions, inbox, outbox, person_answers
-from storage.decisions import Applied, Closed, Decided, Open, TooLate
-from storage.digest import canonical
+from storage.decisions import AlreadyDecided, AppliedDecision, Closed, MissedDeadline, OpenRevision
+from storage.digest import canonical_json
 from storage.models import Delivery
 from storage.states import CallStatus, DeliveryKind
 from storage.store import Store
@@ -53,23 +59,23 @@ class QuestionAnswers:
     store: Store
     authority: Authority
 
-    def admit(self, target: CallTarget, person: str, at: datetime) -> AskedQuestion | TurnedAway:
+    def admit(self, target: CallTarget, person: str, at: datetime) -> AskedQuestion | DialogRefusal:
         """Return the question for who may answer it as of `at`, or why not. Looks people up."""
         with self.store.read() as tx:
-            found = decisions.look(tx, target.call, target.revision, at)
-            asked = read(tx, target.call) if isinstance(found, Open) else None
+            found = decisions.check_decidable(tx, target.call, target.revision, at)
+            asked = read(tx, target.call) if isinstance(found, OpenRevision) else None
             if asked is None:
-                closed = found if not isinstance(found, Open) else None
-                return TurnedAway(_lost(tx, closed, person))
+                closed = found if not isinstance(found, OpenRevision) else None
+                return DialogRefusal(_lost(tx, closed, person))
             rows = messages_of(tx, asked.call)
             names = names_of(asked, rows[0] if rows else None)
         try:
             if not self.authority.colleague(person):
-                return TurnedAway(STRANGER, asked.call, "stranger")
+                return DialogRefusal(STRANGER, asked.call, "stranger")
             if not self.may(asked, person):
-                return TurnedAway(sentences.not_asked_of_you(names), asked.call, "not_asked")
+                return DialogRefusal(sentences.not_asked_of_you(names), asked.call, "not_asked")
         except LookupFailedError:
-            return TurnedAway(refusals.lookup_failed(), asked.call, "lookup")
+            return DialogRefusal(refusals.lookup_failed(), asked.call, "lookup")
         return asked
 
     def may(self, asked: AskedQuestion, person: str) -> bool:
@@ -82,14 +88,14 @@ class QuestionAnswers:
         """Take the answer of a button or a submitted form, and settle the delivery."""
         assert isinstance(wanted.target, CallTarget)
         found = self.admit(wanted.target, delivery.user, delivery.received_at)
-        if isinstance(found, TurnedAway):
+        if isinstance(found, DialogRefusal):
             self._turn_away(delivery, wanted, found)
             return
         given = _given(found, wanted, payload)
         if given is None:
             with self.store.write() as tx:
                 tell(tx, delivery, sentences.UNREADABLE)
-                inbox.settle(tx, delivery, "no answer to this question")
+                inbox.settle_delivery(tx, delivery, "no answer to this question")
             return
         declined = isinstance(wanted, Click) and wanted.action is Action.DECLINE
         self.take(delivery, found, given, declined=declined)
@@ -103,34 +109,34 @@ class QuestionAnswers:
         lines = () if declined else answer_in_words(found.asked, given)
         output = told.declined(person, when) if declined else told.answered(person, when, lines)
         with self.store.write() as tx:
-            outcome = person_answers.answer(
+            outcome = person_answers.store_answer(
                 tx,
                 call.id,
                 call.revision,
                 person,
                 at=at,
-                given=canonical(given),
+                given=canonical_json(given),
                 declined=declined,
                 output=output,
             )
-            if not isinstance(outcome, Applied):
+            if not isinstance(outcome, AppliedDecision):
                 tell(tx, delivery, _lost(tx, outcome, person))
-                inbox.settle(tx, delivery, "answered too late")
+                inbox.settle_delivery(tx, delivery, "answered too late")
                 return
             if any(outbox.body(row)["elsewhere"] for row in messages_of(tx, call)):
                 text = sentences.was_answered(person, declined)
                 outbox.notice(tx, found.run, f"answered:{call.id}", {"text": text})
-            inbox.settle(tx, delivery, "answered")
+            inbox.settle_delivery(tx, delivery, "answered")
 
     def _turn_away(
-        self, delivery: Delivery, wanted: Click | DialogSubject, away: TurnedAway
+        self, delivery: Delivery, wanted: Click | DialogSubject, away: DialogRefusal
     ) -> None:
         name = wanted.action if isinstance(wanted, Click) else wanted.dialog
         with self.store.write() as tx:
             if away.call is not None:
                 record_refusal(tx, delivery, away.call, name, No(away.why))
             tell(tx, delivery, away.sentence)
-            inbox.settle(tx, delivery, "refused")
+            inbox.settle_delivery(tx, delivery, "refused")
 
     def acts(self) -> Mapping[Action | Dialog, Any]:
         """Return what deals with each button and form of a question."""
@@ -146,7 +152,7 @@ def _given(
             return {}
         case Click(action):
             _, value = button_choices(found.asked).get(action, ("", None))
-            return None if value is None else one_value(value)
+            return None if value is None else single_answer(value)
         case DialogSubject():
             read_ = read_answer(found.asked, payload["view"]["state"]["values"])
             return None if isinstance(read_, FieldErrors) else read_
@@ -155,12 +161,12 @@ def _given(
 def _lost(tx: Transaction, outcome: Closed | None, person: str) -> str:
     """Return what to tell who came too late, and by what."""
     match outcome:
-        case Decided(call=call) if call.status is CallStatus.ANSWERED:
+        case AlreadyDecided(call=call) if call.status is CallStatus.ANSWERED:
             answer = person_answers.given(tx, call.id)
             if answer is None or answer.person == person:
                 return sentences.own_answer_stands()
             return sentences.already_answered(answer.person, answer.created_at)
-        case TooLate(call=call) | Decided(call=call) if call.status in (
+        case MissedDeadline(call=call) | AlreadyDecided(call=call) if call.status in (
             CallStatus.EXPIRED,
             CallStatus.PENDING,
         ):
@@ -197,14 +203,14 @@ class PlainReplies:
             raise NotYetKnownError  # the loop looks again once it is known where the question is
         if not found:
             return False
-        given = checked(found[0].asked, one_value(text))
+        given = check_values(found[0].asked, single_answer(text))
         if len(found) == 1 and given is not None:
             self.answers.take(delivery, found[0], given)
             return True
         with self.answers.store.write() as tx:
             too_long = sentences.answer_too_long(MOST_TEXT)
             tell(tx, delivery, sentences.SEVERAL if len(found) > 1 else too_long)
-            inbox.settle(tx, delivery, "no single question that it answers")
+            inbox.settle_delivery(tx, delivery, "no single question that it answers")
         return True
 
     def _may_answer_soon(self, delivery: Delivery) -> bool:
@@ -212,14 +218,14 @@ class PlainReplies:
         yet, while a question is being posted there: Slack may have shown it before it said where.
         """
         with self.answers.store.read() as tx:
-            posted = person_answers.being_posted(tx, ASK_PERSON.name, delivery.channel)
-            return bool(posted) and not outbox.knows(tx, delivery.thread_ts)
+            posted = person_answers.is_being_posted(tx, ASK_PERSON.name, delivery.channel)
+            return bool(posted) and not outbox.is_known_message(tx, delivery.thread_ts)
 
     def _asked_of(self, delivery: Delivery) -> list[AskedQuestion]:
         """Return the questions for text that wait in this thread for this person."""
         at, team = delivery.received_at, delivery.team
         with self.answers.store.read() as tx:
-            waiting = person_answers.waiting(tx, ASK_PERSON.name, team, at)
+            waiting = person_answers.waiting_questions(tx, ASK_PERSON.name, team, at)
             here = [call for call in waiting if asked_there(tx, call, delivery)]
             found = [each for each in (read(tx, call.id) for call in here) if each is not None]
         found = [each for each in found if each.asked.kind is AnswerKind.TEXT]

@@ -27,12 +27,12 @@ class Replies:
         """Tell the person why not, and settle the delivery."""
         with self.store.write() as tx:
             tell(tx, delivery, text)
-            inbox.settle(tx, delivery, "refused")
+            inbox.settle_delivery(tx, delivery, "refused")
 
     def settle(self, delivery: Delivery, note: str) -> None:
         """Settle the delivery, and tell nobody."""
         with self.store.write() as tx:
-            inbox.settle(tx, delivery, note)
+            inbox.settle_delivery(tx, delivery, note)
 
     def turn_away(self, delivery: Delivery, wanted: Wanted, target: Target) -> None:
         """Tell somebody of another company, whom nobody looks up, that they may not do that."""
@@ -40,7 +40,7 @@ class Replies:
             if about := _found(tx, target):
                 record_refusal(tx, delivery, about, wanted, No("stranger"))
             tell(tx, delivery, OUTSIDER)
-            inbox.settle(tx, delivery, "of another workspace")
+            inbox.settle_delivery(tx, delivery, "of another workspace")
 
 
 def _found(tx: Transaction, target: Target) -> Call | Run | None:
@@ -84,7 +84,7 @@ def tell(tx: Transaction, delivery: Delivery, text: str) -> None:
     if text and delivery.surface is not Surface.SLACK:
         inbox.answer(tx, delivery, text)
     elif text:
-        outbox.private(
+        outbox.put_private(
             tx,
             f"private:{delivery.seq}",
             channel=delivery.channel or delivery.user,

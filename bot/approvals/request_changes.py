@@ -22,7 +22,6 @@ from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import (
-    attached_files,
     calls,
     decisions,
     endings,
@@ -32,8 +31,9 @@ from storage import (
     runs,
     sub_agents,
     trail,
+    transcripts,
 )
-from storage.decisions import Applied, Decided, Open
+from storage.decisions import AlreadyDecided, AppliedDecision, OpenRevision
 from storage.models import Delivery, Run
 from storage.states import CallStatus, DeliveryStatus, Resolution, RunStatus, Verb
 from storage.store import Store
@@ -49,12 +49,12 @@ def end_those_of(store: Store, team: str, person: str, at: datetime) -> list[Run
         mine = (run for run in runs.unfinished(tx) if (run.team, run.requester) == (team, person))
         first = [run for run in mine if not run.parent_call and runs.is_open(run)]
         for run in first:
-            found = sub_agents.open_in(tx, run.id)
+            found = sub_agents.open_runs_of_request(tx, run.id)
             plans = [plan.id for each in found for plan in calls.open_plans(tx, each.id)]
             note = notices.WHO_ASKED_HAS_LEFT
-            endings.cancel(tx, run, at=at, actor="system", words=outputs, note=note)
+            endings.cancel_run(tx, run, at=at, actor="system", words=outputs, note=note)
             text = notices.requester_left(person)
-            outbox.everywhere(tx, run, plans, f"left:{run.id}", text)
+            outbox.put_everywhere(tx, run, plans, f"left:{run.id}", text)
     return first
 
 
@@ -118,13 +118,13 @@ class Requests:
                     giver=verdict.giver,
                 )
                 match outcome:
-                    case Applied():
+                    case AppliedDecision():
                         pass
-                    case Decided():  # it was approved long ago; what is over is the question
+                    case AlreadyDecided():  # it was approved long ago; what is over is the question
                         tell(tx, delivery, refusals.stale_card())
                     case _:
                         tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
-            inbox.settle(tx, delivery, f"resolve {resolution}")
+            inbox.settle_delivery(tx, delivery, f"resolve {resolution}")
 
     def cancel(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, for its requester."""
@@ -132,14 +132,14 @@ class Requests:
         with self._store.write() as tx:
             found = runs.get(tx, run_id)
             run = (
-                sub_agents.root(tx, found) if found else None
+                sub_agents.root_run(tx, found) if found else None
             )  # a sub-agent's ends with its request
             if run is None:
                 tell(tx, delivery, refusals.stale_card())
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, run, Action.CANCEL_RUN, No("not_requester"))
                 tell(tx, delivery, refusals.not_your_run(run.requester))
-            elif endings.cancel(
+            elif endings.cancel_run(
                 tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
             ):
                 outbox.notice(
@@ -151,7 +151,7 @@ class Requests:
                 over = True
             else:
                 tell(tx, delivery, refusals.nothing_to_cancel())
-            inbox.settle(tx, delivery, "cancel")
+            inbox.settle_delivery(tx, delivery, "cancel")
         if over and run is not None:
             self._ended(run)
 
@@ -174,7 +174,7 @@ class Requests:
                 moves.run(
                     tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error=""
                 )
-            inbox.settle(tx, delivery, "retry")
+            inbox.settle_delivery(tx, delivery, "retry")
 
     def feedback(self, delivery: Delivery, rating: Rating) -> None:
         """Write down what somebody thinks of an answer."""
@@ -190,7 +190,7 @@ class Requests:
                     data={"answer": "good" if rating.good else "bad"},
                 )
                 tell(tx, delivery, "Thank you, noted.")
-            inbox.settle(tx, delivery, "feedback")
+            inbox.settle_delivery(tx, delivery, "feedback")
 
 
 # What people do with a plan beside deciding its calls: they withdraw one, or send all back.
@@ -212,19 +212,19 @@ class PlanChanges:
         """The requester takes one call back; everything else of the request goes on."""
         at = delivery.received_at
         with self._store.write() as tx:
-            found = decisions.look(tx, target.call, target.revision, at)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
-            if not isinstance(found, Open) or run is None:
+            found = decisions.check_decidable(tx, target.call, target.revision, at)
+            run = runs.get(tx, found.call.run_id) if isinstance(found, OpenRevision) else None
+            if not isinstance(found, OpenRevision) or run is None:
                 tell(tx, delivery, self._permissions.lost(found, delivery.user))
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, found.call, Verb.WITHDRAW, No("not_requester"))
                 tell(tx, delivery, refusals.not_the_requester(run.requester))
             else:
                 effect = effect_of(self._tools, tx, found.call)
-                endings.withdraw(tx, found.call, delivery.user, at=at, words=outputs)
+                endings.withdraw_call(tx, found.call, delivery.user, at=at, words=outputs)
                 line = notices.withdrawn_line(delivery.user, [effect])
                 outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
-            inbox.settle(tx, delivery, "withdraw")
+            inbox.settle_delivery(tx, delivery, "withdraw")
 
     def send_back(self, delivery: Delivery, target: CallTarget, feedback: str) -> None:
         """The whole plan of this call gives way to a new one that heeds the feedback.
@@ -233,17 +233,17 @@ class PlanChanges:
         """
         at = delivery.received_at
         with self._store.read() as tx:
-            found = decisions.look(tx, target.call, target.revision, at)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
+            found = decisions.check_decidable(tx, target.call, target.revision, at)
+            run = runs.get(tx, found.call.run_id) if isinstance(found, OpenRevision) else None
         verdict = None
-        if isinstance(found, Open) and run is not None:
+        if isinstance(found, OpenRevision) and run is not None:
             verdict = self._permissions.verdict(
                 Verb.SEND_BACK, found.call, run, delivery.user, at=at
             )
         with self._store.write() as tx:
-            found = decisions.look(tx, target.call, target.revision, at)
+            found = decisions.check_decidable(tx, target.call, target.revision, at)
             run = runs.get(tx, run.id) if run else None
-            if not isinstance(found, Open) or run is None:
+            if not isinstance(found, OpenRevision) or run is None:
                 tell(tx, delivery, self._permissions.lost(found, delivery.user))
             elif verdict is None or isinstance(verdict, No):
                 refused = verdict or No("not_approver")
@@ -254,10 +254,10 @@ class PlanChanges:
             elif run.rounds >= self._max_rounds:
                 tell(tx, delivery, refusals.sent_back_enough(run.rounds))
             elif feedback and calls.open_plan(tx, run.id) is not None:
-                endings.send_back(tx, run, delivery.user, feedback, at=at, words=outputs)
+                endings.send_back_plan(tx, run, delivery.user, feedback, at=at, words=outputs)
                 line = notices.sent_back_line(delivery.user, feedback)
                 outbox.notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
-            inbox.settle(tx, delivery, "send back")
+            inbox.settle_delivery(tx, delivery, "send back")
 
 
 # What becomes of a request whose message is edited or deleted: it says so, or is withdrawn.
@@ -267,7 +267,7 @@ UNASKED = "no request's message changed"
 
 
 @dataclass(frozen=True, slots=True)
-class Heeded:
+class ChangeOutcome:
     """What came of a change to a message."""
 
     note: str  # for the operator
@@ -276,7 +276,7 @@ class Heeded:
 
 def changed(
     tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
-) -> Heeded:
+) -> ChangeOutcome:
     """Heed what became of a message.
 
     Nothing that has ended changes, nor what Slack alone altered, as when it adds a link's preview.
@@ -284,36 +284,38 @@ def changed(
     after = event.get("message") or {}
     before = event.get("previous_message") or {}
     ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
-    key = attached_files.message_key(delivery.team, delivery.channel, ts)
+    key = transcripts.message_key(delivery.team, delivery.channel, ts)
     # a deleted message that has replies stays as an empty one
     gone = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
     _let_go_of_files(tx, key, before, {} if gone else after, at)
     asked = inbox.find(tx, key)
     if asked is None:
         is_for_us = gone and _may_be_for_us(tx, delivery, event, before, bot_user)
-        return Heeded(_never_to_be_read(tx, delivery, key, before) if is_for_us else UNASKED)
+        return ChangeOutcome(_never_to_be_read(tx, delivery, key, before) if is_for_us else UNASKED)
     if asked.status is DeliveryStatus.NEW:
-        return Heeded(_before_it_was_read(tx, asked, None if gone else after))
+        return ChangeOutcome(_before_it_was_read(tx, asked, None if gone else after))
     run = runs.get(tx, asked.run_id) if asked.run_id else None
     if run is None or not runs.is_open(run):
-        return Heeded("no open request's message changed")
+        return ChangeOutcome("no open request's message changed")
     if gone:
         if inbox.begins(tx, asked):
             return _withdraw(tx, run, ts, at)
         return _take_back(tx, run, asked, ts, at)
     if asked.status is DeliveryStatus.HELD:
-        return Heeded(_before_it_was_read(tx, asked, after))
+        return ChangeOutcome(_before_it_was_read(tx, asked, after))
     if (words := json.loads(asked.body).get("event")) is None:
-        return Heeded("the message was deleted before it was read")  # Slack told of that first
+        return ChangeOutcome(
+            "the message was deleted before it was read"
+        )  # Slack told of that first
     read = message_text(words, bot_user)
     old = message_text(before, bot_user) if before else read
     text = message_text(after, bot_user)
     if text == old:
-        return Heeded("the words are the same")
+        return ChangeOutcome("the words are the same")
     trail.record(tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts})
     runs.reword(tx, run, ts, None if text == read else text)
     _tell(tx, run, delivery, answers.request_edited(asked.user, text))
-    return Heeded("request edited")
+    return ChangeOutcome("request edited")
 
 
 def _may_be_for_us(
@@ -346,7 +348,7 @@ def _never_to_be_read(
     )
     note = "deleted before it was delivered"
     if inbox.store_delivery(tx, never) and (stored := inbox.find(tx, key)):
-        inbox.forget(tx, stored, note)
+        inbox.forget_delivery(tx, stored, note)
     return note
 
 
@@ -355,10 +357,10 @@ def _let_go_of_files(
 ) -> None:
     """Give those files to the model no more that a message had and has not any longer."""
     there, had = _files_of(after), _files_of(before)
-    for file in attached_files.of_message(tx, key):
+    for file in transcripts.files_of_message(tx, key):
         if file.slack_id not in there and (file.slack_id in had or not after):
-            attached_files.withhold(
-                tx, file, attached_files.Withheld.DELETED, at=at, actor="system"
+            transcripts.withhold_file(
+                tx, file, transcripts.WithheldReason.DELETED, at=at, actor="system"
             )
 
 
@@ -371,38 +373,38 @@ def _files_of(message: Mapping[str, Any]) -> set[str]:
 def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None) -> str:
     """Take a message that nobody has read yet as it reads now, or not at all."""
     if after is None:
-        inbox.forget(tx, asked, "deleted before it was read")
+        inbox.forget_delivery(tx, asked, "deleted before it was read")
         return "deleted before it was read"
     body = json.loads(asked.body)
     body["event"] |= {"text": after.get("text") or "", "files": after.get("files") or []}
-    inbox.reword(tx, asked, json.dumps(body))
+    inbox.reword_message(tx, asked, json.dumps(body))
     return "edited before it was read"
 
 
-def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> Heeded:
+def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> ChangeOutcome:
     data = {"message": ts, "why": "its message was deleted"}
     trail.record(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
-    endings.cancel(tx, run, at=at, actor="system", words=outputs)
+    endings.cancel_run(tx, run, at=at, actor="system", words=outputs)
     outbox.notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted()})
-    return Heeded("request withdrawn", run)
+    return ChangeOutcome("request withdrawn", run)
 
 
-def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime) -> Heeded:
+def _take_back(tx: Transaction, run: Run, asked: Delivery, ts: str, at: datetime) -> ChangeOutcome:
     """A message is gone that was said in the request's thread later: the request itself stands.
 
     Where the model has not read it yet, it never will.
     """
     if asked.status is DeliveryStatus.HELD:
-        inbox.forget(tx, asked, "deleted before it was read")
+        inbox.forget_delivery(tx, asked, "deleted before it was read")
     data = {"message": ts, "read": asked.status is DeliveryStatus.DONE}
     trail.record(tx, "request.unsaid", at=at, actor=asked.user, run_id=run.id, data=data)
-    return Heeded("a later message of the request was deleted")
+    return ChangeOutcome("a later message of the request was deleted")
 
 
 def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:
     """Say it on the cards, in the request's thread, and under each card that stands elsewhere."""
-    agents = sub_agents.open_in(tx, run.root_id)
+    agents = sub_agents.open_runs_of_request(tx, run.root_id)
     plans = [plan for each in agents for plan in calls.open_plans(tx, each.id)]
     for plan in plans:
         outbox.redraw(tx, plan.id)
-    outbox.everywhere(tx, run, [each.id for each in plans], f"reworded:{delivery.seq}", text)
+    outbox.put_everywhere(tx, run, [each.id for each in plans], f"reworded:{delivery.seq}", text)

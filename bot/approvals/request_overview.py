@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from bot.agent import prompt
 from bot.approvals.call_state import approving, effect_of, stand_ins
-from bot.approvals.card_views import errands_of
+from bot.approvals.card_views import delegated_tasks_of
 from bot.approvals.permissions import Permissions
 from bot.approvals.person_questions import server_of, waiting_for
 from bot.cards import request_list
@@ -30,15 +30,14 @@ from bot.cards.request_list import (
 )
 from bot.cards.slack_text import decider_mention, plain, unescape, visible
 from bot.clock import Clock
-from bot.policy.authority import Authority, No, Yes
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError, No, Yes
+from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from bot.tools.arguments import readable_arguments
-from bot.tools.people.question import ASK_PERSON
+from bot.tools.person_question import ASK_PERSON
 from storage import call_history, calls, outbox, request_lists, runs, trail
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.models import Call, Revision, Run, Vote
 from storage.states import CallStatus, Verb
 from storage.store import Store
@@ -115,7 +114,7 @@ CALLS = 4  # calls shown of one request
 
 
 @dataclass(frozen=True, slots=True)
-class Lister:
+class EntryLister:
     """Makes the entries of lists in one workspace."""
 
     tools: Registry
@@ -183,8 +182,8 @@ class Lister:
 
 def first_words(tx: Transaction, run: Run, now: datetime) -> str:
     """Return what was asked first, on one line; "" where nobody wrote anything or it is unread."""
-    said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
-    return " ".join(masked(next((text for text in said if text.strip()), "")).split())
+    said = (prompt.words_of_request(item) for item in runs.read_messages(tx, run.id, now))
+    return " ".join(mask_secrets(next((text for text in said if text.strip()), "")).split())
 
 
 def how_asked(run: Run) -> str:
@@ -209,7 +208,7 @@ HIDDEN = "••••••••"
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
+class RequestHistories:
     """Tells requests' lives in one workspace; holds no state of its own."""
 
     store: Store
@@ -217,7 +216,7 @@ class Lives:
     authority: Authority
     permissions: Permissions
     policy: CurrentPolicy
-    lister: Lister
+    lister: EntryLister
 
     def of(self, person: str, reference: str) -> RequestHistory | None:
         """Return the life of the request at this link or with this id, of itself or of a call.
@@ -230,7 +229,7 @@ class Lives:
             run = (
                 request_lists.at(tx, team, *place)
                 if place
-                else request_lists.by_id(tx, team, reference)
+                else request_lists.request_by_id(tx, team, reference)
             )
             found = calls.of_request(tx, run.id) if run else []
             votes = [vote for call in found for vote in call_history.every_vote(tx, call.id)]
@@ -286,7 +285,7 @@ class Lives:
             tool=call.tool,
             status=call.status,
             digest=call.digest,
-            reason=masked(call.reason),
+            reason=mask_secrets(call.reason),
             revisions=tuple(
                 PastRevision(
                     number=each.number,
@@ -300,7 +299,7 @@ class Lives:
             deadline=call.deadline,
             decided_at=call.decided_at,
             finished_at=call.finished_at,
-            note=masked(call.note),
+            note=mask_secrets(call.note),
             agent=self._agent(tx, call),
             declined=call_history.is_declined(tx, call),
         )
@@ -310,7 +309,7 @@ class Lives:
         run = runs.get(tx, call.run_id)
         if run and server_of(run):
             return f"the server {server_of(run)}"
-        errands = errands_of(self.lister.tools, tx, run) if run else ()
+        errands = delegated_tasks_of(self.lister.tools, tx, run) if run else ()
         return errands[-1].agent if errands else "the agent"
 
     def _values(self, call: Call, revision: Revision) -> dict[str, str]:
@@ -335,7 +334,7 @@ class Lives:
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return plain(visible(" ".join(masked(text).split())), VALUE)
+    return plain(visible(" ".join(mask_secrets(text).split())), VALUE)
 
 
 def past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:
@@ -348,7 +347,7 @@ def past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:
             revision=each.revision,
             stage=each.stage,
             at=each.created_at,
-            words=masked(each.reason),
+            words=mask_secrets(each.reason),
         )
         for each in call_history.every_vote(tx, call.id)
     )
@@ -367,8 +366,8 @@ class Overview:
     clock: Clock
     team: str
     decidable: Decidable
-    lister: Lister
-    lives: Lives
+    lister: EntryLister
+    lives: RequestHistories
 
     def waiting(self, person: str) -> CommandAnswer:
         """Return what this person may decide now, the first deadline first."""
@@ -394,7 +393,7 @@ class Overview:
         """Return what this person decided in so many days, and what was on their requests."""
         since = self.clock.now() - timedelta(days=days)
         with self.store.read() as tx:
-            late = request_lists.decided(tx, self.team, person, since, request_list.MOST + 1)
+            late = request_lists.decided_calls(tx, self.team, person, since, request_list.MOST + 1)
             pairs = [(call, runs.get(tx, call.run_id)) for call in late[: request_list.MOST]]
             found = [
                 self.lister.call(tx, call, run, person) for call, run in pairs if run is not None

@@ -14,11 +14,11 @@ from bot.cards import notices, refusals
 from bot.cards.button_codec import CallTarget, CardTarget
 from bot.clock import Clock
 from bot.policy.authority import No, Yes
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry
 from storage import calls, decisions, inbox, outbox, runs
-from storage.decisions import Applied, Closed, Gone, Open, Outcome
+from storage.decisions import AppliedDecision, Closed, MissingCall, OpenRevision, Outcome
 from storage.models import Call, Delivery, Run
 from storage.states import CallStatus, Verb
 from storage.store import Store
@@ -136,13 +136,13 @@ class Votes:
                 if isinstance(found, Admission)
                 else found
             )
-            if isinstance(outcome, Applied) and isinstance(found, Admission):
+            if isinstance(outcome, AppliedDecision) and isinstance(found, Admission):
                 done.append((outcome.call, found))
                 if remember is not None and found.offer is None:
                     told.append(refusals.not_remembered())
                 continue
             told.append(self._permissions.lost(outcome, delivery.user))
-            if not isinstance(outcome, Gone):  # its card was out of date when it was clicked
+            if not isinstance(outcome, MissingCall):  # its card was out of date when it was clicked
                 outbox.redraw(tx, outcome.call.plan_id)
         starts = bool(done) and verb is Verb.APPROVE and _is_decided(tx, done[0][0].plan_id)
         if not starts:
@@ -152,12 +152,12 @@ class Votes:
             said = "" if starts else self._decision(tx, delivery, run, done, verb, reason)
             self._announce(tx, delivery, run, done, said)
         tell(tx, delivery, "\n".join(dict.fromkeys(told)))
-        inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
+        inbox.settle_delivery(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
     def vote_all(self, delivery: Delivery, card: CardTarget, verb: Verb, reason: str = "") -> None:
         """Vote on every pending call of the clicked card, if the plan has not changed since."""
         with self._store.read() as tx:
-            waiting = decisions.on_card(tx, card.plan, card.revision, card.card)
+            waiting = decisions.pending_calls_on_card(tx, card.plan, card.revision, card.card)
         targets = [CallTarget(call.id, call.revision) for call in waiting]
         if targets:
             self.vote(delivery, targets, verb, reason)
@@ -165,7 +165,7 @@ class Votes:
         with self._store.write() as tx:
             outbox.redraw(tx, card.plan)
             tell(tx, delivery, refusals.stale_card())
-            inbox.settle(tx, delivery, f"{verb} all: stale")
+            inbox.settle_delivery(tx, delivery, f"{verb} all: stale")
 
     def _admitted(
         self, delivery: Delivery, target: CallTarget, verb: Verb, reason: str, remember: int | None
@@ -173,14 +173,14 @@ class Votes:
         """Return how this person may vote, or what is in the way. Looks people up."""
         at = delivery.received_at
         with self._store.read() as tx:
-            found = decisions.look(tx, target.call, target.revision, at)
-            if not isinstance(found, Open):
+            found = decisions.check_decidable(tx, target.call, target.revision, at)
+            if not isinstance(found, OpenRevision):
                 return found
             run = runs.get(tx, found.call.run_id)
             # who may reject does not depend on what others have said
             involved = calls.involvement(tx, found.call) if verb is Verb.APPROVE else None
         if run is None:
-            return Gone()
+            return MissingCall()
         return self._judged(delivery, found.call, run, verb, reason, remember, involved)
 
     def _judged(

@@ -34,7 +34,7 @@ from bot.cards.slack_text import (
     visible,
 )
 from bot.cards.views import strip_invisible
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.states import CallStatus
 
 MOST_EFFECTS, MOST_OF_EFFECT = 3, 160  # effects told for each word; characters of one
@@ -182,7 +182,9 @@ def record_line(ended: Sequence[CallOutcome]) -> str:
 
 
 def _brief(effect: str) -> str:
-    return plain(isolate_leftward_runs(visible(" ".join(masked(effect).split()))), MOST_OF_EFFECT)
+    return plain(
+        isolate_leftward_runs(visible(" ".join(mask_secrets(effect).split()))), MOST_OF_EFFECT
+    )
 
 
 def _counted(effects: Sequence[str]) -> str:

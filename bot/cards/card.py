@@ -26,6 +26,19 @@ from bot.cards.block_kit import (
     weight,
 )
 from bot.cards.button_codec import CardTarget, Click, RunTarget, block_id
+from bot.cards.call_blocks import (
+    CANCEL,
+    RICH_LIMIT,
+    ROW_LIMIT,
+    approve_style,
+    approved_here,
+    decided_blocks,
+    foot,
+    origin_blocks,
+    outcome_sentence,
+    send_back,
+    waiting_blocks,
+)
 from bot.cards.call_pieces import (
     FilledPieces,
     confirmation_of_all,
@@ -34,7 +47,6 @@ from bot.cards.call_pieces import (
     pieces_of,
     wanted,
 )
-from bot.cards.decided_call import decided_blocks, foot, outcome_sentence
 from bot.cards.notices import card_elsewhere, through
 from bot.cards.slack_text import (
     channel_mention,
@@ -46,16 +58,6 @@ from bot.cards.slack_text import (
     slack_length,
 )
 from bot.cards.views import CallView, CardView
-from bot.cards.waiting_call import (
-    CANCEL,
-    RICH_LIMIT,
-    ROW_LIMIT,
-    approve_style,
-    approved_here,
-    origin_blocks,
-    send_back,
-    waiting_blocks,
-)
 from bot.tools.effect_source import EffectSource
 from countersign.durations import roughly
 from storage.states import CallStatus

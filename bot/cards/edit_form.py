@@ -19,10 +19,10 @@ from typing import Any
 
 from bot.cards.action_names import Action, Dialog, Entry, Field
 from bot.cards.button_codec import CallTarget, DialogSubject, encode_dialog
-from bot.cards.field_errors import join_shortened
 from bot.cards.field_layout import (
     FieldErrors,
     entered,
+    join_shortened,
     lay_out_fields,
     section,
     text_object,
@@ -35,8 +35,8 @@ from bot.cards.review_dialog import revealed_note
 from bot.cards.slack_text import plain, slack_length, visible
 from bot.cards.views import UNSET, Value
 from bot.tools import Tool
-from bot.tools.declared_secrets import as_json
-from storage.masking import MASK, Path
+from bot.tools.declared_secrets import dump_with_secrets
+from storage.masking import MASK, ValuePath
 
 # Whether people are shown all of what would run: each leaf of its JSON, in full. Pure.
 
@@ -53,15 +53,15 @@ def first_unshown_leaf(
     runs: Mapping[str, Any],
     as_read: Mapping[str, Any],
     rows: Sequence[Value],
-    secret: Collection[Path] = (),
-) -> Path | None:
+    secret: Collection[ValuePath] = (),
+) -> ValuePath | None:
     """Return the first leaf of what would run that is not in these rows in full; None: all are.
 
     `runs`: the JSON that is digested and handed to the tool. `as_read`: the same JSON as the rows
     were made of it, with amounts in the form of their type and names beside ids. A leaf is a text,
     a number, true, false, null, or an empty object or list. `secret`: what may stand there masked.
     """
-    by_path: dict[Path, Value] = {row.path: row for row in rows}
+    by_path: dict[ValuePath, Value] = {row.path: row for row in rows}
     if len(by_path) < len(rows):
         return ()
     found = dict(leaves(as_read))
@@ -84,7 +84,7 @@ def first_unshown_leaf(
     return None
 
 
-def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def leaves(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, Any]]:
     """Each leaf of a JSON value with its path, in the order of the value."""
     if isinstance(value, Mapping) and value:
         for key, each in value.items():
@@ -107,7 +107,9 @@ def _at(value: Any, path: Sequence[str]) -> Any:
     return value
 
 
-def _first_difference(runs: Mapping[Path, Any], as_read: Mapping[Path, Any]) -> Path | None:
+def _first_difference(
+    runs: Mapping[ValuePath, Any], as_read: Mapping[ValuePath, Any]
+) -> ValuePath | None:
     """Return where what is read is another value than what would run."""
     for path, value in runs.items():
         if path not in as_read or not _is_same(value, as_read[path]):
@@ -128,7 +130,7 @@ def _is_same(value: Any, as_read: Any) -> bool:
         return False
 
 
-def _is_in(text: str, value: Any, secret: frozenset[Path]) -> bool:
+def _is_in(text: str, value: Any, secret: frozenset[ValuePath]) -> bool:
     """Whether a row's text is this value: one leaf, or all of its leaves in order."""
     if () in secret and value is not None:
         return text == MASK
@@ -145,7 +147,7 @@ def _is_in(text: str, value: Any, secret: frozenset[Path]) -> bool:
     return True
 
 
-def _tokens(value: Any, secret: frozenset[Path]) -> Iterator[tuple[str, ...]]:
+def _tokens(value: Any, secret: frozenset[ValuePath]) -> Iterator[tuple[str, ...]]:
     """What has to stand in a text one after the other, each in one of several forms."""
     if () in secret and value is not None:
         yield (MASK,)
@@ -162,11 +164,11 @@ def _tokens(value: Any, secret: frozenset[Path]) -> Iterator[tuple[str, ...]]:
 
 def _written(value: Any) -> tuple[str, ...]:
     """The forms in which one leaf may be written."""
-    as_json = visible(json.dumps(value, ensure_ascii=False))
+    dump_with_secrets = visible(json.dumps(value, ensure_ascii=False))
     if value is None:
-        return (*_NULLS, as_json)
+        return (*_NULLS, dump_with_secrets)
     kinds = _IN_WORDS if isinstance(value, str) else (SlotKind.TEXT,)
-    return (as_json, *(json_value_text(value, kind) for kind in kinds))
+    return (dump_with_secrets, *(json_value_text(value, kind) for kind in kinds))
 
 
 __all__ = [
@@ -250,7 +252,7 @@ def read_submission(
     if isinstance(args, FieldErrors):
         return args
     computed = not arguments.keys().isdisjoint(tool.arguments.model_computed_fields)
-    result = as_json(args, computed=computed)
+    result = dump_with_secrets(args, computed=computed)
     return ParsedEdit(result, changed=not same_json(result, dict(arguments)), approve=approve)
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,7 +18,6 @@ from pydantic import BaseModel, ValidationError
 
 from bot.cards.action_names import Action, Entry, Field
 from bot.cards.call_pieces import PARTLY_SHOWN, SHOWN_TO_NOBODY
-from bot.cards.field_errors import join_shortened, locate_errors
 from bot.cards.field_inputs import (
     EMPTY_LIST,
     EMPTY_TEXT,
@@ -31,10 +31,127 @@ from bot.cards.field_inputs import (
 )
 from bot.cards.field_slots import Slot, SlotKind, SlotMark, slots, value_at
 from bot.cards.field_values import json_value_text, slot_text
-from bot.cards.slack_text import plain, slack_length, visible
+from bot.cards.slack_text import humanise_name, plain, slack_length, visible
 from bot.tools import Tool
-from bot.tools.decimals import in_full
-from bot.tools.invisible_characters import hidden_in
+from bot.tools.decimals import write_all_decimals
+from bot.tools.invisible_characters import hidden_characters
+
+# What Pydantic says about an edit, as one short sentence at an input of the modal.
+
+LONGEST_ERROR = 150  # characters of an error; more would not be read under an input
+Loc = tuple[int | str, ...]
+_NUMBER, _WHOLE = "Please enter a number.", "Please enter a whole number."
+_SAID = {  # of what Pydantic says in its own terms
+    "missing": "A value is needed here.",
+    "int_parsing": _WHOLE,
+    "int_type": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_parsing": _NUMBER,
+    "float_type": _NUMBER,
+    "decimal_parsing": _NUMBER,
+    "decimal_type": _NUMBER,
+    "bool_parsing": "Please say yes or no.",
+    "bool_type": "Please say yes or no.",
+    "string_pattern_mismatch": "This does not have the form that is expected here.",
+    "extra_forbidden": "This is not expected here.",
+    "date_from_datetime_parsing": "Please enter a date, like 2026-11-21.",
+    "date_parsing": "Please enter a date, like 2026-11-21.",
+    "time_parsing": "Please enter a time, like 14:30.",
+    "datetime_parsing": "Please enter a date and a time, like 2026-11-21 14:30.",
+    "timezone_aware": "Please add the time zone, like 14:30+01:00.",
+    "url_parsing": "Please enter an address, like https://example.com.",
+    "json_invalid": "This is not JSON.",
+}
+_SUBJECT = re.compile(
+    r"^(Input|String|List|Value|Data|Set|Tuple|Dictionary|Decimal input|URL|Number|Datetime|Date"
+    r"|Time) should "
+)
+
+
+def locate_errors(
+    error: ValidationError, slots: Sequence[Slot], inputs: Collection[str]
+) -> dict[str, str]:
+    """Return the errors by block id.
+
+    `slots` are those of the arguments, `inputs` the block ids of the inputs there are.
+    An error at a value without an input goes to the nearest input (of equally near ones the one
+    above), with the value's label before it; one that concerns no single value goes to the first.
+    Empty when there are no inputs.
+    """
+    places = [index for index, slot in enumerate(slots) if slot.block_id in inputs]
+    found: dict[str, list[str]] = {}
+    for each in (
+        error.errors(include_url=False, include_input=False, include_context=False)
+        if places
+        else ()
+    ):
+        index, rest = _slot_of(each["loc"], slots)
+        if index is None:
+            place, label = places[0], humanise_name(str(each["loc"][0])) if each["loc"] else ""
+        else:
+            place = min(places, key=lambda at: (abs(at - index), at))
+            label = "" if place == index and rest is not None else _label(slots[index], rest)
+        hidden = index is not None and slots[index].secret
+        text = (
+            "This is not valid." if hidden else _within(rest) + sentence(each["type"], each["msg"])
+        )
+        found.setdefault(slots[place].block_id, []).append(f"{label}: {text}" if label else text)
+    return {block_id: join_shortened(texts) for block_id, texts in found.items()}
+
+
+def sentence(kind: str, message: str) -> str:
+    """Reword Pydantic's message as a sentence for a person."""
+    if kind in _SAID:
+        return _SAID[kind]
+    text = re.sub(r"^(Value error|Assertion failed), ", "", visible(" ".join(message.split())))
+    text = _SUBJECT.sub("This should ", text) or "This is not valid"
+    return (text[0].upper() + text[1:]).rstrip(".") + "."
+
+
+def join_shortened(texts: Sequence[str]) -> str:
+    """Join as many of the sentences as fit; the first is cut where it alone is too long."""
+    kept = (
+        texts[0] if len(texts[0]) <= LONGEST_ERROR else texts[0][: LONGEST_ERROR - 1].rstrip() + "…"
+    )
+    for text in texts[1:]:
+        if len(kept) + 1 + len(text) <= LONGEST_ERROR:
+            kept += " " + text
+    return kept
+
+
+def _slot_of(loc: Loc, slots: Sequence[Slot]) -> tuple[int | None, Loc | None]:
+    """Find the slot the location begins with, by index, and what of the location is left.
+
+    For a nested model as a whole: the first slot within it, and None. Where there is neither:
+    (None, the location).
+    """
+    best: tuple[int | None, Loc | None] = (None, loc)
+    for index, slot in enumerate(slots):
+        agrees = all(step in called for step, called in zip(loc, slot.called, strict=False))
+        if not loc or not agrees:
+            continue
+        if len(slot.called) > len(loc):
+            best = (index, None) if best[0] is None else best
+        elif best[0] is None or len(slot.called) > len(slots[best[0]].called):
+            best = (index, loc[len(slot.called) :])
+    return best
+
+
+def _label(slot: Slot, rest: Loc | None) -> str:
+    label = slot.label if rest is not None else slot.label.rpartition(" › ")[0]
+    return visible(label)
+
+
+def _within(rest: Loc | None) -> str:
+    """Where in a list or in JSON: (2, "sku") -> "At 3 › sku: "; people count from one."""
+    if not rest:
+        return ""
+    return (
+        "At "
+        + " › ".join(str(step + 1) if isinstance(step, int) else visible(step) for step in rest)
+        + ": "
+    )
+
 
 # The blocks of the Edit dialog: an input for a value that can be edited, text for one that
 # cannot.
@@ -226,7 +343,7 @@ def hint_of(made: Input, *, new: bool = False) -> str:
         )
     if made.old is SlotMark.ABSENT and slot.schema.get("default") is not None:
         said.append(f"Left empty, it is {json_value_text(slot.schema['default'], slot.kind)}.")
-    if isinstance(made.initial, str) and (hidden := Counter(hidden_in(made.initial))):
+    if isinstance(made.initial, str) and (hidden := Counter(hidden_characters(made.initial))):
         seen = ", ".join(f"{visible(char)} × {count}" for char, count in hidden.most_common(8))
         said.append(f"Holds characters that cannot be seen: {seen}.")
     what = visible(slot.hint.strip())
@@ -333,7 +450,7 @@ def validate_fields(
         )
     except ValidationError as error:
         return FieldErrors(locate_errors(error, slots(tool, arguments), inputs))
-    return in_full(args)
+    return write_all_decimals(args)
 
 
 def _settle_presence(

@@ -27,8 +27,8 @@ from pydantic.fields import FieldInfo
 
 from bot.cards.action_names import ARGUMENT
 from bot.cards.slack_text import WITHIN, distinguish_labels, humanise_name, label_for_key
-from bot.tools.declared_secrets import dumped_as, may_hold_secrets
-from storage.masking import Path
+from bot.tools.declared_secrets import dumped_name, may_hold_secrets
+from storage.masking import ValuePath
 
 if TYPE_CHECKING:  # slots are made of any model; only their signature names the tool
     from bot.tools import Tool
@@ -75,7 +75,9 @@ class Slot:
     schema: Mapping[str, Any]  # JSON schema of what is not None, references resolved at the top
     called: tuple[frozenset[str], ...]  # for each step the names that Pydantic's errors may give it
     secret: bool = False  # it is secret, or may hold what is: it has no input
-    hidden: frozenset[Path] = frozenset()  # what of its value nobody may read; () for all of it
+    hidden: frozenset[ValuePath] = (
+        frozenset()
+    )  # what of its value nobody may read; () for all of it
     editable: bool = True
     within_optional: bool = False  # belongs to a nested model that may be unset as a whole
     naive: bool = False  # a date-time that must not have a time zone
@@ -260,7 +262,7 @@ def _own_slots(model: type[BaseModel]) -> dict[str, Slot]:
         kind = _kind(inner, core, schema)
         found[name] = Slot(
             names=(name,),
-            keys=(dumped_as(model, name),),
+            keys=(dumped_name(model, name),),
             label=field.title or humanise_name(_called_by(model, name)),
             hint=field.description or "",
             kind=kind,
@@ -276,7 +278,7 @@ def _own_slots(model: type[BaseModel]) -> dict[str, Slot]:
 
 def _called_by(model: type[BaseModel], name: str) -> str:
     """What people call a field without a title: its key, where a schema names the keys."""
-    return dumped_as(model, name) if hasattr(model, "takes_more") else name
+    return dumped_name(model, name) if hasattr(model, "takes_more") else name
 
 
 def _called(name: str, field: FieldInfo) -> frozenset[str]:

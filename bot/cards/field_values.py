@@ -19,7 +19,7 @@ from bot.cards.field_slots import Slot, SlotKind, SlotMark, slots, value_at
 from bot.cards.slack_text import visible
 from bot.cards.views import UNSET, Value
 from bot.tools import Tool
-from storage.masking import MASK, Path
+from storage.masking import MASK, ValuePath
 
 EMPTY = "(empty)"
 EMPTY_LIST = "(empty list)"
@@ -109,7 +109,7 @@ def _reads_as_json(text: str) -> bool:
         return False
 
 
-def _masked_json(value: Any, hidden: frozenset[Path], indent: str) -> Iterator[str]:
+def _masked_json(value: Any, hidden: frozenset[ValuePath], indent: str) -> Iterator[str]:
     """The value as JSON on several lines, with masks that no text in it could be."""
     if () in hidden and value is not None:
         yield MASK

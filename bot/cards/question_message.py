@@ -35,6 +35,7 @@ from bot.cards.button_codec import (
     block_id,
     encode_dialog,
 )
+from bot.cards.call_blocks import delegated_task_blocks
 from bot.cards.edit_form import FieldErrors, read_submission
 from bot.cards.field_inputs import make_input
 from bot.cards.field_layout import input_block, text_object
@@ -53,8 +54,14 @@ from bot.cards.slack_text import (
     visible,
 )
 from bot.cards.views import UNSET, DelegatedTask
-from bot.cards.waiting_call import delegated_task_blocks
-from bot.tools.people.question import AnswerKind, AskPerson, Given, checked, form_of, suggested
+from bot.tools.person_question import (
+    AnswerKind,
+    AskPerson,
+    Given,
+    answer_form,
+    check_values,
+    suggested_values,
+)
 from countersign.durations import roughly
 from storage.states import CallStatus
 
@@ -69,7 +76,7 @@ def answer_modal(question: AskPerson, target: CallTarget, asker: str = "the agen
 
     `asker`: who is told the answer, in mrkdwn.
     """
-    tool, initial = form_of(question), suggested(question)
+    tool, initial = answer_form(question), suggested_values(question)
     asked = quote(plain(visible(question.question), 2_900))
     blocks = [rich(Block.QUESTION, [asked])]
     for slot in slots(tool, initial):
@@ -93,12 +100,12 @@ def answer_modal(question: AskPerson, target: CallTarget, asker: str = "the agen
 
 def read_answer(question: AskPerson, state: Mapping[str, Mapping[str, Any]]) -> Given | FieldErrors:
     """Read a submitted dialog, given `view.state.values`."""
-    tool, initial = form_of(question), suggested(question)
+    tool, initial = answer_form(question), suggested_values(question)
     parsed = read_submission(tool, initial, state)
     if isinstance(parsed, FieldErrors):
         return parsed
     first = slots(tool, initial)[0].block_id
-    return checked(question, parsed.arguments) or FieldErrors({first: FILL_IN})
+    return check_values(question, parsed.arguments) or FieldErrors({first: FILL_IN})
 
 
 # What the message of a question shows, as plain data made from rows. Pure.
@@ -110,7 +117,7 @@ Said = tuple[str, str, str | None]  # label, value in words, the suggestion wher
 
 def answer_in_words(question: AskPerson, given: Given) -> tuple[Said, ...]:
     """Return each value as a person reads it, with the suggestion where that was corrected."""
-    tool, initial = form_of(question), suggested(question)
+    tool, initial = answer_form(question), suggested_values(question)
     before = {each.label: each.text for each in values(tool, {**given, **initial})}
     told = [field.label for field in question.asked_fields() if field.suggestion]
     return tuple(

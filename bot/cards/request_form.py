@@ -63,9 +63,9 @@ from bot.cards.slack_text import (
     visible,
 )
 from bot.tools import Tool
-from bot.tools.declared_secrets import dumped_as
-from bot.tools.people.question import ASK_PERSON
-from storage.masking import masked
+from bot.tools.declared_secrets import dumped_name
+from bot.tools.person_question import ASK_PERSON
+from storage.masking import mask_secrets
 from storage.states import Mode
 
 # The dialog in which a person chooses what to ask for. Pure: plain data in, a view out.
@@ -203,7 +203,7 @@ def blank_values(tool: Tool[Any]) -> dict[str, Any]:
     for name, field in model.model_fields.items():
         if name in tool.secret:
             continue
-        key = dumped_as(model, name)
+        key = dumped_name(model, name)
         if field.default is not PydanticUndefined:
             found[key] = to_jsonable_python(field.default)
         elif field.is_required() and name in nullable:
@@ -380,12 +380,14 @@ ROWS, COLUMNS = 20, 10  # of a table
 
 def result_blocks(effect: str, text: str) -> tuple[str, list[Json]]:
     """Return the notification and the blocks of a result; `effect`: what was looked up."""
-    head = plain(isolate_leftward_runs(visible(" ".join(masked(effect).split()))), 300)
+    head = plain(isolate_leftward_runs(visible(" ".join(mask_secrets(effect).split()))), 300)
     title, found = line(words("🔎 "), words(head, bold=True)), _loaded(text)
     rows = _rows(found)
     lines = _fields(found) if isinstance(found, dict) else []
     if not lines and not rows:
-        lines = [preformatted(plain(visible(masked(text)).strip() or "(empty)", MOST_OF_RESULT))]
+        lines = [
+            preformatted(plain(visible(mask_secrets(text)).strip() or "(empty)", MOST_OF_RESULT))
+        ]
     return escape(f"🔎 {head}"), [rich("n", [title, *lines]), *rows]
 
 
@@ -408,7 +410,7 @@ def _fields(found: dict[str, Any]) -> list[Json]:
             words(
                 f"{plain(isolate_leftward(visible(humanise_name(str(name)))), 80)}:  ", bold=True
             ),
-            words(plain(isolate_leftward(visible(masked(_value(value)))), most)),
+            words(plain(isolate_leftward(visible(mask_secrets(_value(value)))), most)),
         )
         for name, value in told.items()
     ]
@@ -432,7 +434,9 @@ def _rows(found: Any) -> list[Json]:
         return []
     columns = list(dict.fromkeys(key for each in rows for key in each))
     titles = [humanise_name(str(each)) for each in columns[:COLUMNS]]
-    cells = [[masked(_value(each.get(key))) for key in columns[:COLUMNS]] for each in rows[:ROWS]]
+    cells = [
+        [mask_secrets(_value(each.get(key))) for key in columns[:COLUMNS]] for each in rows[:ROWS]
+    ]
     cells = cells[: table_room(titles, cells)]
     return table_blocks(
         {

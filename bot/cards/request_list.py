@@ -29,11 +29,11 @@ from bot.cards.block_kit import (
     words,
 )
 from bot.cards.button_codec import NoTarget, RunTarget, Setting, Target, block_id
+from bot.cards.call_blocks import ICONS, WORDS
 from bot.cards.call_pieces import shown
-from bot.cards.decided_call import ICONS, WORDS
 from bot.cards.sentence_words import past
 from bot.cards.slack_text import channel_mention, format_deadline, mention, plain, when
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.states import CallStatus, RunStatus, Verb
 
 # What `/approvals` shows a person, as plain data: made from rows, drawn beside this. Pure.
@@ -434,4 +434,4 @@ def describe_place(channel: str) -> str:
 
 def put_on_one_line(text: str, limit: int) -> str:
     """Return the text on one line of so many characters at most, secrets masked."""
-    return plain(shown(" ".join(masked(text).split()), "(no words)"), limit)
+    return plain(shown(" ".join(mask_secrets(text).split()), "(no words)"), limit)

@@ -50,7 +50,7 @@ from bot.cards.slack_text import (
     visible,
 )
 from bot.cards.views import CallView, Value
-from storage.masking import masked
+from storage.masking import mask_secrets
 
 # The dialogs that ask for words: why a call is rejected, what a new plan should do otherwise.
 
@@ -58,14 +58,14 @@ from storage.masking import masked
 # be.
 
 
-def for_onlookers(call: CallView, preview: str | None = None) -> CallView:
+def mask_for_viewers(call: CallView, preview: str | None = None) -> CallView:
     """Return the call as everybody may read it; `preview`: what stands in its preview's place."""
     return replace(
         call,
-        effect=masked(call.effect),
+        effect=mask_secrets(call.effect),
         values=tuple(map(_masked, call.values)),
-        preview=masked(call.preview if preview is None else preview),
-        agent_reason=masked(call.agent_reason),
+        preview=mask_secrets(call.preview if preview is None else preview),
+        agent_reason=mask_secrets(call.agent_reason),
     )
 
 
@@ -88,8 +88,8 @@ def revealed_note(names: Sequence[str]) -> str:
 
 
 def _masked(value: Value) -> Value:
-    before = None if value.before is None else masked(value.before)
-    text = masked(value.text)
+    before = None if value.before is None else mask_secrets(value.before)
+    text = mask_secrets(value.text)
     is_whole = (text, before) == (value.text, value.before)
     return value if is_whole else replace(value, text=text, before=before)
 

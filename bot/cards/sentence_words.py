@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from bot.cards.slack_text import escape, isolate_leftward_runs, plain, visible
 from bot.policy.gates import Offer
 from countersign.durations import in_words
-from storage.masking import masked
+from storage.masking import mask_secrets
 
 MIDWAY = "It had begun, so part of it may have happened."
 _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}
@@ -15,7 +15,9 @@ _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel
 
 def cite(text: str, limit: int = 300) -> str:
     """Quote what others wrote, in mrkdwn: masked, hidden characters shown, one line, escaped."""
-    return escape(plain(isolate_leftward_runs(visible(" ".join(masked(text).split()))), limit))
+    return escape(
+        plain(isolate_leftward_runs(visible(" ".join(mask_secrets(text).split()))), limit)
+    )
 
 
 def past(verb: str) -> str:

@@ -9,22 +9,258 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from slack_sdk import WebClient
 
-from bot.checks.check import Check, Level
+from bot.checks.check import Check, Level, fail, ok, warn
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.policy.current_policy import CurrentPolicy
+from bot.explain.explanation import days_off_in_words
+from bot.policy.condition_values import Facts, Id
+from bot.policy.evaluation import CurrentPolicy, Policy
+from bot.policy.gates import Addition, Allow, Ask, Deny
+from bot.policy.rules import Rule, condition, unfit_promises, unmatched_patterns
 from bot.signals import Signals
 from bot.slack.client import reading_client
-from bot.tools import Registry
+from bot.toml_file import nearest_name
+from bot.tools import Effect, Registry, Tool
 from storage.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+# The looks at the policy's rules beside the tools there are.
+
+DEEPEST = 5  # levels of a made-up value
+SUMS = (Decimal(0), Decimal(1), Decimal(7))  # made up: several, for some conditions divide by them
+CURRENCY = "currency"  # what a field is called that amounts mean nothing without
+Tools = dict[str, Tool[Any]]
+_MOMENTS: dict[str, Any] = {
+    "date": date(2026, 1, 5),
+    "date-time": datetime(2026, 1, 5, tzinfo=UTC),
+    "time": "09:00:00",
+}
+
+
+def check_rules(registered: Iterable[Tool[Any]], policy: Policy) -> Iterator[Check]:
+    """Whether each rule is about a tool there is, and its condition about fields that tool has; and
+    which tools change something with nobody asked.
+    """
+    tools = {each.name: each for each in registered}
+    found = [
+        each
+        for rule, lines in zip(policy.rules, policy.lines, strict=True)
+        for each in _rule(rule, tools, lines)
+    ]
+    yield from found
+    if not found:
+        yield ok("rules", f"each fits a tool; there are {len(tools)} tools")
+    yield from _unasked(policy, tools)
+
+
+def _unasked(policy: Policy, tools: Tools) -> Iterator[Check]:
+    """Rules by which what changes something runs with nobody asked; those that name each such tool
+    are only told.
+    """
+    for index, rule in enumerate(policy.rules):
+        if not isinstance(rule.gate, Allow):
+            continue
+        names = sorted(
+            name
+            for name, each in tools.items()
+            if each.does is not Effect.READ
+            and rule.is_about(name, each.does, each.risk)
+            and not any(_settles(policy, at, index, each) for at in range(len(policy.rules)))
+        )
+        about, text = f"rule {rule.name!r}", "what changes something runs with nobody asked"
+        if any(name not in rule.tools for name in names):
+            remedy = 'Name the tools that are meant, or say effect = "read"'
+            yield warn(about, f"{text}: {', '.join(names)}", remedy)
+        elif names:
+            yield ok(about, f"{text}, as it says by name: {', '.join(names)}")
+
+
+def _settles(policy: Policy, at: int, index: int, tool: Tool[Any]) -> bool:
+    """Whether the rule at `at` sees to it that the one at `index` lets no call of this tool run
+    unasked: it comes first and takes every call, or it denies, or adds people to ask.
+    """
+    rule = policy.rules[at]
+    if rule.channels or rule.requesters or rule.when:
+        return False
+    stricter = isinstance(rule.gate, Deny) or (
+        isinstance(rule.gate, Addition) and rule.gate.ask is not None
+    )
+    first = at < index and not isinstance(rule.gate, Addition)
+    return (first or stricter) and rule.is_about(tool.name, tool.does, tool.risk)
+
+
+def check_hours(policy: Policy, now: datetime) -> Iterator[Check]:
+    """Whether the holidays that business hours leave out are kept up."""
+    hours = next((gate.hours for gate in policy.asks() if gate.hours), None)
+    if hours is None:
+        return
+    if off := days_off_in_words(hours, now):
+        yield ok("business hours", f"the next days off are {off}")
+    else:
+        remedy = 'List them under [hours], or name whose they are, as in calendar = "DE-BY"'
+        yield warn("business hours", "no holiday within a year is left out", remedy)
+
+
+def _rule(rule: Rule, tools: Tools, lines: Mapping[str, int]) -> Iterator[Check]:
+    about = f"rule {rule.name!r}"
+    refused = list(
+        unfit_promises(
+            rule, {each.name: frozenset(each.arguments.model_fields) for each in tools.values()}
+        )
+    )
+    for key, wrong, remedy in refused:  # the bot does not start with these
+        yield fail(about, f"{wrong} (line {lines[key]})", remedy[0].upper() + remedy[1:])
+    named = [
+        each
+        for each in tools.values()
+        if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)
+    ]
+    for pattern in unmatched_patterns(rule, tools) if named else ():
+        remedy = "Correct the pattern, or remove it" + nearest_name([pattern], tools)
+        yield warn(about, f"its pattern {pattern} fits no tool there is", remedy)
+    matching = [each for each in named if rule.is_about(each.name, each.does, each.risk)]
+    if not named and any(key == "tool" for key, *_ in refused):
+        return
+    if not named:
+        remedy = "Correct the name, or remove the rule" + nearest_name(rule.tools, tools)
+        yield warn(about, f"fits no tool there is ({', '.join(rule.tools)})", remedy)
+    elif not matching:
+        text = f"fits no call: {', '.join(each.name for each in named)} have other effects or risks"
+        yield warn(about, text, "Correct effect or risk, or remove the rule")
+    else:
+        yield from _fields(rule, matching)
+        yield from _condition(rule, matching, tools)
+
+
+def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[Check]:
+    if not rule.when:
+        return
+    about, told = f"rule {rule.name!r}", condition(rule.when)
+    lacking = {
+        each.name: sorted(told.fields - set(each.arguments.model_fields)) for each in matching
+    }
+    blind = sorted({field for fields in lacking.values() for field in fields})
+    if all(lacking.values()):
+        near = nearest_name(
+            blind, {field for each in matching for field in each.arguments.model_fields}
+        )
+        text = f"its condition can be told of no tool it is about: they lack {', '.join(blind)}"
+        yield fail(about, text, "What cannot be told is never allowed: correct the field" + near)
+    else:
+        unasked = {
+            name: [f for f in fields if f not in told.asked] for name, fields in lacking.items()
+        }
+        some = [f"{name} lacks {', '.join(fields)}" for name, fields in unasked.items() if fields]
+        if some:
+            remedy = f"Name the tools it is meant for, or ask has(args.{blind[0]}) first"
+            yield warn(
+                about,
+                f"its condition cannot be told of some tools: {'; '.join(some)}",
+                remedy,
+            )
+        else:
+            yield from _tried(rule, matching)
+    yield from _mixed(rule, tools)
+
+
+def _mixed(rule: Rule, tools: Tools) -> Iterator[Check]:
+    """Sums that add up amounts of several currencies."""
+    for each in sorted(condition(rule.when).spent):
+        tool = tools.get(each.tool)
+        there = tool.arguments.model_fields if tool else {}
+        if each.field and CURRENCY in there and CURRENCY not in each.same:
+            text = f"it adds up {each.field} of {each.tool} in whatever currency"
+            yield warn(f"rule {rule.name!r}", text, f'Add "same {CURRENCY}" after the window')
+
+
+def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
+    """Tell the condition with made-up values of the right kinds.
+
+    Where that never works, kinds are mixed up.
+    """
+    told, problems = condition(rule.when), []
+    for each in matching:
+        for spent in SUMS:
+            try:
+                told.holds(_made_up(rule, each, spent))
+            except ValueError as error:
+                problems.append(str(error))
+            else:
+                return
+    text = f"its condition {problems[0]} (tried with made-up values for every tool it is about)"
+    yield warn(f"rule {rule.name!r}", text, "See whether it compares things of one kind")
+
+
+def _made_up(rule: Rule, tool: Tool[Any], spent: Decimal) -> Facts:
+    """Facts of a call of this tool; whatever the rule looks up is there."""
+    told = condition(rule.when)
+    schema = tool.arguments.model_json_schema(by_alias=False)
+    return Facts(
+        tool=tool.name,
+        effect=tool.does,
+        risk=tool.risk,
+        requester=Id("U0"),
+        channel=Id("C0"),
+        now=_MOMENTS["date-time"],
+        args=_sample(schema, schema),
+        groups=dict.fromkeys(told.groups, frozenset[str]()),
+        channels=dict.fromkeys((f"#{each}" for each in told.channels), "C0"),
+        people=dict.fromkeys(told.people, "U0"),
+        spent=dict.fromkeys(told.spent, spent),
+    )
+
+
+def _sample(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Any:
+    """A value such as the JSON schema describes; the first kind that is not null.
+
+    What contains itself ends.
+    """
+    if depth > DEEPEST:
+        return None
+    make = partial(_sample, schema=schema, depth=depth + 1)
+    if "$ref" in field:
+        return make(schema["$defs"][field["$ref"].rpartition("/")[2]])
+    for options in ("anyOf", "oneOf", "allOf"):
+        if options in field:
+            return make(next((each for each in field[options] if each.get("type") != "null"), {}))
+    if "enum" in field or "const" in field:
+        return field.get("enum", [field.get("const")])[0]
+    match field.get("type"):
+        case "integer" | "number":
+            return 1
+        case "boolean":
+            return True
+        case "array":
+            return [make(field.get("items", {}))]
+        case "object":
+            return {name: make(each) for name, each in field.get("properties", {}).items()}
+    # text that may be an id: whether a field holds ids or names is not known
+    return _MOMENTS.get(field.get("format", ""), "TEXT")
+
+
+def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
+    """Fields that may be edited or remembered, and that no tool of the rule has."""
+    if not isinstance(rule.gate, Ask | Addition):
+        return
+    there = {field for each in matching for field in each.arguments.model_fields}
+    offers = rule.gate.remember if isinstance(rule.gate, Ask) else ()
+    offered = (field for offer in offers for field in offer.fields or ())
+    for field in sorted({*(rule.gate.editable or ()), *offered} - there):
+        text = f"it names the field {field}, which no tool it is about has"
+        yield warn(f"rule {rule.name!r}", text, "Correct it" + nearest_name([field], there))
+
 
 log = logging.getLogger("countersign.setup")
 SOON = 1.0  # seconds after the start, which has other things to do
@@ -100,7 +336,6 @@ class Inspection:
 
     def _checks(self) -> Iterator[Check]:
         # only now: a start waits for none of what they import
-        from bot.checks.rules import check_hours, check_rules
 
         policy = self._policy.policy
         yield from self._at_slack(self._client)

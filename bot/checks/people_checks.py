@@ -12,15 +12,13 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.checks.check import Check, fail, ok, warn
-from bot.policy.authority import Authority, is_colleague
-from bot.policy.directory import LookupFailedError, Person
+from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.policy.gates import Approvers, load_gate
 from bot.policy.rules import needs_of
 from bot.surfaces.private_socket import LONGEST_PATH
 from bot.terminal.terminal_messages import socket_path
 from storage import call_history
-from storage.read_only import ReadOnly
-from storage.store import Store
+from storage.store import ReadOnly, Store
 
 if TYPE_CHECKING:
     from bot.checks.slack import Workspace
@@ -53,7 +51,7 @@ def usual_of(store: Store, now: datetime) -> Usual:
     found: Usual = {}
     try:
         with store.read() as tx:
-            for gate, requester, count in call_history.asked(tx, now - timedelta(days=DAYS)):
+            for gate, requester, count in call_history.gates_since(tx, now - timedelta(days=DAYS)):
                 found.setdefault(load_gate(gate).rule, Counter())[requester] += count
     except (SQLAlchemyError, ValueError):
         return {}

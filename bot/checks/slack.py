@@ -19,9 +19,9 @@ from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
 from bot.checks.check import Check, fail, ok, warn
 from bot.clock import Clock
-from bot.config.model_settings import FilesGiven
+from bot.config.connection_settings import FilesGiven
 from bot.config.settings import Settings
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.slack.directory import SlackDirectory
 
 if TYPE_CHECKING:

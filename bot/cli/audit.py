@@ -19,9 +19,9 @@ from storage import record_copies, trail
 from storage.chain import Chain
 from storage.digest import key_path, read_key
 from storage.examination import examine
-from storage.head_file import HeadFile, head_path
 from storage.models import Audit
-from storage.read_only import ReadOnly
+from storage.store import ReadOnly
+from storage.trail import HeadFile, head_path
 
 COLUMNS = (
     *("seq", "at", "run_id", "call_id", "actor", "event", "data", "payload"),
@@ -86,7 +86,7 @@ def _verify(settings: Settings, store: ReadOnly) -> int:
     if not store.shared:
         noted = HeadFile(head_path(store.path), chain).read()
     with store.read() as tx:
-        copied = record_copies.noted_copy(tx)
+        copied = record_copies.read_copy_note(tx)
         if copied is not None and copied.is_sealed_by(chain):
             noted = copied.head  # a file beside it is of another life
         found = examine(tx, chain, noted, has_note=not store.shared)
@@ -109,11 +109,11 @@ def _verify(settings: Settings, store: ReadOnly) -> int:
 def _show(store: ReadOnly, wanted: str) -> int:
     """Tell what happened to a request, or to one call of it, in order."""
     with store.read() as tx:
-        found = [row for row in trail.about(tx, wanted) if _concerns(row, wanted)]
+        found = [row for row in trail.rows_about(tx, wanted) if _concerns(row, wanted)]
     for row in found:
         say(f"{row.seq}  {row.at:%Y-%m-%d %H:%M:%S.%f}Z  {row.event}  by {visible(row.actor)}")
         about = {} if row.call_id in ("", wanted) else {"call": row.call_id}
-        for name, value in (about | trail.said(row)).items():
+        for name, value in (about | trail.row_as_read(row)).items():
             say(f"      {name}: {_plain(value)}")
     return 0 if found else complain(f"The record says nothing of {wanted}.")
 
@@ -136,7 +136,7 @@ def _export(
 ) -> int:
     """Write the rows of that time, as they are read: a long record takes no memory."""
     with store.read() as tx:
-        for line in write(trail.between(tx, since, until)):
+        for line in write(trail.rows_between(tx, since, until)):
             say(line)
     return 0
 

@@ -1,24 +1,79 @@
-"""`countersign backup`: all of the record in one file, while the bot works."""
+"""`countersign backup`, `restore`, `copy-to`: all of the record into one file, back from it, and
+from SQLite into PostgreSQL.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import sqlite3
+import tempfile
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
+from sqlalchemy.exc import DBAPIError
+
 from bot import __version__
-from bot.cli.backup_words import amount, key_in_use, say_found
 from bot.clock import SystemClock
 from bot.config.settings import Settings
+from bot.signing_key import open_store
+from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, complain, say
 from storage import backups
-from storage.chain import key_id
-from storage.digest import key_path
-from storage.read_only import ReadOnly
+from storage.backend import is_shared
+from storage.backups import (
+    Backup,
+    BackupError,
+    OpenedBackup,
+    RecordMove,
+    error_sentence,
+    move_record,
+)
+from storage.chain import key_id, key_ids
+from storage.digest import KeyFileError, keep_key, key_path, load_key, read_key
+from storage.examination import Examination
+from storage.migrations import SchemaError
+from storage.record_copies import LostRowsError
+from storage.sqlite import lock
+from storage.store import ReadOnly, Store
+
+# What the commands about backups have in common: the key in use, and what a record amounts to.
+
+_TOLD = (  # of which tables, and what a row of each is called
+    ("run", "request", "requests"),
+    ("call", "call", "calls"),
+    ("audit", "row of the audit", "rows of the audit"),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def key_in_use(settings: Settings) -> bytes:
+    """The key that the bot works with; OSError or ValueError where there is none."""
+    if settings.signing_key is not None:
+        return settings.signing_key
+    if settings.is_shared:
+        raise KeyFileError("COUNTERSIGN_KEY must be set")
+    return read_key(key_path(settings.database_path))
+
+
+def amount(counts: Mapping[str, int]) -> str:
+    """How much is in a record: "2 requests, 1 call, 12 rows of the audit"."""
+    return ", ".join(
+        f"{counts[name]} {one if counts[name] == 1 else many}" for name, one, many in _TOLD
+    )
+
+
+def say_found(found: Examination, key: str) -> None:
+    """Say what reading all of it has shown, under the key with that id."""
+    for each in found.remarks:
+        say(f"Note: {each}.")
+    for each in found.problems:
+        complain(f"NOT SOUND, as it was when it was written: {each}.")
+    if not found.problems:
+        say(f"Sound: {found.head.seq} rows under the key {key}.")
+
+
+def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where to, and whether the key is in it."""
     parser.add_argument("file", type=Path, metavar="FILE", help="a file that is not there yet")
     parser.add_argument(
@@ -28,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_backup(arguments: argparse.Namespace) -> int:
     """Back up, read it again and say what is in it; 1 where nothing was backed up, or not sound."""
     settings, path = Settings.load(os.environ, DOTENV, reading=True), arguments.file
     with closing(ReadOnly(settings.database_url)) as store:
@@ -37,11 +92,13 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             key = key_in_use(settings)
         except (OSError, ValueError) as error:
-            sentence = f"it is sealed with the key. {backups.why(error)}"
+            sentence = f"it is sealed with the key. {backups.error_sentence(error)}"
             return complain(f"Nothing was backed up: {sentence}.")
         try:
             now, with_key = SystemClock().now(), arguments.with_key
-            made = backups.make(store, path, key, at=now, version=__version__, with_key=with_key)
+            made = backups.make_backup(
+                store, path, key, at=now, version=__version__, with_key=with_key
+            )
         except backups.BackupError as error:
             return complain(f"Nothing was backed up: {error}.")
     say(f"Backed up to {path}: {amount(made.counts)}; {made.size:,} bytes.")
@@ -55,3 +112,180 @@ def run(arguments: argparse.Namespace) -> int:
             " backup, and nothing that waits in it can ever run."
         )
     return 1 if made.found.problems else 0
+
+
+BACKUP = CommandFunctions(add_backup_arguments, run_backup)
+
+
+# `countersign restore`: a backup in the place of the record, while the bot is stopped.
+
+
+def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add which one."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="what `countersign backup` wrote")
+
+
+def run_restore(arguments: argparse.Namespace) -> int:
+    """Put it back, and say what is in it; returns the exit code.
+
+    Raises AlreadyRunningError beside a working bot.
+    """
+    settings = Settings.load(os.environ, DOTENV, reading=True)
+    path: Path = settings.database_path
+    try:
+        if settings.is_shared:
+            return _put_on_a_server(settings, arguments.file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and arguments.file.exists() and path.samefile(arguments.file):
+            return complain(f"Nothing was put back: {path} is the record itself.")
+        with closing(lock(path)):
+            return _put_back(settings, arguments.file, path)
+    except (BackupError, SchemaError, LostRowsError) as error:
+        return complain(f"Nothing was put back: {error}.")
+    except (OSError, KeyFileError, DBAPIError, sqlite3.Error) as error:
+        return complain(f"Nothing was put back: {backups.error_sentence(error)}.")
+
+
+def _put_back(settings: Settings, file: Path, path: Path) -> int:
+    """Put it in the place of the database at `path`, which nobody else uses."""
+    now, real = SystemClock().now(), path.resolve()
+    backups.clear_working_folder(real)
+    with backups.taken(file, real) as taken:
+        key, lost = _key(settings, taken)
+        made = taken.ready(key, now, lost=lost)
+        if settings.key is None:
+            keep_key(key_path(path), key)
+        aside = backups.put_back(taken, real, now)
+    _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
+    return 0
+
+
+def _put_on_a_server(settings: Settings, file: Path) -> int:
+    """Put it in the place of what is in the database of a server, with which nobody works."""
+    now = SystemClock().now()
+    with backups.taken(file, Path(tempfile.gettempdir()) / file.name) as taken:
+        key, lost = _key(settings, taken)
+        made = taken.ready(key, now, lost=lost)
+        with (
+            closing(backups.open_store_in(taken.folder, key)) as source,
+            closing(Store(settings.database_url, key=key).open()) as target,
+        ):
+            moved = backups.replace_record(
+                source, target, None if lost else made.found.problems, now
+            )
+    aside = moved.aside and f"the schema {moved.aside} of the database"
+    _tell(made, taken.sealed_by if lost else "", key_id(key), aside)
+    return 0
+
+
+def _tell(made: Backup, lost: str, key: str, aside: object) -> None:
+    """Say what was put back, under which key (by ids), and where is what was there before."""
+    say(f"Put back from {made.path}: {amount(made.counts)}.")
+    if lost:
+        say(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
+    else:
+        say_found(made.found, key)
+    if aside:
+        say(f"What was there before is kept as {aside}.")
+    say("Start the bot: what waited or ran is asked again, under new buttons.")
+
+
+def _key(settings: Settings, taken: OpenedBackup) -> tuple[bytes, bool]:
+    """The key to put it back under, and whether the one it is sealed with is lost.
+
+    Raises BackupError where neither the right one is there nor said to be lost.
+    """
+    needed, kept = taken.sealed_by, key_path(settings.database_path)
+    lost = bool(needed) and settings.lost_key == needed
+    if settings.key is not None or settings.is_shared or kept.exists():
+        mine = key_in_use(settings)
+    elif taken.signing_key and needed in key_ids(taken.signing_key):
+        mine = taken.signing_key
+    elif lost or not needed:
+        mine = load_key(kept)
+    else:
+        raise BackupError(
+            f"it is sealed with the key {needed}, and there is no key here; put it into {kept}"
+            f" or set COUNTERSIGN_KEY. If it is lost, {_unchecked(needed)}"
+        )
+    if needed not in {"", *key_ids(mine)} and not lost:
+        raise BackupError(
+            f"it is sealed with the key {needed}, and the key here is {key_id(mine)}; put that"
+            f" key into {kept} or set COUNTERSIGN_KEY. If it is lost, {_unchecked(needed)}"
+        )
+    return mine, lost and needed not in key_ids(mine)
+
+
+def _unchecked(needed: str) -> str:
+    return (
+        f"COUNTERSIGN_LOST_KEY={needed} puts the backup back unchecked, and closes undone what"
+        " waits in it"
+    )
+
+
+RESTORE = CommandFunctions(add_restore_arguments, run_restore)
+
+
+# `countersign copy-to`: the record of a stopped bot moves to PostgreSQL, with all that waits.
+
+
+def add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where to."""
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        help="postgresql://user@host/database, which holds no record; without a password there,"
+        " PGPASSWORD or ~/.pgpass has it",
+    )
+
+
+def run_copy_to(arguments: argparse.Namespace) -> int:
+    """Move it, and say what to do then; returns the exit code.
+
+    Raises AlreadyRunningError beside a working bot, and StartupError where its key is not the one.
+    """
+    settings, clock = Settings.load(os.environ, DOTENV, reading=True), SystemClock()
+    if settings.is_shared:
+        return complain(
+            "Nothing was moved: the record is on a server already. `countersign backup` there and"
+            " `countersign restore` with another DATABASE_URL move it anywhere."
+        )
+    if not settings.database_path.is_file():
+        return complain(f"Nothing was moved: there is no database at {settings.database_path}.")
+    if not is_shared(arguments.url):
+        return complain("Nothing was moved: the address is not one of PostgreSQL, postgresql://….")
+    source = open_store(settings, clock.now(), lambda: "")
+    try:
+        target = Store(arguments.url, key=source.key).open()
+        try:
+            moved = move_record(source, target, clock.now())
+        finally:
+            target.close()
+    except (BackupError, SchemaError, LostRowsError, ValueError) as error:
+        return complain(f"Nothing was moved: {error}.")
+    except (OSError, DBAPIError, sqlite3.Error) as error:
+        return complain(f"Nothing was moved: {error_sentence(error)}.")
+    finally:
+        source.close()
+    _tell_moved(settings, moved, target.database.name, key_id(source.key))
+    return 0
+
+
+def _tell_moved(settings: Settings, moved: RecordMove, name: str, key: str) -> None:
+    """Say what is there now, and how it goes on, or back."""
+    what = "It was there already" if moved.before else "All of the record is there"
+    say(f"{what}, in {name}: {amount(moved.counts)}.")
+    if not moved.before:
+        say_found(moved.found, key)
+    kept = (
+        "what it is now" if settings.key else f"what stands in {key_path(settings.database_path)}"
+    )
+    say(f"Set DATABASE_URL to that address and COUNTERSIGN_KEY to {kept} (its id is {key}); start.")
+    say(
+        f"The way back: `countersign backup` there, then `countersign restore` here. Whoever starts"
+        f" on {settings.database_path} as it is has all that was open asked again, since nobody"
+        " knows here what was done there."
+    )
+
+
+COPY_TO = CommandFunctions(add_copy_to_arguments, run_copy_to)

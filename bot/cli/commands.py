@@ -9,19 +9,21 @@ from countersign.cli.commands import CommandEntry
 
 COMMANDS: Mapping[str, CommandEntry] = {
     "run": CommandEntry(
-        "bot.cli.run", "the bot, with settings from the environment and .env", serves=True
+        "bot.cli.service:RUN", "the bot, with settings from the environment and .env", serves=True
     ),
     "serve": CommandEntry(
-        "bot.cli.serve", "the same, where Slack sends signed HTTP requests", serves=True
+        "bot.cli.service:SERVE", "the same, where Slack sends signed HTTP requests", serves=True
     ),
     "key": CommandEntry(
         "bot.cli.key", "keys by which programs ask over HTTP: new, renew, list, revoke"
     ),
     "demo": CommandEntry(
-        "bot.cli.demo", "a local Slack, a local planner and the bot, in one process", serves=True
+        "bot.cli.demo:DEMO",
+        "a local Slack, a local planner and the bot, in one process",
+        serves=True,
     ),
     "sandbox": CommandEntry(
-        "bot.cli.sandbox",
+        "bot.cli.demo:SANDBOX",
         "the local Slack alone, for any app that honours SLACK_API_URL",
         serves=True,
     ),
@@ -32,41 +34,49 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "chat": CommandEntry(
         "bot.cli.chat", "ask the agent and decide at the terminal, as the operator"
     ),
-    "pending": CommandEntry("bot.cli.pending", "what waits for people, and for whom"),
-    "show": CommandEntry("bot.cli.show", "a request's or a call's whole life"),
-    "approve": CommandEntry("bot.cli.approve", "approve a call or a plan, as the operator"),
-    "reject": CommandEntry("bot.cli.reject", "reject a call, as the operator"),
-    "edit": CommandEntry("bot.cli.edit", "change a call that waits, as the operator"),
-    "answer": CommandEntry("bot.cli.answer", "answer a question, as the operator"),
-    "resolve": CommandEntry(
-        "bot.cli.resolve", "say what became of a call that nobody knows the end of"
+    "pending": CommandEntry("bot.cli.request_views:PENDING", "what waits for people, and for whom"),
+    "show": CommandEntry("bot.cli.request_views:SHOW", "a request's or a call's whole life"),
+    "approve": CommandEntry(
+        "bot.cli.decisions:APPROVE", "approve a call or a plan, as the operator"
     ),
-    "cancel": CommandEntry("bot.cli.cancel", "stop a request of the operator's own"),
+    "reject": CommandEntry("bot.cli.decisions:REJECT", "reject a call, as the operator"),
+    "edit": CommandEntry("bot.cli.decisions:EDIT", "change a call that waits, as the operator"),
+    "answer": CommandEntry("bot.cli.decisions:ANSWER", "answer a question, as the operator"),
+    "resolve": CommandEntry(
+        "bot.cli.decisions:RESOLVE", "say what became of a call that nobody knows the end of"
+    ),
+    "cancel": CommandEntry("bot.cli.decisions:CANCEL", "stop a request of the operator's own"),
     "report": CommandEntry(
         "bot.cli.report", "how people decided: how many, how fast, by tool and by approver"
     ),
     "purge": CommandEntry(
-        "bot.cli.purge", "empty what was said in requests of long ago; the bot is stopped"
+        "bot.cli.data_retention:PURGE",
+        "empty what was said in requests of long ago; the bot is stopped",
     ),
     "forget": CommandEntry(
-        "bot.cli.forget", "empty what one person asked and wrote, beside the bot"
+        "bot.cli.data_retention:FORGET", "empty what one person asked and wrote, beside the bot"
     ),
-    "export": CommandEntry("bot.cli.export", "all that is held of one person, as JSON"),
-    "backup": CommandEntry("bot.cli.backup", "all of the record in one file, while the bot works"),
+    "export": CommandEntry(
+        "bot.cli.data_retention:EXPORT", "all that is held of one person, as JSON"
+    ),
+    "backup": CommandEntry(
+        "bot.cli.backup:BACKUP", "all of the record in one file, while the bot works"
+    ),
     "restore": CommandEntry(
-        "bot.cli.restore", "a backup in the place of the record; the bot is stopped"
+        "bot.cli.backup:RESTORE", "a backup in the place of the record; the bot is stopped"
     ),
     "copy-to": CommandEntry(
-        "bot.cli.copy_to", "all of the record into PostgreSQL; the bot is stopped"
+        "bot.cli.backup:COPY_TO", "all of the record into PostgreSQL; the bot is stopped"
     ),
     "explain": CommandEntry(
-        "bot.cli.explain", "what would become of a call: which rule, who decides, when"
+        "bot.cli.policy:EXPLAIN", "what would become of a call: which rule, who decides, when"
     ),
     "mcp": CommandEntry(
         "bot.cli.mcp", "accept: look at the tools of MCP servers, and say yes to them"
     ),
     "policy": CommandEntry(
-        "bot.cli.replay", "replay: which recorded calls a policy would have decided otherwise"
+        "bot.cli.policy:POLICY",
+        "replay: which recorded calls a policy would have decided otherwise",
     ),
 }
 
@@ -80,4 +90,4 @@ def complaint(error: Exception) -> str | None:
 
 def described() -> str:
     """Return the version with its commit."""
-    return version.described()
+    return version.describe_version()

@@ -11,9 +11,8 @@ from bot.config.settings import SettingsError
 from bot.config.startup import StartupError
 from bot.surfaces.registry import SurfacesError
 from bot.toolbox import ToolsError
-from storage.read_only import told_by
 from storage.sqlite import AlreadyRunningError
-from storage.store import SchemaError
+from storage.store import SchemaError, driver_message
 
 
 def complaint(error: Exception) -> str | None:
@@ -26,7 +25,7 @@ def complaint(error: Exception) -> str | None:
         case AlreadyRunningError():
             return f"{error}."
         case DBAPIError() | sqlite3.Error():
-            why = told_by(error)
+            why = driver_message(error)
             return f"The database cannot be used: {why}; `countersign doctor` says what to do."
         case SlackApiError():
             code = error.response.get("error")

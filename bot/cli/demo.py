@@ -1,4 +1,6 @@
-"""`countersign demo`: the local Slack, a local planner and the bot, in one process."""
+"""`countersign demo` and `sandbox`: the local Slack, with the bot and a local planner, or alone for
+any app.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,20 @@ from pathlib import Path
 
 from bot.cli.extras import complain_of_missing
 from bot.cli.process import port
-from countersign.cli.console import complain, say
+from countersign.cli.commands import CommandFunctions
+from countersign.cli.console import UsageError, complain, say
 
 FOLDER = Path("var/demo")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the port."""
     parser.add_argument(
         "--port", type=port, help="where the page is served (default: 8765 or the next free one)"
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_demo(arguments: argparse.Namespace) -> int:
     """Run the demo until Ctrl-C."""
     try:
         # here, since aiohttp may be missing: it comes with the extra only
@@ -47,3 +50,34 @@ def called(folder: Path) -> str:
     if shutil.which(program.name) == str(program):
         return program.name
     return shlex.quote(os.path.relpath(program, folder))
+
+
+DEMO = CommandFunctions(add_demo_arguments, run_demo)
+
+
+# `countersign sandbox`: the local Slack alone, for any app.
+
+
+def add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where it is served, and whose apps and people it has."""
+    try:
+        from slack_sandbox.__main__ import add_arguments as add
+    except ModuleNotFoundError:  # it comes with the extra only, which `run` then says
+        parser.add_argument("anything", nargs=argparse.REMAINDER)
+    else:
+        add(parser)
+
+
+def run_sandbox(arguments: argparse.Namespace) -> int:
+    """Serve the local Slack until Ctrl-C, or until the app that it starts has ended."""
+    try:
+        from slack_sandbox.__main__ import MISUSED, serve
+
+        if arguments.allow and arguments.run is None:
+            raise UsageError(MISUSED)
+        return serve(arguments)
+    except ModuleNotFoundError as error:
+        return complain_of_missing("sandbox", error)
+
+
+SANDBOX = CommandFunctions(add_sandbox_arguments, run_sandbox)

@@ -23,8 +23,8 @@ from bot.programs.program_client import (
     say_to_the_bot,
 )
 from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
-from storage import client_keys
-from storage.client_keys import ClientKey
+from storage import programs
+from storage.programs import ClientKey
 
 NEW, RENEW, LIST, REVOKE = "new", "renew", "list", "revoke"
 PER_HOUR = 60
@@ -118,7 +118,7 @@ def _done(wish: KeyWanted | KeyRenewed | KeyUnwanted, told: Told) -> Iterator[st
 
 def _list(found: ReadOnlyCore, words: PlainWords) -> int:
     with found.store.read() as tx:
-        listed = client_keys.every(tx)
+        listed = programs.all_keys(tx)
     for each in listed:
         for line in _lines(each, words):
             say(harmless(line))

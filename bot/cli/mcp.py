@@ -11,17 +11,20 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bot.config.environment import DotenvError, variables
-from bot.mcp.definitions import (
+from bot.config.settings import DotenvError, read_variables
+from bot.mcp.server_file import (
     ChangeKind,
     Definition,
     LockError,
+    Server,
+    ServerFile,
+    ServersError,
     ToolChange,
-    changes,
+    find_changes,
     read_lock,
+    read_servers,
     write_lock,
 )
-from bot.mcp.server_file import Server, ServerFile, ServersError, read_servers
 from bot.tools.described import SchemaError, arguments_of
 from countersign.cli.console import DOTENV, UsageError, complain, harmless, say
 
@@ -54,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         known = ", ".join(each.name for each in file.servers) or "none"
         raise UsageError(f"there is no server {arguments.server!r}; there are: {known}")
     try:
-        from bot.mcp.server_tools_check import UnreachableError, look
+        from bot.mcp.server_connection import UnreachableError, look_up_tools
     except ModuleNotFoundError as error:
         if error.name not in ("mcp", "mcp_types"):
             raise
@@ -67,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     done = []
     for server in chosen:
         try:
-            done.append(_accept(file, server, look(server), agree))
+            done.append(_accept(file, server, look_up_tools(server), agree))
         except UnreachableError as error:
             complain(f"{server.name} cannot be reached: {harmless(str(error))}.")
             done.append(False)
@@ -76,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _named() -> ServerFile | None:
     """The file of servers, which is all that this needs. Raises DotenvError and ServersError."""
-    given = variables(os.environ, DOTENV)
+    given = read_variables(os.environ, DOTENV)
     name = given.get("COUNTERSIGN_SERVERS")
     return read_servers(Path(name), given) if name else None
 
@@ -90,7 +93,7 @@ def _accept(
     """Show what differs at one server, and write it down after a yes; False after a no."""
     accepted = read_lock(file.lock)
     usable = dict(_usable(server, found))
-    differing = list(changes(accepted.get(server.name, {}), usable))
+    differing = list(find_changes(accepted.get(server.name, {}), usable))
     if not differing:
         say(f"{server.name}: {_tools(len(usable))}, all as they were accepted.")
         return True

@@ -7,8 +7,7 @@ import logging
 import os
 from typing import Protocol
 
-from bot.config.environment import prepare_environment
-from bot.config.settings import Settings
+from bot.config.settings import Settings, prepare_environment
 from bot.config.startup import StartupError
 from bot.monitoring.logs import write_logs
 from countersign.cli.process import begin
@@ -77,11 +76,11 @@ def _refuse_roles(settings: Settings) -> None:
     if not settings.databases:
         return
     # only now: its drivers take memory and a moment
-    from bot.tools.database.sources import refused_roles
+    from bot.tools.database.sources import check_roles
 
     problems = [
         "\n    ".join([f"database {name}: {error}. Run as its owner:", *error.remedy])
-        for name, error in refused_roles(settings.databases, settings.database_path)
+        for name, error in check_roles(settings.databases, settings.database_path)
     ]
     if problems:
         raise StartupError(problems, ())

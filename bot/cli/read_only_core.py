@@ -25,19 +25,17 @@ from bot.checks.slack import UNREACHABLE, make_client, reason
 from bot.clock import Clock, SystemClock
 from bot.config.settings import Settings, SettingsError
 from bot.config.startup import read_policy
-from bot.explain.explanation import Grounds
+from bot.explain.explanation import ExplanationSources
 from bot.explain.typed_call import MistypedError
 from bot.identity import Identity
-from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import Directory, Group, LookupFailedError, Person
-from bot.policy.evaluation import PolicyError
+from bot.policy.authority import Authority, Directory, Group, LookupFailedError, Person
+from bot.policy.evaluation import CurrentPolicy, PolicyError
 from bot.slack.directory import SlackDirectory
-from bot.toolbox import ToolsError, toolbox
+from bot.toolbox import ToolsError, make_tools
 from bot.tools import Registry
-from bot.tools.slack.lookup import Names
+from bot.tools.slack_lookup import CachedDirectory
 from countersign.durations import DAY, seconds
-from storage.read_only import ReadOnly, teams
+from storage.store import ReadOnly, recorded_teams
 
 # People, groups and channels as the command line writes them.
 
@@ -77,7 +75,7 @@ class PlainWords:
 
 
 class NotLookedUp:
-    """A `bot.policy.directory.Directory` that can tell nothing."""
+    """A `bot.policy.authority.Directory` that can tell nothing."""
 
     def __init__(self, why: str) -> None:
         """`why` goes into every refusal."""
@@ -164,7 +162,7 @@ class ReadOnlyCore:
     clock: Clock
     policy: CurrentPolicy
     tools: Registry
-    directory: Names
+    directory: CachedDirectory
     authority: Authority
     no_slack: str  # why Slack was not asked; "" where it was
     no_record: str  # why the record was not read; "" where it was
@@ -175,10 +173,10 @@ class ReadOnlyCore:
         return Sources(self.policy, self.directory, self.store, self.clock)
 
     @property
-    def grounds(self) -> Grounds:
+    def grounds(self) -> ExplanationSources:
         """What an explanation is made from."""
         limits = Allowance(self.settings, self.clock)
-        return Grounds(self.sources, self.authority, limits)
+        return ExplanationSources(self.sources, self.authority, limits)
 
 
 def opened(
@@ -231,10 +229,10 @@ def _make(
     identity, no_slack = _identity(client) if client else (None, "Slack is not configured")
     if identity is None:
         identity = Identity("" if no_record else _only_team(store), "", "")
-    directory: Names = NotLookedUp(no_slack)
+    directory: CachedDirectory = NotLookedUp(no_slack)
     if client and not no_slack:
         directory = SlackDirectory(client, clock)
-    tools = toolbox(settings, client, directory)
+    tools = make_tools(settings, client, directory)
     asking = frozenset(each.name for each in tools if each.asks)
     written = read_policy(settings.policy_path).model_copy(update={"asking": asking})
     return ReadOnlyCore(
@@ -265,5 +263,5 @@ def _only_team(store: ReadOnly) -> str:
     Without Slack nobody else says which it is.
     """
     with store.read() as tx:
-        found = teams(tx)
+        found = recorded_teams(tx)
     return found[0] if len(found) == 1 else ""

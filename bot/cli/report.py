@@ -9,10 +9,9 @@ from pathlib import Path
 
 from bot.cli.extras import REPORT, complain_of_missing
 from bot.cli.read_only_core import PlainWords, duration, opened
-from bot.explain.report import Report, report
-from bot.explain.report_text import report_lines
+from bot.explain.report import Report, compute_report, report_lines
 from countersign.cli.console import DOTENV, complain, say
-from storage import reports
+from storage import call_history
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,8 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     until = found.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - arguments.since
     with found.store.read() as tx:
-        asked = reports.asked(tx, team, since, until)
-    computed = report(asked, since, until)
+        asked = call_history.asked_calls(tx, team, since, until)
+    computed = compute_report(asked, since, until)
     for line in report_lines(computed, PlainWords(found.directory)):
         say(line)
     if arguments.picture is None:
@@ -64,14 +63,14 @@ def _draw(computed: Report, titles: Mapping[str, str], path: Path) -> int:
     """Draw the picture into the file; returns the exit code."""
     try:
         # here, since matplotlib may be missing: it comes with the extra only
-        from bot.explain.report_picture import has_picture, png
+        from bot.explain.report_picture import draw_png, has_picture
     except ModuleNotFoundError as error:
         return complain_of_missing("picture", error, REPORT)
     if not has_picture(computed):
         say("There is no picture: nothing was decided, and nothing expired.")
         return 0
     try:
-        path.write_bytes(png(computed, titles))
+        path.write_bytes(draw_png(computed, titles))
     except OSError as error:
         return complain(f"The picture cannot be written to {path}: {error.strerror}.")
     say(f"The picture is in {path}.")

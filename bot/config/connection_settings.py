@@ -1,4 +1,4 @@
-"""How Slack and Countersign reach one another: a part of the settings."""
+"""The settings of the connections to Slack and to the model."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
+
+# How Slack and Countersign reach one another: a part of the settings.
 
 MISSING = SecretStr("")  # never read from a variable: blank means unset there
 
@@ -30,7 +32,7 @@ class Endpoint(NamedTuple):
 USUAL = Endpoint("127.0.0.1", 8080)  # where `countersign serve` listens unless it is told
 
 
-def reason(error: OSError) -> str:
+def listening_error_text(error: OSError) -> str:
     """Return why it cannot be listened to, in the system's words alone."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
@@ -108,7 +110,7 @@ class Connection(BaseModel):
         return Endpoint(found[1] or found[2], int(found[3]))
 
 
-def chosen(given: Mapping[str, Any], transport: Transport | None) -> Transport:
+def chosen_transport(given: Mapping[str, Any], transport: Transport | None) -> Transport:
     """Return the way that the command named, or else the one whose secret alone is given."""
     if transport is None:
         only_http = "slack_signing_secret" in given and "slack_app_token" not in given
@@ -116,9 +118,109 @@ def chosen(given: Mapping[str, Any], transport: Transport | None) -> Transport:
     return transport
 
 
-def missing(given: Mapping[str, Any], transport: Transport) -> Iterator[str]:
+def missing_secret_sentence(given: Mapping[str, Any], transport: Transport) -> Iterator[str]:
     """Return a sentence for the secret that this way needs and that is not given."""
     need = "slack_app_token" if transport is Transport.SOCKET else "slack_signing_secret"
     if need not in given:
         field = Connection.model_fields[need]
         yield f"{field.title}: is missing. {field.description}"
+
+
+SECONDS_MIN = 0.05  # below this a loop would spin
+
+
+class ModelApi(StrEnum):
+    """What the model's server speaks."""
+
+    RESPONSES = "responses"  # OpenAI's Responses API
+    CHAT = "chat"  # Chat Completions, which most other servers speak
+    AUTO = "auto"  # the first of them that it has
+
+
+class FilesGiven(StrEnum):
+    """Which of the files that people attach the model is given."""
+
+    ON = "on"  # pictures, PDFs and texts
+    TEXT = "text"  # texts alone
+    OFF = "off"  # none
+
+
+class Model(BaseModel):
+    """All of it, as settings: `title` is the variable, the description the sentence for people."""
+
+    openai_api_key: SecretStr = Field(
+        MISSING,
+        title="OPENAI_API_KEY",
+        description="The key of the model's API; any word if your server needs none. "
+        "Unset: no model, people ask with forms.",
+    )
+    openai_base_url: str | None = Field(
+        None,
+        title="OPENAI_BASE_URL",
+        description="Another server that speaks the Responses API or Chat Completions, up to /v1.",
+    )
+    openai_api: ModelApi = Field(
+        ModelApi.AUTO,
+        title="OPENAI_API",
+        description="What that server speaks: responses, chat (Chat Completions), or auto: "
+        "whichever it has.",
+    )
+    openai_model: str = Field(
+        "gpt-5.1",
+        title="OPENAI_MODEL",
+        min_length=1,
+        max_length=200,
+        description="The name of the model that plans.",
+    )
+    context_tokens: int | None = Field(
+        None,
+        title="COUNTERSIGN_CONTEXT_TOKENS",
+        ge=1000,
+        le=100_000_000,
+        description="How many tokens the model reads at once; unset: as its server says when it "
+        "refuses.",
+    )
+    attached_files: FilesGiven = Field(
+        FilesGiven.ON,
+        title="COUNTERSIGN_FILES",
+        description="Which of the files that people attach the model is given: on (pictures, PDFs "
+        "and texts), text, or off.",
+    )
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
+        None,
+        title="COUNTERSIGN_REASONING_EFFORT",
+        description="How long the model thinks; unset: its own default.",
+    )
+    model_timeout: float = Field(
+        120.0,
+        title="COUNTERSIGN_MODEL_TIMEOUT",
+        ge=SECONDS_MIN,
+        le=3600,
+        description="Seconds without a sign of the model before a request is given up.",
+    )
+    model_retries: int = Field(
+        4,
+        title="COUNTERSIGN_MODEL_RETRIES",
+        ge=0,
+        le=20,
+        description="How often a failed request is repeated.",
+    )
+    model_backoff: float = Field(
+        1.0,
+        title="COUNTERSIGN_MODEL_BACKOFF",
+        ge=0,
+        le=60,
+        description="Seconds before the first repetition; doubled each time.",
+    )
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model to read what people write."""
+        return bool(self.openai_api_key.get_secret_value())
+
+    @field_validator("openai_api_key")
+    @classmethod
+    def _api_key(cls, value: SecretStr) -> SecretStr:
+        if value is not MISSING and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+            raise ValueError("it is empty, or holds characters that no key has")
+        return value

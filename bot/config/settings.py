@@ -6,22 +6,122 @@ It may not print or log a value: messages name the variable and the remedy, neve
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
 
+from dotenv import dotenv_values
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.config.connection_settings import MISSING, Connection, Transport, chosen, missing
-from bot.config.environment import DotenvError, misspelt, oddities, split, variables
-from bot.config.model_settings import SECONDS_MIN, Model
+from bot.config.connection_settings import (
+    MISSING,
+    SECONDS_MIN,
+    Connection,
+    Model,
+    Transport,
+    chosen_transport,
+    missing_secret_sentence,
+)
 from bot.mcp.server_file import ServerFile, ServersError, read_servers
 from bot.monitoring.logs import LogFormat
 from bot.tools.database.config import Database, DatabasesError, read_databases
 from storage.backend import is_shared, local_path, server_address
 from storage.chain import SigningKey
 from storage.digest import parse_key
+
+# What the environment says beside the settings: proxies, plain http, unknown names.
+
+PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+_PREFIX = "COUNTERSIGN_"
+_OF_PROGRAMS = frozenset({"COUNTERSIGN_URL", "COUNTERSIGN_API_KEY"})  # that ask by HTTP
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def split_url(url: str) -> SplitResult:
+    """The parts of `url`; all empty where it is no address at all."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
+def is_exempt_from_proxy(url: str, environ: Mapping[str, str]) -> bool:
+    """Whether `url` is not to be reached through a proxy."""
+    host = split_url(url).hostname or ""
+    no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    return host in _LOOPBACK or bool(proxy_bypass_environment(host, {"no": no_proxy}))
+
+
+class DotenvError(Exception):
+    """The .env file cannot be read; says why."""
+
+
+def read_variables(environ: Mapping[str, str], dotenv_path: Path | str | None) -> dict[str, str]:
+    """What is set in `environ`, and under it in the .env file; blank means unset.
+
+    Raises DotenvError.
+    """
+    try:
+        from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
+    except UnicodeDecodeError:
+        raise DotenvError(f"{dotenv_path} is not UTF-8 text; correct or remove it") from None
+    except OSError as error:
+        why = f"{dotenv_path} cannot be read ({error.strerror})"
+        raise DotenvError(f"{why}; let Countersign read it, or remove it") from None
+    both = (*from_file.items(), *environ.items())
+    return {name: value.strip() for name, value in both if value and value.strip()}
+
+
+def odd_variables(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+    """What is odd in the variables that were given, but stops nothing.
+
+    `known`: the names of all settings.
+    """
+    if "SLACK_CLIENT_ID" in given or "SLACK_CLIENT_SECRET" in given:
+        yield "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: one workspace needs no OAuth"
+    slack = given.get("SLACK_API_URL", "https://slack.com/api/")
+    if any(each in given for each in PROXIES):
+        how = "goes past" if is_exempt_from_proxy(slack, given) else "goes through"
+        yield f"a proxy is set: Slack {how} it, as SLACK_API_URL and NO_PROXY say"
+    for name in ("SLACK_API_URL", "OPENAI_BASE_URL"):
+        parts = split_url(given.get(name, ""))
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            yield f"{name} is http: tokens and messages travel unencrypted"
+    if "OPENAI_BASE_URL" in given and "OPENAI_API_KEY" not in given:
+        yield "OPENAI_BASE_URL means nothing without OPENAI_API_KEY: give it any word"
+    yield from misspelt_names(given, known)
+
+
+def misspelt_names(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+    """What begins as our own settings do and is none, or is all but the name of one not given."""
+    for name in sorted(given.keys() - _OF_PROGRAMS - set(known)):
+        own = name.startswith(_PREFIX)
+        close = get_close_matches(name, known, 1, 0.6 if own else 0.88)
+        if own or (close and close[0] not in given):
+            yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
+
+
+def prepare_environment(environ: MutableMapping[str, str], slack_api_url: str) -> None:
+    """Take out of `environ` what the Slack libraries would misread; to be called before Bolt is.
+
+    SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends
+    everything through HTTP(S)_PROXY and knows no NO_PROXY: where Slack's address is exempt or on
+    this machine, they make way.
+    """
+    for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
+        environ.pop(name, None)
+    if is_exempt_from_proxy(slack_api_url, environ):
+        proxies = [environ.pop(name, "").strip() for name in PROXIES]
+        # the model's client honours both of these, slack_sdk neither
+        for proxy in filter(None, proxies):
+            environ.setdefault("ALL_PROXY", proxy)
+        spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+        environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))
+
 
 # What is wrong with the settings, for the operator; values are never told.
 
@@ -42,7 +142,7 @@ class SettingsError(ValueError):
 # What stands in files that settings name: databases and servers; a part of the settings.
 
 
-class Files(BaseModel):
+class FileSettings(BaseModel):
     """All of it, as settings: `title` is the variable, the description the sentence for people."""
 
     databases: tuple[Database, ...] = Field(
@@ -76,7 +176,7 @@ def read_files(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str
 # How the bot is watched while it works: a part of the settings.
 
 
-class Watching(BaseModel):
+class MonitoringSettings(BaseModel):
     """All of it, as settings: `title` is the variable, the description the sentence for people."""
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -97,7 +197,7 @@ class Watching(BaseModel):
     @classmethod
     def _collector(cls, value: str | None) -> str | None:
         if value is not None:
-            parts = split(value)
+            parts = split_url(value)
             odd = parts.query or parts.fragment or parts.username or parts.password
             if parts.scheme not in ("https", "http") or not parts.hostname or odd:
                 raise ValueError("it is not a plain http(s) address")
@@ -109,7 +209,7 @@ class Watching(BaseModel):
 LEAST = 90  # days that are kept: rules may count what was done that long ago
 
 
-class Keeping(BaseModel):
+class RetentionSettings(BaseModel):
     """All of it, as settings: `title` is the variable, the description the sentence for people."""
 
     operator: str | None = Field(
@@ -181,7 +281,7 @@ class Limits(BaseModel):
 CREDENTIALS = ("slack_bot_token", "openai_api_key")  # that a start cannot do without
 
 
-class Settings(Model, Connection, Limits, Keeping, Watching, Files):
+class Settings(Model, Connection, Limits, RetentionSettings, MonitoringSettings, FileSettings):
     """All settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.
@@ -275,7 +375,7 @@ class Settings(Model, Connection, Limits, Keeping, Watching, Files):
         Raises SettingsError with everything that is missing or wrong.
         """
         try:
-            given = variables(environ, dotenv_path)
+            given = read_variables(environ, dotenv_path)
         except DotenvError as error:
             raise SettingsError([str(error)]) from None
         values: dict[str, Any] = {
@@ -285,18 +385,18 @@ class Settings(Model, Connection, Limits, Keeping, Watching, Files):
         }
         if reading:
             values = dict.fromkeys(CREDENTIALS, MISSING) | values
-        values["transport"] = chosen(values, transport)
-        problems = [] if reading else list(missing(values, values["transport"]))
+        values["transport"] = chosen_transport(values, transport)
+        problems = [] if reading else list(missing_secret_sentence(values, values["transport"]))
         problems += read_files(values, given)
         known = [field.title for field in cls.model_fields.values() if field.title]
         try:
-            settings = cls(**values, warnings=tuple(oddities(given, known)))
+            settings = cls(**values, warnings=tuple(odd_variables(given, known)))
         except ValidationError as error:
             problems += [
                 _sentence(each) for each in error.errors(include_input=False, include_url=False)
             ]
         if problems:
-            problems = [*_in_order(problems, known), *misspelt(given, known)]
+            problems = [*_in_order(problems, known), *misspelt_names(given, known)]
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
@@ -340,7 +440,7 @@ class Settings(Model, Connection, Limits, Keeping, Watching, Files):
     def _url(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        parts = split(value)
+        parts = split_url(value)
         odd = parts.query or parts.fragment or parts.username or parts.password
         if parts.scheme not in ("https", "http") or not parts.hostname or odd:
             raise ValueError("it is not a plain http(s) address")

@@ -1,18 +1,29 @@
-"""What is read before anything is built: the settings and the policy they name.
+"""The settings and the policy as they are read before anything is built, and the policy file as it
+is read again while the bot works: a valid new file replaces the old policy, an invalid one not.
 
-It builds nothing itself.
+What counts is the file's content, not its time. It is judged only once two looks have found the
+same, so that a file half written, whose beginning may be a looser policy, is never in force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from bot.clock import Clock
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings, SettingsError
-from bot.policy.evaluation import Policy, PolicyError, parse
-from bot.toml_file import unreadable
+from bot.monitoring.spans import Incident, Tracer
+from bot.policy.evaluation import CurrentPolicy, Policy, PolicyError, parse
+from bot.toml_file import unreadable_sentence
 from bot.tools import Registry
+from storage import trail
+from storage.store import Store
+
+# What is read before anything is built: the settings and the policy they name.
 
 
 class StartupError(Exception):
@@ -66,4 +77,87 @@ def policy_text(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError(str(path), [unreadable(str(path), error)]) from None
+        raise PolicyError(str(path), [unreadable_sentence(str(path), error)]) from None
+
+
+log = logging.getLogger("countersign.reload")
+EVERY = timedelta(seconds=3)  # between two looks
+
+
+class PolicyReload:
+    """One per process; `look` is called by the loop only."""
+
+    def __init__(
+        self,
+        path: Path,
+        current: CurrentPolicy,
+        store: Store,
+        clock: Clock,
+        misfits: Callable[[Policy], Sequence[str]] = lambda _: (),
+        watch: Tracer | None = None,
+        taken: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Replaces the `current` policy whenever the file at `path` says something else.
+
+        `misfits` says what in a policy does not fit the tools there are; `watch` is told of one
+        that is refused, and `taken` called once another one is in force.
+        """
+        self._taken = taken
+        self._misfits, self._watch = misfits, watch or Tracer()
+        self._path = path
+        self._current = current
+        self._was = current.digest  # of the policy that was last taken
+        self._store = store
+        self._clock = clock
+        self._looked = datetime.min.replace(tzinfo=UTC)
+        self._seen = ""  # fingerprint of what the last look found
+        self._settled = ""  # fingerprint of what was last taken or refused
+
+    def look(self) -> timedelta | None:
+        """Look at the file, if it is time to.
+
+        Returns after how long to look again, where it has just changed.
+        """
+        now = self._clock.now()
+        if now - self._looked >= EVERY:
+            self._looked = now
+            text, problems = "", tuple[str, ...]()
+            try:
+                text = policy_text(self._path)
+            except PolicyError as error:
+                problems = error.problems
+            found = hashlib.sha256("\n".join([text, *problems]).encode()).hexdigest()
+            if found == self._seen != self._settled:
+                self._replace(text, problems)
+                self._settled = found
+            self._seen = found
+        return EVERY if self._seen != self._settled else None
+
+    def _replace(self, text: str, problems: Sequence[str]) -> None:
+        try:
+            policy = None if problems else self._for_these_tools(parse(text, str(self._path)))
+        except PolicyError as error:
+            policy, problems = None, error.problems
+        if policy is not None and (problems := self._misfits(policy)):
+            policy = None
+        if policy is None:
+            self._watch.happened(Incident.POLICY_REFUSED)
+            log.error(
+                "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)
+            )
+            return
+        if policy.digest == self._was:
+            return
+        data = {"digest": policy.digest, "was": self._was, "rules": len(policy.rules)}
+        with self._store.write() as tx:
+            trail.record(tx, "policy.reloaded", at=self._clock.now(), actor="system", data=data)
+        self._current.policy, self._was = policy, policy.digest
+        self._taken()
+        log.info(
+            "the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8]
+        )
+
+    def _for_these_tools(self, policy: Policy) -> Policy:
+        """The new policy beside the tools there are; raises PolicyError."""
+        now = self._current.policy
+        return policy if now.tools is None else policy.beside(now.tools, now.asking)

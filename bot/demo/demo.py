@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.config.connection_settings import USUAL
-from bot.config.environment import prepare_environment
-from bot.config.settings import Settings
+from bot.config.settings import Settings, prepare_environment
 from bot.config.startup import read_policy
 from bot.demo import first_days
 from bot.demo.local_slack import local_slack
 from bot.demo.model_server import StandInPlanner
 from bot.programs.program_client import socket_path
-from bot.tools.shop.shop import Shop
+from bot.tools.web_shop import Shop
 from slack_sandbox.ports import first_free, free_port
 from slack_sandbox.server import Sandbox
 from slack_sandbox.spec.slack_error import Json
@@ -214,7 +213,7 @@ def begin(
     stack.callback(app.stop)
     app.start()
     record, lacking = settings.database_path, _lacking(app, settings)
-    web = None if lacking else app.ways_in.web
+    web = None if lacking else app.endpoints.web
     if planner:
         past = [*first_days.HISTORY, *(first_days.past(web.url, record) if web else ())]
         first_days.live_through(sandbox, partial(datetime.now, UTC), app.settle, past)
@@ -226,7 +225,7 @@ def begin(
 
 def _lacking(app: App, settings: Settings) -> str:
     """What there has to be for programs to ask; "" where they can."""
-    if app.ways_in.web is None:
+    if app.endpoints.web is None:
         return "pip install 'countersign-bot[serve]'"
     if not socket_path(settings.database_path).exists():
         return "run it in a folder with a shorter path (a socket in it has to have a name)"

@@ -21,10 +21,9 @@ from bot.approvals.card_routing import PlaceKind, away_of, place_for, still_away
 from bot.approvals.facts import Sources, facts_of, needed, with_sums
 from bot.cards.request_sentences import ICONS
 from bot.cards.slack_text import in_utc
-from bot.policy.authority import Authority
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.business_hours import BusinessHours
 from bot.policy.condition_values import Facts
-from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Offer, Stage
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class ExplanationSources:
     """The policy with its facts, who may decide, and the limits."""
 
     sources: Sources
@@ -86,7 +85,7 @@ class GateWords:
     """The parts of a gate, in words."""
 
     def __init__(
-        self, grounds: Grounds, words: MentionStyle, run: Run, tool: Tool[Any], gate: Ask
+        self, grounds: ExplanationSources, words: MentionStyle, run: Run, tool: Tool[Any], gate: Ask
     ) -> None:
         self._grounds, self._words, self._run, self._tool, self._gate = (
             grounds,
@@ -282,7 +281,7 @@ def _offer(offer: Offer) -> str:
 
 
 def explain(
-    grounds: Grounds,
+    grounds: ExplanationSources,
     words: MentionStyle,
     run: Run,
     tool: Tool[Any],
@@ -323,7 +322,7 @@ def explain(
 
 def _class(tool: Tool[Any]) -> str:
     """Return its effect class, and whether that is only assumed."""
-    return tool.does if tool.said_to_do else f"taken as {tool.does}, as it is not known"
+    return tool.does if tool.stated_effect else f"taken as {tool.does}, as it is not known"
 
 
 def _by_mode(
@@ -343,7 +342,12 @@ def _by_mode(
 
 
 def _instead(
-    grounds: Grounds, words: MentionStyle, run: Run, tool: Tool[Any], args: BaseModel, gate: Ask
+    grounds: ExplanationSources,
+    words: MentionStyle,
+    run: Run,
+    tool: Tool[Any],
+    args: BaseModel,
+    gate: Ask,
 ) -> Iterator[str]:
     """Say what comes before anybody is asked: a remembered approval, or a limit that is reached."""
     with grounds.sources.store.read() as tx:
@@ -394,7 +398,9 @@ def _trail(judged: Judgement, words: MentionStyle) -> Iterator[str]:
         yield f"• {others} {'rule is' if others == 1 else 'rules are'} about other tools"
 
 
-def _unknown(facts: Facts, grounds: Grounds, tool: Tool[Any], words: MentionStyle) -> list[str]:
+def _unknown(
+    facts: Facts, grounds: ExplanationSources, tool: Tool[Any], words: MentionStyle
+) -> list[str]:
     missing = [
         words.group(handle) for handle, found in (facts.groups or {}).items() if found is None
     ]

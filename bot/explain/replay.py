@@ -20,14 +20,13 @@ from bot.approvals.call_state import approvals, standing
 from bot.approvals.facts import Sources, facts_of, needed, total
 from bot.cards.slack_text import in_utc
 from bot.explain.explanation import MentionStyle
-from bot.policy.authority import Authority
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
-from bot.policy.directory import LookupFailedError
 from bot.policy.evaluation import Judgement
 from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
-from bot.tools.names import Naming
+from bot.tools.names import NameResolver
 from storage import call_history, calls, runs
 from storage.models import Call, Run
 from storage.states import Balance, CallStatus
@@ -147,11 +146,11 @@ class Replay:
                 return load_gate(call.gate), load_arguments(tool, text)
             if call.status is not CallStatus.REFUSED or not call.note.startswith(_POLICY):
                 raise UndecidableCallError("refused before a policy was asked")
-            words = call_history.proposed(tx, call)
+            words = call_history.proposed_arguments(tx, call)
             if words is None:
                 raise UndecidableCallError("its arguments are not on record")
             return Deny(rule="", reason=call.note.removeprefix(_POLICY)), parse(
-                tool, words, Naming(self._sources.directory, None)
+                tool, words, NameResolver(self._sources.directory, None)
             )[0]
         except (ValidationError, RefusedError):
             raise UndecidableCallError(
@@ -176,7 +175,7 @@ class Replay:
         key = (team, requester, tool)
         if key not in self._histories:
             with self._sources.store.read() as tx:
-                self._histories[key] = call_history.of_one(tx, *key)
+                self._histories[key] = call_history.calls_of_tool(tx, *key)
         return self._histories[key]
 
     def _enough(self, was: Allow | Ask | Deny, now: Ask, run: Run, call: Call) -> str:

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from bot.explain.report import CallCounts, Fate, Report
-from bot.explain.report_text import brief_duration
+from bot.explain.report import CallCounts, CallFate, Report, brief_duration
 from countersign.durations import DAY, HOUR, MINUTE
 
 SIZE, DPI = (13, 5.4), 140  # inches, and pixels of each
@@ -26,9 +25,9 @@ NAME = 28  # characters of one tool's name
 BY_DAY, YEAR = 92, 365  # days; a longer time is drawn week by week, and its axis tells years
 INK, FAINT = "#222222", "#8a8a8a"
 SHADES = (  # from dark to light, so that they differ without colours, too
-    (Fate.APPROVED, "#1b6e53"),
-    (Fate.REJECTED, "#dd8452"),
-    (Fate.EXPIRED, "#ece6da"),
+    (CallFate.APPROVED, "#1b6e53"),
+    (CallFate.REJECTED, "#dd8452"),
+    (CallFate.EXPIRED, "#ece6da"),
 )
 _TIMES = {1: "1 s", MINUTE: "1 min", HOUR: "1 h", DAY: "1 d", 30 * DAY: "30 d"}  # on the axis
 _BETWEEN = {10: "10 s", 10 * MINUTE: "10 min", 6 * HOUR: "6 h", 7 * DAY: "7 d"}  # where is room
@@ -41,15 +40,17 @@ def has_picture(report: Report) -> bool:
     return any(counts[each] for _, counts in report.days for each, _ in SHADES)
 
 
-def png(report: Report, titles: Mapping[str, str]) -> bytes:
+def draw_png(report: Report, titles: Mapping[str, str]) -> bytes:
     """The picture as a PNG file; `titles` has the tools' titles by their names."""
     file = io.BytesIO()
     with _painting:
-        figure(report, titles).savefig(file, format="png", dpi=DPI, metadata={"Software": None})
+        draw_figure(report, titles).savefig(
+            file, format="png", dpi=DPI, metadata={"Software": None}
+        )
     return file.getvalue()
 
 
-def figure(report: Report, titles: Mapping[str, str]) -> Figure:
+def draw_figure(report: Report, titles: Mapping[str, str]) -> Figure:
     """The picture, before it is painted."""
     drawn = Figure(
         figsize=SIZE, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white"
@@ -112,13 +113,13 @@ def _span(report: Report) -> tuple[date, date]:
     return (report.days[0][0] if (last - first).days >= BY_DAY else first), last
 
 
-def _columns(report: Report, width: int) -> dict[date, dict[Fate, int]]:
+def _columns(report: Report, width: int) -> dict[date, dict[CallFate, int]]:
     """What came of calls, by day or by the Monday of the week."""
-    found: dict[date, dict[Fate, int]] = {}
+    found: dict[date, dict[CallFate, int]] = {}
     for day, counts in report.days:
         begins = day if width == 1 else day - timedelta(days=day.weekday())
-        column = found.setdefault(begins, dict.fromkeys(Fate, 0))
-        for each in Fate:
+        column = found.setdefault(begins, dict.fromkeys(CallFate, 0))
+        for each in CallFate:
             column[each] += counts[each]
     return found
 

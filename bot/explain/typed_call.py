@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.cards.field_errors import sentence
-from bot.policy.directory import Directory, LookupFailedError
+from bot.cards.field_layout import sentence
+from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.names import Naming
+from bot.tools.names import NameResolver
 from storage.digest import OddValueError, parse_object
 
 
@@ -25,7 +25,7 @@ class MistypedError(ValueError):
     """What was typed is no call; one line says why and what to write."""
 
 
-def typed_call(
+def parse_typed_call(
     tools: Registry, words: Sequence[str], directory: Directory, asker: str | None
 ) -> tuple[Tool[Any], BaseModel]:
     """The tool and its validated arguments; names stay names where Slack cannot be asked for ids.
@@ -45,7 +45,7 @@ def typed_call(
     try:
         values = _values(words[1:])
         try:
-            args = _validated(tool, values, Naming(directory, asker))
+            args = _validated(tool, values, NameResolver(directory, asker))
         except LookupFailedError:
             args = _validated(tool, values, None)
         dump_arguments(args)
@@ -75,7 +75,7 @@ def _values(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _validated(tool: Tool[Any], values: dict[str, str], names: Naming | None) -> BaseModel:
+def _validated(tool: Tool[Any], values: dict[str, str], names: NameResolver | None) -> BaseModel:
     """The arguments; each value as words where the model takes them, else as JSON.
 
     Raises ValidationError.

@@ -48,13 +48,13 @@ from bot.http.claude_code import (
     why_not,
 )
 from countersign.durations import seconds
-from storage.availability import passes
+from storage.availability import may_pass
 
 if TYPE_CHECKING:
     from bot.core import Core
     from bot.http.api_routes import Routes
     from bot.http.ask_route import AskHandler
-    from storage.client_keys import ClientKey
+    from storage.programs import ClientKey
 
 
 # Where coding agents ask before they use a tool: Claude Code's hooks, over HTTP.
@@ -460,7 +460,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _broken(_: Request, error: Exception) -> Response:
     """A fault of ours, or the database's; the server's log has it."""
-    if passes(error):
+    if may_pass(error):
         sentence = "The record cannot be read or written just now; say the same again."
         return later(HTTPStatus.SERVICE_UNAVAILABLE, sentence, ASK_AGAIN).answer()
     sentence = "Something went wrong here; nothing is known of what came of it."

@@ -25,8 +25,8 @@ from bot import __version__
 from bot.cards.field_inputs import UnreadableError, parsed_json
 from bot.http.api_bodies import KIND, NEVER_KEPT, Problem, ProblemError, later
 from bot.programs.key_text import read_key_text
-from storage import client_keys, program_requests
-from storage.client_keys import ClientKey
+from storage import programs
+from storage.programs import ClientKey
 
 if TYPE_CHECKING:
     from bot.clock import Clock
@@ -169,7 +169,7 @@ class Callers:
         text = read_key_text(given.strip()) if scheme.lower() == SCHEME.lower() else None
         if text is not None:
             with self._store.read() as tx:
-                key = client_keys.get(tx, text.id)
+                key = programs.get_key(tx, text.id)
             is_good = key is not None and text.fits(key.hash) and not key.revoked_at
             if key is not None and is_good and key.team == self._team:
                 return key
@@ -178,7 +178,7 @@ class Callers:
     def insist(self, key: ClientKey) -> None:
         """Raise ProblemError where a key that was good has been revoked meanwhile."""
         with self._store.read() as tx:
-            now = client_keys.get(tx, key.id)
+            now = programs.get_key(tx, key.id)
         if now is None or now.revoked_at:
             raise _no_key()
 
@@ -190,11 +190,11 @@ class Callers:
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            asked = program_requests.has_asked
+            asked = programs.has_asked
             if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
                 return
-            since = program_requests.asked_before(
-                tx, key.name, key.per_hour, now - program_requests.HOUR
+            since = programs.time_of_earlier_request(
+                tx, key.name, key.per_hour, now - programs.HOUR
             )
         if since is not None:
             raise too_often(key, since, now)
@@ -202,7 +202,7 @@ class Callers:
 
 def too_often(key: ClientKey, since: datetime, now: datetime) -> ProblemError:
     """Return the problem of a key that has asked as often as it may, the first time `since`."""
-    wait = since + program_requests.HOUR - now
+    wait = since + programs.HOUR - now
     return later(
         HTTPStatus.TOO_MANY_REQUESTS,
         f"{key.name} may make {key.per_hour} requests an hour, and has made them.",

@@ -25,7 +25,7 @@ from bot.http.api_bodies import (
     shown,
 )
 from bot.http.api_gate import Key, problem_responses
-from storage.client_keys import ClientKey
+from storage.programs import ClientKey
 
 if TYPE_CHECKING:
     from bot.http.api_gate import Callers

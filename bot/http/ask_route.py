@@ -36,20 +36,21 @@ from bot.http.api_bodies import (
     shown,
 )
 from bot.http.api_gate import too_often
-from bot.policy.directory import LookupFailedError
-from bot.runs.program_calls import KeyUsedError, NotClaimedError, StrangerError, TooOftenError
+from bot.policy.authority import LookupFailedError
+from bot.runs.program_calls import KeyUsedError, NotClaimedError, NotPermittedError, TooOftenError
 from bot.tools import Effect
-from bot.tools.handed_over import ActionError, HandedOver
-from bot.tools.names import Named, Naming
-from bot.tools.people.question import ASK_PERSON
-from storage import program_requests, runs, webhooks
-from storage.program_requests import LEASE, Mark
+from bot.tools.handed_over import ActionError, HandedOverAction
+from bot.tools.names import NamedKind, NameResolver
+from bot.tools.person_question import ASK_PERSON
+from storage import programs as program_requests
+from storage import runs, webhooks
+from storage.programs import LEASE, Mark
 
 if TYPE_CHECKING:
     from bot.core import Core
     from bot.runs.program_calls import ClaimedCall
     from bot.runs.program_requests import ProgramRequest, ProgramRequests
-    from storage.client_keys import ClientKey
+    from storage.programs import ClientKey
     from storage.store import Store
 
 
@@ -124,7 +125,7 @@ class WaitingPrograms:
 
     def _marks(self, run_ids: list[str]) -> dict[str, Mark]:
         with self._store.read() as tx:
-            return dict(program_requests.marks(tx, run_ids))
+            return dict(program_requests.status_marks(tx, run_ids))
 
 
 MOST_RESULT = 100_000  # bytes of what a program reports
@@ -136,7 +137,7 @@ ASK_SLACK_AGAIN = 10  # seconds
 class WantedCall:
     """A call as a program wants it."""
 
-    tool: str | HandedOver
+    tool: str | HandedOverAction
     arguments: Mapping[str, Any]
     field: str  # of the body, where the arguments stand
     reason: str = ""
@@ -185,7 +186,7 @@ class AskHandler:
             ) from error
         if key.webhook:
             with self._store.write() as tx:
-                webhooks.expect(tx, key.id, asked.run_id, at=self._clock.now())
+                webhooks.expect_events(tx, key.id, asked.run_id, at=self._clock.now())
             self._expect()
         return shown(asked.stands()), asked.is_new
 
@@ -212,7 +213,7 @@ class AskHandler:
                     raise not_taken("after", f"This key has no request {after}.")
             before = run.created_at, run.id
         with self._store.read() as tx:
-            looked = program_requests.asked_by(tx, key, before, MOST_LOOKED)
+            looked = program_requests.requests_of_key(tx, key, before, MOST_LOOKED)
         found: list[RequestShown] = []
         last = ""
         for number, (run, is_own) in enumerate(looked, 1):
@@ -229,7 +230,7 @@ class AskHandler:
     def asked_with(self, key: ClientKey, idempotency: str) -> str | None:
         """The id of what this key asked with it; None for nothing."""
         with self._store.read() as tx:
-            return program_requests.asked_with(tx, key, idempotency)
+            return program_requests.request_with_key(tx, key, idempotency)
 
     def claim(self, key: ClientKey, run_id: str, sent: ClaimSent) -> ClaimedCall | None:
         """Claim a call; None while it is being checked. Raises ProblemError."""
@@ -265,7 +266,7 @@ class AskHandler:
         if not named:
             return key.person
         try:
-            found = Naming(self._directory, None).id_of(Named.PERSON, named)
+            found = NameResolver(self._directory, None).id_of(NamedKind.PERSON, named)
         except ValueError as error:
             raise not_taken("requester", str(error)) from None
         if found != key.person and not key.is_service:
@@ -278,7 +279,7 @@ class AskHandler:
         if not named:
             return ""
         try:
-            return Naming(self._directory, requester).id_of(Named.CHANNEL, named)
+            return NameResolver(self._directory, requester).id_of(NamedKind.CHANNEL, named)
         except ValueError as error:
             raise not_taken("channel", str(error)) from None
 
@@ -303,7 +304,7 @@ class AskHandler:
             raise invalid(_errors(error, call.field)) from None
         except ActionError as error:
             raise not_taken("action", str(error)) from None
-        except StrangerError as error:
+        except NotPermittedError as error:
             raise not_taken("requester", str(error)) from None
         except TooOftenError as error:
             raise too_often(key, error.since, self._clock.now()) from None
@@ -322,7 +323,7 @@ def _call(wanted: ToolWanted | ActionWanted | QuestionWanted) -> WantedCall:
     # any object, where the program says nothing
     schema = {"type": "object"} if sent.argument_schema is None else sent.argument_schema
     does = Effect(sent.does) if sent.does else None
-    action = HandedOver(sent.name, sent.title, sent.effect, does, schema)
+    action = HandedOverAction(sent.name, sent.title, sent.effect, does, schema)
     return WantedCall(action, wanted.arguments, "arguments", wanted.reason, deadline)
 
 

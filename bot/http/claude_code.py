@@ -16,8 +16,7 @@ from uuid import uuid4
 
 from bot.cards.field_values import same_json
 from bot.http.api_bodies import ActionSent, RequestShown, ShownStatus
-from countersign.errors import trouble_of
-from countersign.request import as_effect, request_of
+from countersign.request import as_effect, request_of, trouble_of
 from countersign.schema import schema_of_values
 
 MOST_NAME, MOST_TITLE, MOST_WHY, MOST_SAID = 64, 80, 200, 300  # characters

@@ -30,12 +30,17 @@ from bot import __version__
 from bot.http.api_bodies import ProblemError, later
 from bot.http.api_gate import HOSTS, Callers, FullError, Room, look_at_body, read_again, read_body
 from bot.tools import Effect, Registry, Tool
-from bot.tools.people.question import ASK_PERSON
+from bot.tools.person_question import ASK_PERSON
 from countersign.client import Countersign
-from countersign.errors import CountersignError, NotAllowed, trouble_of
-from countersign.mcp_proxy.held_calls import HeldCalls, Patience, StillWaitsError, Told
-from countersign.mcp_proxy.people import TOOLS, PeopleTools
-from countersign.request import Request
+from countersign.mcp_proxy.held_calls import (
+    TOOLS,
+    HeldCalls,
+    Patience,
+    PeopleTools,
+    StillWaitsError,
+    Told,
+)
+from countersign.request import CountersignError, NotAllowed, Request, trouble_of
 
 if TYPE_CHECKING:
     from bot.core import Core

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from bot.config.connection_settings import Endpoint, reason
+from bot.config.connection_settings import Endpoint, listening_error_text
 from bot.http.api import UNREADABLE, is_hook, refusal
 from bot.http.api_gate import QUIET
 
@@ -188,4 +188,6 @@ def _listening(address: Endpoint) -> socket.socket:
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         where = f"{address.host}:{address.port}"
-        raise NotListeningError(f"{where} cannot be listened to ({reason(error)})") from None
+        raise NotListeningError(
+            f"{where} cannot be listened to ({listening_error_text(error)})"
+        ) from None

@@ -26,7 +26,7 @@ from slack_sdk.signature import SignatureVerifier
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
-from bot.clock import Clock, worlds_time
+from bot.clock import Clock, world_time
 from bot.signals import Arrivals
 from bot.slack.client import is_echo
 
@@ -48,7 +48,7 @@ class _Unix(UnixClock):
 
     def now(self) -> float:
         """The time in Unix seconds."""
-        return worlds_time(self._clock).timestamp()
+        return world_time(self._clock).timestamp()
 
 
 class SignatureStatus(Enum):

@@ -18,13 +18,14 @@ from anyio.from_thread import BlockingPortal
 from httpx2 import AsyncClient, HTTPError
 from standardwebhooks import Webhook as Signature
 
-from bot.clock import worlds_time
+from bot.clock import world_time
 from bot.http.api_bodies import shown
 from bot.programs.key_text import webhook_secret
 from bot.signals import Signal
-from bot.tools.preview import Portal
-from storage import client_keys, webhooks
-from storage.chain import every
+from bot.tools.preview import AsyncPortal
+from storage import programs as program_requests
+from storage import webhooks
+from storage.chain import all_keys
 from storage.webhooks import Webhook
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class WebhookPoster:
     def __init__(self) -> None:
         """No address has been told anything."""
         self._client = AsyncClient(timeout=None, follow_redirects=False)
-        self._portal = Portal()
+        self._portal = AsyncPortal()
         self._lock = threading.Lock()
         self._running: BlockingPortal | None = None
         self._closed = False
@@ -163,7 +164,7 @@ class WebhookNotifier:
     def _run(self) -> None:
         try:
             with self._store.write() as tx:
-                webhooks.recall(tx, at=self._clock.now())
+                webhooks.expect_again(tx, at=self._clock.now())
         except Exception:
             log.exception("what was asked in an earlier life could not be looked for")
         while not self._stopping.is_set():
@@ -179,13 +180,13 @@ class WebhookNotifier:
         """Write down what has happened and tell what is due; returns the seconds until a look."""
         now = self._clock.now()
         with self._store.read() as tx:
-            found = webhooks.happened(tx)
+            found = webhooks.unwritten_events(tx)
         if found:
             with self._store.write(durable=False) as tx:
                 for each in found:
-                    webhooks.put(tx, each, at=now)
+                    webhooks.put_webhook(tx, each, at=now)
         with self._store.read() as tx:
-            due = webhooks.due(tx, now, SIDE_BY_SIDE)
+            due = webhooks.due_webhooks(tx, now, SIDE_BY_SIDE)
         # of one request what was decided is told before the end, as long as both are taken
         first = {each.run_id: each for each in reversed(due)}
         under_way = [self._pool.submit(self._tell, each) for each in first.values()]
@@ -193,7 +194,7 @@ class WebhookNotifier:
         if not all(went_well):
             return GLANCE
         with self._store.read() as tx:
-            next_at, expected = webhooks.next_due(tx), webhooks.expected(tx)
+            next_at, expected = webhooks.next_due(tx), webhooks.count_expected(tx)
         longest = timedelta(seconds=GLANCE if expected else IDLE)
         pause = min(longest, next_at - self._clock.now()) if next_at else longest
         return max(pause.total_seconds(), 0.0)
@@ -202,27 +203,27 @@ class WebhookNotifier:
         """One attempt."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
-            key = client_keys.get(tx, row.key_id)
+            key = program_requests.get_key(tx, row.key_id)
             if key is None or key.revoked_at or not key.webhook:
                 webhooks.give_up(tx, row, NO_MORE)
                 return
-            if not webhooks.begin(tx, row, at=now):
+            if not webhooks.begin_attempt(tx, row, at=now):
                 return
         asked = self._programs.asked(row.run_id, key)
         if asked is None:
             return
         data = shown(asked.stands()).model_dump(mode="json")
-        secrets = tuple(webhook_secret(each, key.id) for each in every(self._store.key))
-        at = worlds_time(self._clock)  # whoever takes it compares it with theirs
+        secrets = tuple(webhook_secret(each, key.id) for each in all_keys(self._store.key))
+        at = world_time(self._clock)  # whoever takes it compares it with theirs
         envelope = Envelope(row.id, row.kind.value, secrets, at, row.made_at, data)
         came = self._poster.post(key.webhook, envelope)
         with self._store.write(durable=False) as tx:
             if came.is_taken:
-                webhooks.told(tx, row, at=self._clock.now())
+                webhooks.mark_delivered(tx, row, at=self._clock.now())
             elif came.is_last:
                 webhooks.give_up(tx, row, came.why)
             else:
-                webhooks.failed(tx, row, came.why)
+                webhooks.mark_failed(tx, row, came.why)
         if not came.is_taken:
             log.warning("the address of %s was not told: %s", key.name, came.why)
 

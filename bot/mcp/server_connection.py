@@ -1,5 +1,5 @@
-"""The accepted tools of one server: held to what was accepted before each call, and with what the
-server asks people amid a call.
+"""The connection to one MCP server: its tools as they are now, compared before each call with what
+was accepted, and the questions that the server asks people during a call.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from mcp_types import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -22,10 +23,8 @@ from mcp_types import (
     Tool,
 )
 
-from bot.mcp.definitions import PATIENCE, Definitions, address_of
-from bot.mcp.server_file import Server
+from bot.mcp.server_file import PATIENCE, Definition, Definitions, Server, server_address
 from bot.mcp.server_questions import ElicitingCall
-from bot.mcp.server_tools_check import definitions
 from bot.tools import BrokeOffError, ToolError
 from bot.tools.elicitation import ElicitationPort
 from countersign.mcp_client.connection import NotReachedError, ServerConnection
@@ -33,6 +32,61 @@ from countersign.mcp_client.sent_calls import Failed, GaveResult, NotStarted, Un
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
+
+
+# A look at what a server offers now, by itself: for commands, beside a working bot.
+
+
+class UnreachableError(Exception):
+    """A server cannot be reached; says why."""
+
+
+def look_up_tools(server: Server) -> dict[str, Definition]:
+    """Return the tools that a server has now, by its own names; the connection is ended again.
+
+    Raises UnreachableError.
+    """
+    return anyio.run(_look, server)
+
+
+async def _look(server: Server) -> dict[str, Definition]:
+    patience = max(server.timeout, PATIENCE)
+    connection = ServerConnection(
+        server_address(server),
+        open_within=patience,
+        elicit=_decline if server.answer_within else None,
+    )
+    try:
+        return read_definitions(await connection.tools())
+    except NotReachedError as error:
+        raise UnreachableError(str(error)) from error
+    finally:
+        await connection.close()
+
+
+async def _decline(context: Any, params: ElicitRequestParams) -> ElicitResult:
+    """Answer no question: some servers offer certain tools only to clients that can be asked."""
+    del context, params
+    await anyio.lowlevel.checkpoint()
+    return ElicitResult(action="decline")
+
+
+def read_definitions(tools: Iterable[Tool]) -> dict[str, Definition]:
+    """Return what a server says of its tools, by its own names."""
+    return {each.name: _definition(each) for each in tools}
+
+
+def _definition(tool: Tool) -> Definition:
+    hints = tool.annotations
+    return Definition(
+        name=tool.name,
+        title=tool.title or (hints.title if hints else None) or "",
+        description=tool.description or "",
+        schema=tool.input_schema,
+        read_only=hints.read_only_hint if hints else None,
+        destructive=hints.destructive_hint if hints else None,
+        idempotent=hints.idempotent_hint if hints else None,
+    )
 
 
 # What a server's tool returned, as a tool's result: text, values, links; pictures by name.
@@ -140,7 +194,7 @@ class AcceptedTools:
         """Nothing is begun yet. `accepted`: what may be called, as it was when it was accepted."""
         self._server, self._accepted = server, accepted
         self._connection = ServerConnection(
-            address_of(server),
+            server_address(server),
             open_within=max(server.timeout, PATIENCE),
             changed=self._look,
             put_off=self._log,
@@ -231,7 +285,7 @@ class AcceptedTools:
 
     def _check(self, name: str, found: list[Tool]) -> None:
         """Raise ToolError where a tool is not what was accepted."""
-        self._compare(definitions(found))
+        self._compare(read_definitions(found))
         if why := self._off.get(name, ""):
             raise ToolError(why)
 
@@ -251,7 +305,7 @@ class AcceptedTools:
 
     async def _look_now(self) -> None:
         try:
-            self._compare(definitions(await self._connection.tools()))
+            self._compare(read_definitions(await self._connection.tools()))
         except NotReachedError as error:
             log.warning("the server %s: %s", self._server.name, error)
 

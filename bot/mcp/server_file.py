@@ -1,12 +1,19 @@
-"""Which MCP servers there are: the TOML file that COUNTERSIGN_SERVERS names, read and checked.
+"""The file of MCP servers that COUNTERSIGN_SERVERS names, and the file of what was accepted of
+their tools: both read and checked, with what has changed since.
 
-It reaches no server, and no message of it holds what a variable held.
+What was accepted stands in a file beside the one that names the servers; only `countersign mcp
+accept` writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from difflib import unified_diff
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,8 +29,17 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from bot.toml_file import COMPLAINTS, Problems, entries, unknown_key, unreadable
+from bot.toml_file import (
+    COMPLAINTS,
+    FileProblems,
+    read_entries,
+    unknown_key_sentence,
+    unreadable_sentence,
+)
+from countersign.mcp_client.connection import Address, CommandAddress, UrlAddress
 from countersign.mcp_client.variables import with_variables
+
+# Which MCP servers there are: the TOML file that COUNTERSIGN_SERVERS names, read and checked.
 
 _FORMS = {
     "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
@@ -103,7 +119,7 @@ def read_servers(path: Path, environ: Mapping[str, str]) -> ServerFile:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ServersError(str(path), [unreadable(str(path), error)]) from None
+        raise ServersError(str(path), [unreadable_sentence(str(path), error)]) from None
     return ServerFile(path, parse_servers(text, environ, str(path)))
 
 
@@ -114,9 +130,9 @@ def parse_servers(
 
     Raises ServersError with all that is wrong, a line each.
     """
-    problems = Problems(source, text)
+    problems = FileProblems(source, text)
     servers: list[Server] = []
-    for index, entry in enumerate(entries(text, "server", problems)):
+    for index, entry in enumerate(read_entries(text, "server", problems)):
         server = _server(entry, index, environ, problems)
         if server is None:
             continue
@@ -131,7 +147,7 @@ def parse_servers(
 
 
 def _server(
-    entry: dict[str, Any], index: int, environ: Mapping[str, str], problems: Problems
+    entry: dict[str, Any], index: int, environ: Mapping[str, str], problems: FileProblems
 ) -> Server | None:
     """Return the server that an entry means, or None with what is wrong added to `problems`."""
     missing: set[tuple[str, str]] = set()
@@ -165,9 +181,137 @@ def _filled(value: Any, environ: Mapping[str, str], key: str, missing: set[tuple
 
 def _sentence(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
-        return unknown_key(error["loc"], Server)
+        return unknown_key_sentence(error["loc"], Server)
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     if error["type"] == "string_pattern_mismatch":
         return _FORMS.get(str(error["loc"][0]), "write a plain name")
     return COMPLAINTS.get(error["type"], error["msg"])
+
+
+# Where the servers of the file are, as the connection takes it.
+
+PATIENCE = 30.0  # seconds in which a server has to be there, if calls have no more
+_READ = 300.0  # seconds between two signs of life over HTTP
+
+
+def server_address(server: Server) -> Address:
+    """Return where a server is, with what its table says in confidence."""
+    if server.url is not None:
+        headers = {name: each.get_secret_value() for name, each in server.headers.items()}
+        return UrlAddress(server.url, headers, server.timeout, _READ + server.answer_within)
+    assert server.command is not None
+    return CommandAddress(
+        server.command,
+        tuple(each.get_secret_value() for each in server.args),
+        {name: each.get_secret_value() for name, each in server.env.items()},
+    )
+
+
+class LockError(ValueError):
+    """The file of what was accepted cannot be read; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool as its server describes it: all that a call of it goes by."""
+
+    name: str
+    title: str
+    description: str
+    schema: Mapping[str, Any]  # of its arguments
+    # hints; None: not said
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+
+    def lines(self) -> list[str]:
+        """Return it as lines for people, the same for the same tool."""
+        hints = {
+            "only reads": self.read_only,
+            "destroys": self.destructive,
+            "may be repeated": self.idempotent,
+        }
+        said = [
+            f"{name}: {'yes' if each else 'no'}" for name, each in hints.items() if each is not None
+        ]
+        return [
+            *(f"title: {line}" for line in self.title.splitlines() or [""]),
+            *(f"| {line}" for line in self.description.splitlines()),
+            *(f"hint, {each}" for each in said),
+            *json.dumps(self.schema, indent=2, sort_keys=True, ensure_ascii=False).splitlines(),
+        ]
+
+
+Definitions = Mapping[str, Definition]  # by the server's own name for each
+
+
+class ChangeKind(StrEnum):
+    """How a tool differs from what was accepted."""
+
+    NEW = "new"  # it was not there
+    CHANGED = "changed"  # it says something else of itself
+    GONE = "gone"  # the server has it no longer
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChange:
+    """One tool that differs from what was accepted."""
+
+    kind: ChangeKind
+    name: str
+    lines: tuple[str, ...]  # what differs, as a diff has it
+
+
+def find_changes(accepted: Definitions, found: Definitions) -> Iterator[ToolChange]:
+    """Yield how what was found differs from what was accepted, by name."""
+    for name in sorted({*accepted, *found}):
+        before, after = accepted.get(name), found.get(name)
+        if before == after:
+            continue
+        old, new = (each.lines() if each else [] for each in (before, after))
+        kind = ChangeKind.NEW if before is None else ChangeKind.CHANGED
+        if after is None:
+            kind = ChangeKind.GONE
+        differing = unified_diff(old, new, "accepted", "now", lineterm="", n=3)
+        yield ToolChange(kind, name, tuple(differing))
+
+
+def read_lock(path: Path) -> dict[str, dict[str, Definition]]:
+    """Return what was accepted, by server and tool; nothing where there is no file.
+
+    Raises LockError.
+    """
+    try:
+        written = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise LockError(f"{path} cannot be read ({type(error).__name__})") from error
+    try:
+        return {
+            server: {name: Definition(name=name, **each) for name, each in tools.items()}
+            for server, tools in written["servers"].items()
+        }
+    except (TypeError, KeyError, AttributeError) as error:
+        why = "is not what `countersign mcp accept` writes; accept the tools again"
+        raise LockError(f"{path} {why}") from error
+
+
+def write_lock(path: Path, accepted: Mapping[str, Definitions]) -> None:
+    """Write what was accepted, whole or not at all."""
+    servers = {
+        server: {name: _written(each) for name, each in sorted(tools.items())}
+        for server, tools in sorted(accepted.items())
+    }
+    text = json.dumps({"servers": servers}, indent=2, ensure_ascii=False) + "\n"
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        temporary.write_text(text, "utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _written(definition: Definition) -> dict[str, Any]:
+    return {key: each for key, each in asdict(definition).items() if key != "name"}

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from bot.tools.elicitation import AnswerEnd, ElicitationAnswer, ElicitationPort, ElicitationRequest
 from bot.tools.invisible_characters import is_hidden
-from bot.tools.people.question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
+from bot.tools.person_question import MOST_FIELDS, AnswerField, AnswerKind, AskPerson
 
 if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams
@@ -171,7 +171,7 @@ class Elicitation:
                 raise UnaskableError("it says too much, or too little, for a question") from error
 
 
-def taken(part: list[_Field], given: Mapping[str, Any]) -> Content:
+def convert_answers(part: list[_Field], given: Mapping[str, Any]) -> Content:
     """Return the answers to one question by the server's names; raises NotTakenError."""
     found: Content = {}
     for number, each in enumerate(part):
@@ -324,7 +324,7 @@ class ElicitingCall:
             for _ in range(MOST_TRIES):
                 heard = await self._heard(again)
                 try:
-                    found |= taken(part, heard.values)
+                    found |= convert_answers(part, heard.values)
                     break
                 except NotTakenError as error:
                     again = list(elicited.questions(wrong=str(error)))[number][0]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from pydantic import BaseModel
 
-from bot.mcp.definitions import Definition, Definitions, LockError, read_lock
-from bot.mcp.server_file import Server, ServerFile
+from bot.mcp.server_file import Definition, Definitions, LockError, Server, ServerFile, read_lock
 from bot.tools import RISK_OF, Effect, Preview, Tool, ToolContext
 from bot.tools.described import SchemaError, arguments_of
 from bot.tools.effect_source import EffectSource
@@ -89,7 +88,7 @@ def make_tool(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
 
     Raises SchemaError, and ValueError for names that cannot be used.
     """
-    name = tool_name(server, definition.name)
+    name = prefixed_tool_name(server, definition.name)
     model = arguments_of(definition.schema, name)
     title = _title(definition)
     effect = _effect(f"{title} at {server.name}", model)
@@ -124,7 +123,7 @@ def make_tool(server: Server, definition: Definition, line: _Line) -> Tool[Any]:
     )
 
 
-def tool_name(server: Server, name: str) -> str:
+def prefixed_tool_name(server: Server, name: str) -> str:
     """Return what a server's tool is called here: prefix_tool, of letters that all models take."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
     whole = f"{server.called}_{plain}"

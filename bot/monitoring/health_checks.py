@@ -11,9 +11,8 @@ from concurrent.futures import TimeoutError as NotInTime
 
 from sqlalchemy.exc import DBAPIError
 
-from storage.probe import commit_something
 from storage.sqlite_connections import LostFileError
-from storage.store import Store
+from storage.store import Store, commit_something
 
 # One thing that is looked at now and again, such as the database, without anybody waiting long.
 

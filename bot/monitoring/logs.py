@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 from bot.monitoring.spans import current_ids
-from storage.masking import masked, masked_data
+from storage.masking import mask_data, mask_secrets
 
 _PLAIN = logging.Formatter()
 _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -38,13 +38,13 @@ class Masking(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """True, with the record masked in place."""
-        record.__dict__.setdefault("event", masked(str(record.msg)))
+        record.__dict__.setdefault("event", mask_secrets(str(record.msg)))
         record.__dict__.setdefault("named", _named(record))
-        record.msg, record.args = masked(record.getMessage()), None
+        record.msg, record.args = mask_secrets(record.getMessage()), None
         if record.exc_info and not record.exc_text:
             record.exc_text = _PLAIN.formatException(record.exc_info)
         if record.exc_text:
-            record.exc_text = masked(record.exc_text)
+            record.exc_text = mask_secrets(record.exc_text)
         return True
 
 
@@ -66,7 +66,7 @@ class JsonLines(logging.Formatter):
             "event": record.__dict__.get("event", ""),
         }
         line |= {"run_id": run_id, "call_id": call_id} | record.__dict__.get("named", {})
-        line |= masked_data(record.__dict__.get("fact") or {})  # of a row of the audit
+        line |= mask_data(record.__dict__.get("fact") or {})  # of a row of the audit
         line = {name: value for name, value in line.items() if value not in ("", None)}
         line |= {"message": record.getMessage(), "thread": record.threadName}
         if record.exc_text:

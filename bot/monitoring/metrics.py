@@ -25,9 +25,9 @@ from bot.monitoring import measures
 from bot.monitoring.health_checks import OK, CachedCheck, check_writable
 from bot.monitoring.measures import Measure, Shape
 from bot.monitoring.spans import Incident, Span, Work
-from bot.version import commit
+from bot.version import commit_id
 from storage.audit_log import AuditLine
-from storage.schedule import Backlog, backlog
+from storage.schedule import Backlog, count_backlog
 from storage.states import CallStatus, Verb
 from storage.store import Store
 
@@ -50,7 +50,7 @@ class Metrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
         self._of = {each.name: self._make(each) for each in measures.RECORDED}
-        self._of[measures.BUILD.name].labels(__version__, commit()).set(1)
+        self._of[measures.BUILD.name].labels(__version__, commit_id()).set(1)
         self._by_work: dict[Work, Callable[[Span], None]] = {
             Work.ACKNOWLEDGE: lambda each: self._took(measures.ACKNOWLEDGED, each),
             Work.TICK: lambda each: self._took(measures.TICKS, each),
@@ -200,7 +200,7 @@ class BacklogCollector(Collector):
         """Read them; where the database cannot be read, that alone is told."""
         try:
             with self._store.read() as tx:
-                found = backlog(tx)
+                found = count_backlog(tx)
         except SQLAlchemyError:
             yield _gauge(measures.READABLE, 0)
             return

@@ -187,7 +187,7 @@ class Tracer:
         if not facts:
             return
         _adopt(facts)
-        _tell(audit_log.tell, facts)
+        _tell(audit_log.log_audit_lines, facts)
         for each in self._exporters:
             _tell(each.heard, facts)
 

@@ -1,6 +1,5 @@
-"""What policy says about a call: rules as data and facts in, a Gate out. PURE: it is handed the
-policy's text and may not open files, ask Slack or look at the clock; whatever it does not
-understand, it refuses.
+"""What policy says about a call, and the policy in force. PURE: it is handed the policy's text, may
+not open files, ask Slack or look at the clock, and refuses whatever it does not understand.
 """
 
 from __future__ import annotations
@@ -9,8 +8,8 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -26,7 +25,15 @@ from bot.policy.rules import (
     templates_of,
     unfit_promises,
 )
-from bot.toml_file import Loc, Problems, from_json, meant
+from bot.toml_file import FileProblems, Loc, from_json, nearest_name
+
+if TYPE_CHECKING:
+    from bot.policy.condition_values import Needs
+
+
+# What policy says about a call: rules as data and facts in, a Gate out. PURE: it is handed the
+# policy's text and may not open files, ask Slack or look at the clock; whatever it does not
+# understand, it refuses.
 
 # Names that a policy's author gives to sets of approvers and to conditions, put in their places
 # before the file is read. PURE; what makes no sense is noted as a problem of the file.
@@ -45,7 +52,7 @@ _USE = re.compile(rf"(?s:{_TEXT})|(?<![\w.])conditions\s*\.\s*(?P<name>\w+)")
 _MOST = 4_096  # characters that a condition may grow to; what one may have is far less
 
 
-def resolve_names(written: dict[str, Any], problems: Problems) -> dict[str, Any]:
+def resolve_names(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
     """The file as TOML has it, with what its names stand for in their places."""
     if not isinstance(written, dict) or not {SETS, CONDITIONS} & written.keys():
         return written
@@ -55,7 +62,7 @@ def resolve_names(written: dict[str, Any], problems: Problems) -> dict[str, Any]
 class _Names:
     """The names of one file."""
 
-    def __init__(self, written: dict[str, Any], problems: Problems) -> None:
+    def __init__(self, written: dict[str, Any], problems: FileProblems) -> None:
         self._written = written
         self._problems = problems
         self._sets = self._table(SETS, list)
@@ -158,7 +165,7 @@ class _Names:
             if name is None:
                 return use[0]
             if name not in self._conditions:
-                near = meant([name], self._conditions)
+                near = nearest_name([name], self._conditions)
                 self._problems.add(loc, f"names conditions.{name}, which is not there{near}")
                 return "true"
             self._used.add((CONDITIONS, name))
@@ -424,7 +431,7 @@ def parse(text: str, source: str = "policy") -> Policy:
     Raises PolicyError with all that is wrong.
     """
     is_json = source.endswith(".json")
-    problems = Problems(source, "" if is_json else text)  # of JSON no lines are told
+    problems = FileProblems(source, "" if is_json else text)  # of JSON no lines are told
     policy = None
     try:
         written = from_json(text) if is_json else tomllib.loads(text)
@@ -446,7 +453,7 @@ def parse(text: str, source: str = "policy") -> Policy:
     return policy
 
 
-def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
+def _policy(written: PolicyFile, source: str, problems: FileProblems) -> Policy:
     assembly = Assembly(written, problems)
     rules = assembly.rules()
     lines = tuple(
@@ -463,3 +470,30 @@ def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
         lines=lines,
         readers=assembly.readers(),
     )
+
+
+@dataclass(slots=True)
+class CurrentPolicy:
+    """Holds the policy in force. Read `policy` where it is used, and keep no copy of it."""
+
+    policy: Policy
+    _digested: tuple[Policy, str] | None = field(default=None, repr=False, compare=False)
+    _needed: dict[tuple[str, str, str], tuple[Policy, Needs]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    @property
+    def digest(self) -> str:
+        """The digest of the policy in force, worked out once for each."""
+        policy, found = self.policy, self._digested
+        if found is None or found[0] is not policy:
+            found = self._digested = (policy, policy.digest)
+        return found[1]
+
+    def needs(self, tool: str, effect: str, risk: str) -> Needs:
+        """What the policy in force has to know of such calls, worked out once for each kind."""
+        policy, kind = self.policy, (tool, effect, risk)
+        found = self._needed.get(kind)
+        if found is None or found[0] is not policy:
+            found = self._needed[kind] = (policy, policy.needs(*kind))
+        return found[1]

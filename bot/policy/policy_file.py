@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails
 
 from bot.policy.business_hours import HoursEntry
 from bot.policy.gates import AfterRejection, Approvers, Ask, Editors, Reasons
-from bot.toml_file import COMPLAINTS, unknown_key
+from bot.toml_file import COMPLAINTS, unknown_key_sentence
 from countersign.durations import DAY, seconds
 
 # A policy as its author writes it: the shape of the file, where things stand in it, and what
@@ -291,7 +291,7 @@ _MISSING = {
 def sentence_for(error: ErrorDetails, model: type[BaseModel]) -> str:
     """What is wrong and what to do, for one of Pydantic's complaints about a file of this model."""
     if error["type"] == "extra_forbidden":
-        return unknown_key(error["loc"], model)
+        return unknown_key_sentence(error["loc"], model)
     if error["loc"] == ("rule",):
         return "rules are headed [[rule]], with two brackets"
     if error["type"] == "literal_error":

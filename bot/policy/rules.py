@@ -27,7 +27,7 @@ from bot.policy.policy_file import (
     nonsense,
     odd_keys,
 )
-from bot.toml_file import Loc, Problems, meant
+from bot.toml_file import FileProblems, Loc, nearest_name
 from countersign.durations import DAY, seconds
 
 if TYPE_CHECKING:
@@ -199,17 +199,17 @@ def unfit_promises(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str, str]]
                 yield "tool", f"it denies {pattern}, which no tool is called", remedy
         plain = {each for each in rule.tools if not _is_pattern(each)}
         for name in sorted(plain - tools.keys()):
-            remedy = f"correct the name{meant([name], tools)}, or remove the rule"
+            remedy = f"correct the name{nearest_name([name], tools)}, or remove the rule"
             yield "tool", f"it denies {name}, which is no tool", remedy
     for wanted in sorted(condition(rule.when).spent) if rule.when else ():
         fields = tools.get(wanted.tool)
         if fields is None:
-            near = meant([wanted.tool], tools)
+            near = nearest_name([wanted.tool], tools)
             yield "when", f"it sums up {wanted.tool}, which is no tool", f"correct it{near}"
             continue
         for field in sorted({wanted.field, *wanted.same} - {"", *fields}):
             what = f"it sums up {field}, which {wanted.tool} lacks"
-            yield "when", what, f"correct it{meant([field], fields)}"
+            yield "when", what, f"correct it{nearest_name([field], fields)}"
 
 
 # what verdict = "once" remembers: these very arguments
@@ -219,7 +219,7 @@ ONCE = Offer(where="everywhere", lasts=30 * DAY, uses=1000)
 class Assembly:
     """Puts the rules of one file together, in order, and remembers what the earlier ones cover."""
 
-    def __init__(self, written: PolicyFile, problems: Problems) -> None:
+    def __init__(self, written: PolicyFile, problems: FileProblems) -> None:
         """What is wrong is added to `problems`."""
         self._written = written
         self._problems = problems
@@ -429,7 +429,7 @@ def _approvers(who: Iterable[str]) -> Approvers:
     )
 
 
-def templates_of(entries: Sequence[TemplateEntry], problems: Problems) -> tuple[Template, ...]:
+def templates_of(entries: Sequence[TemplateEntry], problems: FileProblems) -> tuple[Template, ...]:
     """Return what a file prepares, in order; a title that stands twice is added to `problems`."""
     titles: set[str] = set()
     found = []

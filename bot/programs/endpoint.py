@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.programs.key_text import new_key_text, webhook_secret
 from bot.programs.program_client import (
     MOST,
@@ -38,9 +38,9 @@ from bot.programs.program_client import (
 from bot.runs.program_requests import GLANCE, NotAskedError
 from bot.surfaces.port import Host
 from bot.surfaces.private_socket import GarbledError, PrivateSocket, line_of
-from bot.tools.names import Named, Naming
-from storage import client_keys, personal_data
-from storage.client_keys import ClientKey
+from bot.tools.names import NamedKind, NameResolver
+from storage import personal_data, programs
+from storage.programs import ClientKey
 
 if TYPE_CHECKING:
     from bot.surfaces.port import Host
@@ -77,7 +77,7 @@ class Keys:
     def renew(self, name: str) -> Told:
         """Make a further key for the program of that name, for the same; the others still hold."""
         with self._host.store.read() as tx:
-            old = client_keys.named(tx, self._host.identity.team, name)
+            old = programs.current_key(tx, self._host.identity.team, name)
         if old is None:
             return Told(problem=f"no key of the name {name!r} is good")
         service, per_hour = old.is_service, old.per_hour
@@ -99,7 +99,7 @@ class Keys:
             made_at=host.clock.now(),
         )
         with host.store.write() as tx:
-            is_made = client_keys.make(tx, row, self._by, beside=beside)
+            is_made = programs.make_key(tx, row, self._by, beside=beside)
         if not is_made:
             why = f"there is a key of that name; `countersign key revoke {wanted.new_key}` ends it"
             return Told(problem=why)
@@ -112,14 +112,14 @@ class Keys:
         """
         host = self._host
         with host.store.write() as tx:
-            if client_keys.revoke(tx, host.identity.team, name, self._by, at=host.clock.now()):
+            if programs.revoke_key(tx, host.identity.team, name, self._by, at=host.clock.now()):
                 return Told()
         return Told(problem=f"no key of the name {name!r} is good")
 
     def _person(self, named: str) -> str:
         """The id of who answers for it; ValueError for nobody, or somebody who may not ask."""
         authority = self._host.authority
-        person = Naming(authority.directory, None).id_of(Named.PERSON, named)
+        person = NameResolver(authority.directory, None).id_of(NamedKind.PERSON, named)
         if not authority.colleague(person):
             raise ValueError(f"{named} is not a full member of this workspace")
         return person

@@ -23,9 +23,8 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from storage.postgres_session import SCHEMA
-from storage.statement import driver_error
 from storage.store import Store
-from storage.transaction import Transaction
+from storage.transaction import Transaction, driver_error
 
 log = logging.getLogger("countersign.replicas")
 ADVANCE = "advance"  # the task, and its queue

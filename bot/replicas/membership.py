@@ -81,10 +81,10 @@ def advance_clock(store: Store, clock: RecordClock) -> None:
     with store.read() as tx:
         newest = replicas.newest_moment(tx)
     if newest is not None:
-        clock.not_before(newest)
+        clock.advance_past(newest)
 
 
-class Parts(Protocol):
+class ReplicaParts(Protocol):
     """What of the core is needed here."""
 
     @property
@@ -109,7 +109,7 @@ class Parts(Protocol):
 
 
 def join_replicas(
-    core: Parts,
+    core: ReplicaParts,
     advance: Advance,
     heard: Callable[[Mapping[str, Any]], bool],
     pauses: Pauses | None,
@@ -123,11 +123,11 @@ def join_replicas(
     workers = WorkerPool(advance, settings.workers, signals)
     if not isinstance(clock, SharedClock) or pauses is None:
         return SingleProcess(workers)
-    from bot.replicas.replicas import Replicas, event_of
+    from bot.replicas.replicas import Replicas, parse_event
 
     def heed(events: Iterable[Delivery]) -> None:
         for each in events:
-            heard(event_of(each))
+            heard(parse_event(each))
 
     found = Replicas(core.store, clock, signals, settings, workers, heard=heed, paused=pauses.learn)
     pauses.share(found.pause)

@@ -1,4 +1,4 @@
-"""This process as one of several on a database: what it shares, put together, started, stopped."""
+"""One of several processes on a database: heartbeats, channel queues, notifications."""
 
 from __future__ import annotations
 
@@ -14,19 +14,52 @@ from typing import Any
 
 import psycopg
 
-from bot.clock import elapsed
+from bot.clock import elapsed_seconds
 from bot.config.settings import Settings
 from bot.replicas.jobs import Jobs
-from bot.replicas.living import Living
 from bot.replicas.shared_clock import SharedClock
 from bot.runs.worker_pool import WorkerPool
 from bot.signals import Signals
 from storage import moves, replicas, runs, trail
-from storage.availability import passes, reason
+from storage.availability import error_text, may_pass
 from storage.models import Delivery, new_id
 from storage.postgres_session import ON_THE_LINE
 from storage.store import Store
 from storage.transaction import Transaction
+
+# Which of the other replicas are no more: those that were watched, and gave no sign of life.
+
+
+class LostReplicas:
+    """One per process; any thread."""
+
+    def __init__(self, seconds: float, passed: Callable[[], float] = elapsed_seconds) -> None:
+        """A beat counts for so many `seconds`; `passed` says how time passes here."""
+        self._seconds, self._passed = seconds, passed
+        self._lock = threading.Lock()
+        # by replica: its latest beat, and when that was first seen here
+        self._seen: dict[str, tuple[datetime, float]] = {}
+        self._asked = passed()  # when the latest beats were asked for
+
+    def look(self, read: Callable[[], Mapping[str, datetime]]) -> None:
+        """`read` the latest beats of all replicas there are; raises what that raises.
+
+        What is not seen while this process stalls says nothing of the others.
+        """
+        asked = self._passed()
+        beats = read()
+        now = self._passed()
+        with self._lock:
+            known, self._seen = self._seen, {each: (beat, now) for each, beat in beats.items()}
+            self._seen |= {each: old for each, old in known.items() if beats.get(each) == old[0]}
+            self._asked = asked
+
+    def gone(self, seconds: float = 0.0) -> set[str]:
+        """The replicas that are no more, and have been so for `seconds`."""
+        with self._lock:
+            before = self._asked - self._seconds - seconds
+            return {each for each, (_, since) in self._seen.items() if since <= before}
+
 
 TAKEN = timedelta(seconds=3)  # for which a delivery is left to the replica that stored it
 QUEUED = timedelta(seconds=5)  # the same of a run, and whoever hears of it first
@@ -59,7 +92,7 @@ class Replicas:
         self.workers, self._lease = workers, settings.lease
         self._heard, self._paused = heard, paused
         self.id = new_id()
-        address = address_of(store)
+        address = psycopg_address(store)
         connect = partial(psycopg.connect, **address, autocommit=True)
         self._ears = Notifications(connect, self._words(), self.id)
         self._pulse = Heartbeat(
@@ -71,7 +104,7 @@ class Replicas:
             learn=self._learn,
             lapsed=self._lapsed,
         )
-        self._living = Living(LEASE)
+        self._living = LostReplicas(LEASE)
         self.channels = ReplicaChannels(
             store,
             self._living,
@@ -116,7 +149,7 @@ class Replicas:
                 thread.join(timeout=10)
         try:
             with self._store.write() as tx:
-                replicas.leave(tx, self.id)
+                replicas.leave_replicas(tx, self.id)
                 tx.ready += self.workers.waiting()  # nobody here was free for them
         except Exception:
             log.exception("the other replicas were not told that this one ends")
@@ -127,7 +160,7 @@ class Replicas:
     def is_idle(self) -> bool:
         """Return whether nothing waits for a worker."""
         with self._store.read() as tx:
-            return not runs.ready(tx)
+            return not runs.ready_run_ids(tx)
 
     def have(self, delivery: Delivery, now: datetime) -> bool:
         """Return whether another replica, which stored it, is dealing with it."""
@@ -135,7 +168,7 @@ class Replicas:
 
     def may_be_dead(self) -> bool:
         """Return whether whoever let a lease lapse could have renewed it."""
-        return self._pulse.has_watched(self._lease)
+        return self._pulse.has_watched_for(self._lease)
 
     def pause(self, method: str, channel: str, until: datetime) -> None:
         """Have all replicas leave Slack alone until then; never fails."""
@@ -164,7 +197,7 @@ class Replicas:
     def _learn(self, tx: Transaction) -> None:
         """See what the others have done since the last beat, and tidy up."""
         now = self._clock.now()
-        self._living.look(lambda: replicas.beats(tx))
+        self._living.look(lambda: replicas.latest_heartbeats(tx))
         self._paused(replicas.pauses(tx, now))
         head, newest = trail.head(tx).seq, replicas.newest(tx)
         last, self._last = self._last, (head, newest)
@@ -179,7 +212,7 @@ class Replicas:
             replicas.tidy(tx, now, self._living.gone(LONG))
 
 
-def event_of(delivery: Delivery) -> dict[str, Any]:
+def parse_event(delivery: Delivery) -> dict[str, Any]:
     """What Slack has told; without a type where that cannot be read."""
     try:
         found: dict[str, Any] = json.loads(delivery.body)["event"]
@@ -188,7 +221,7 @@ def event_of(delivery: Delivery) -> dict[str, Any]:
     return found
 
 
-def address_of(store: Store) -> dict[str, Any]:
+def psycopg_address(store: Store) -> dict[str, Any]:
     """How psycopg reaches the database of this record."""
     _, address = store.engine.dialect.create_connect_args(store.engine.url)
     return {**ON_THE_LINE, **address}
@@ -230,12 +263,12 @@ class Heartbeat:
 
     def is_alive(self) -> bool:
         """Return whether the others count on this replica."""
-        return elapsed() < self._until
+        return elapsed_seconds() < self._until
 
-    def has_watched(self, seconds: float) -> bool:
+    def has_watched_for(self, seconds: float) -> bool:
         """Return whether it was alive all of that time: who else was could have said so."""
         since = self._since
-        return since is not None and self.is_alive() and elapsed() - since >= seconds
+        return since is not None and self.is_alive() and elapsed_seconds() - since >= seconds
 
     def run(self) -> None:
         """Beat until `stop`; the thread's body."""
@@ -244,7 +277,7 @@ class Heartbeat:
 
     def beat(self) -> bool:
         """Give one sign of life; False where the database could not take it."""
-        began = elapsed()
+        began = elapsed_seconds()
         try:
             self._clock.measure(self._store)
             now = self._clock.now()
@@ -254,7 +287,7 @@ class Heartbeat:
                     moves.keep_lease(tx, run_id, now + self._lease)
                 self._learn(tx)
         except Exception as error:
-            log.warning("no sign of life: %s", reason(error), exc_info=not passes(error))
+            log.warning("no sign of life: %s", error_text(error), exc_info=not may_pass(error))
             return False
         if self._since is not None and not self.is_alive():  # nor has it been for a while
             self._since = None
@@ -280,7 +313,7 @@ class ReplicaChannels:
     def __init__(
         self,
         store: Store,
-        living: Living,
+        living: LostReplicas,
         replica: str,
         is_alive: Callable[[], bool],
         tell: Callable[[], None],
@@ -302,7 +335,7 @@ class ReplicaChannels:
         taken = self._take(unknown) if unknown else set()
         with self._lock:
             held = channels & (self._mine.keys() | taken)
-            self._mine |= dict.fromkeys(held, elapsed())
+            self._mine |= dict.fromkeys(held, elapsed_seconds())
         if held != channels:
             self._tell()
         return held
@@ -318,7 +351,7 @@ class ReplicaChannels:
 
     def release(self, tx: Transaction, *, used: set[str]) -> None:
         """Give up those in which nothing was sent for long, and is not now."""
-        before = elapsed() - KEPT
+        before = elapsed_seconds() - KEPT
         with self._lock:
             idle = [each for each, last in self._mine.items() if last < before and each not in used]
             for channel in idle:
@@ -328,7 +361,7 @@ class ReplicaChannels:
 
     def _take(self, channels: set[str]) -> set[str]:
         with self._store.read() as tx:
-            self._living.look(lambda: replicas.beats(tx))
+            self._living.look(lambda: replicas.latest_heartbeats(tx))
             gone = self._living.gone()
             senders = replicas.senders(tx, gone)
         free = [each for each in channels if senders.get(each, self._replica) == self._replica]

@@ -10,7 +10,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.clock import Clock, RecordClock, elapsed
+from bot.clock import Clock, RecordClock, elapsed_seconds
 from storage.store import Store
 
 CLOSE = 0.001  # seconds that what is known may be off beyond what an answer's way explains
@@ -35,15 +35,15 @@ class SharedClock(RecordClock):
         if known is None:
             return self._own.now()
         shift: timedelta = getattr(self._own, "shift", timedelta())
-        return known[0] + timedelta(seconds=elapsed() - known[1]) + shift
+        return known[0] + timedelta(seconds=elapsed_seconds() - known[1]) + shift
 
     def measure(self, store: Store) -> None:
         """Ask the database what time it is; raises what that raises."""
         with store.read() as tx:
             tx.exec_driver_sql("SELECT 1")  # its own way is not the question's
-            asked = elapsed()
+            asked = elapsed_seconds()
             found: Any = tx.exec_driver_sql("SELECT clock_timestamp()").scalar()
-            answered = elapsed()
+            answered = elapsed_seconds()
         self.learn(found, asked, answered)
 
     def learn(self, at: datetime, asked: float, answered: float) -> None:

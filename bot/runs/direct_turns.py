@@ -1,4 +1,4 @@
-"""Goes on with a request that a person made with a form: no model is ever asked.
+"""Requests that a person made with a form: advanced without asking the model.
 
 Its one call is proposed through the same doors as an agent's. Once that has ended, the thread is
 told what became of it, where nothing else says so.
@@ -13,20 +13,20 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from bot.agent import prompt
-from bot.agent.turn import PlannerError, Proposed
+from bot.agent.turn import FunctionCall, PlannerError
 from bot.approvals.call_state import effect_at
-from bot.approvals.form_requests import Declined, Entries, FilledForm
+from bot.approvals.form_requests import DeclinedForm, Entries, FilledForm
 from bot.cards import request_sentences
 from bot.cards.button_codec import DialogSubject, FormTarget, decode_dialog
 from bot.cards.field_layout import FieldErrors
 from bot.cards.request_form import about_message
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.runs.ports import Presence, announce_wait
 from bot.runs.proposals import (
     PreparedCall,
     Proposals,
     asks_people,
-    only_waits,
+    is_only_waiting,
     show_plan,
     store_plan,
 )
@@ -87,21 +87,21 @@ class DirectTurns:
         Raises PlannerError where Slack cannot be asked, moves.FencedError where the run was lost.
         """
         with self._store.read() as tx:
-            submitted = inbox.held(tx, run.id)
+            submitted = inbox.held_messages(tx, run.id)
         if not submitted:
             return self._end(run)
         self._presence.working(run)
         match self._read(run, submitted[0]):
             case DirectCall() as wanted:
                 return self._propose(run, submitted[0], wanted)
-            case Declined(sentence=sentence):
+            case DeclinedForm(sentence=sentence):
                 return self._decline(run, submitted[0], sentence)
             case FieldErrors(errors=errors):
                 why = next(iter(errors.values()), "")
                 said = request_sentences.not_begun(why) if why else request_sentences.form_changed()
                 return self._decline(run, submitted[0], said)
 
-    def _read(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | Declined:
+    def _read(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | DeclinedForm:
         if delivery.kind is DeliveryKind.PROGRAM:
             asked = json.loads(delivery.body)
             birth: dict[str, Any] = {"program": True}
@@ -126,7 +126,7 @@ class DirectTurns:
             case found:
                 return found
 
-    def _filled(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | Declined:
+    def _filled(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | DeclinedForm:
         view = json.loads(delivery.body)["view"]
         match decode_dialog(view):
             case DialogSubject(target=FormTarget() as target):
@@ -135,28 +135,28 @@ class DirectTurns:
                 except LookupFailedError as error:
                     raise PlannerError(NOT_NOW) from error
             case _:
-                return Declined(request_sentences.form_changed())
+                return DeclinedForm(request_sentences.form_changed())
 
     def _propose(self, run: Run, delivery: Delivery, wanted: DirectCall) -> bool:
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
-        asked = Proposed("", wanted.tool, json.dumps(wanted.values), 0)
+        asked = FunctionCall("", wanted.tool, json.dumps(wanted.values), 0)
         prepared = self._proposals.prepare(run, row.id, [asked], frozenset(), wanted.action)
         for each in prepared:
             call, each.call.reason = each.call, wanted.why
             if call.deadline is not None and wanted.within is not None:
                 call.deadline = min(call.deadline, now + timedelta(seconds=wanted.within))
             each.birth |= wanted.birth
-        waits = only_waits(prepared)
+        waits = is_only_waiting(prepared)
         with self._store.write(durable=False) as tx:
             held = self._count(tx, run, prepared)
             effect = self._effect(prepared)
-            runs.append(tx, held, prompt.filled_in(run.requester, effect), at=now)
+            runs.append(tx, held, prompt.form_sentence(run.requester, effect), at=now)
             if wanted.quoted:
                 about, who = about_message(wanted.quoted), run.requester
-                runs.append(tx, held, prompt.request(who, who, about, now), at=now)
+                runs.append(tx, held, prompt.request_item(who, who, about, now), at=now)
             store_plan(tx, self._tools, row, prepared, actor=run.requester)
-            inbox.settle(tx, delivery, "asked")
+            inbox.settle_delivery(tx, delivery, "asked")
             show_plan(tx, held, row.id, prepared)
             if waits and not moves.run(tx, held, RunStatus.WAITING, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
@@ -183,7 +183,7 @@ class DirectTurns:
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
             outbox.notice(tx, held, f"declined:{delivery.seq}", {"text": sentence})
-            inbox.settle(tx, delivery, "declined")
+            inbox.settle_delivery(tx, delivery, "declined")
         return True
 
     def _end(self, run: Run) -> bool:

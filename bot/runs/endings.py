@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from bot.agent import outputs, sub_agents
+from bot.agent import outputs, prompt
 from bot.approvals.call_gates import Renewal
 from bot.approvals.call_state import approving
 from bot.clock import Clock
@@ -97,7 +97,7 @@ class Endings:
     def _go_on(self, tx: Transaction, run: Run) -> None:
         """Have the run of a call that a program executed go on, or end where it was cancelled."""
         if run.status is not RunStatus.CANCELLED:
-            runs.free(tx, run.id, at=self._clock.now(), actor="worker")
+            runs.free_if_decided(tx, run.id, at=self._clock.now(), actor="worker")
         else:
             endings.close_cancelled(tx, run, at=self._clock.now())
 
@@ -182,16 +182,16 @@ class Endings:
         match outcome:
             case ToolSuccess(output=text) if self._is_sub_agent(call):
                 if going_on:
-                    children.delegate(tx, run, call, sub_agents.task(run.requester, text), at=now)
+                    children.delegate(tx, run, call, prompt.task_item(run.requester, text), at=now)
                 else:
-                    end(C.FAILED, outputs.failed(f"{sub_agents.OVER}."), sub_agents.OVER)
+                    end(C.FAILED, outputs.failed(f"{prompt.OVER}."), prompt.OVER)
             case ToolSuccess(output=text, summary=summary):
                 end(C.SUCCEEDED, outputs.succeeded(ran, text), summary)
             case Renewal() as renewal:
                 if not going_on or not self._renew(tx, run, call, renewal):
                     end(C.FAILED, outputs.not_renewed(renewal.why, ran), renewal.why)
             case ToolRefusal(message, certain=False) | ToolFailure(message, certain=False):
-                spending.keep(tx, call, now)
+                spending.keep_attempt(tx, call, now)
                 end(C.FAILED, outputs.broke_off(message, ran), message)
             case ToolRefusal(message) | ToolFailure(message):
                 end(C.FAILED, outputs.failed(message, ran), message)

@@ -1,4 +1,4 @@
-"""Runs one approved call: what was shown is what runs, RUNNING is written, the tool is called.
+"""Runs one approved call exactly as it was shown, and asks people what its tool asks meanwhile.
 
 Nothing here decides; a call reaches it APPROVED, or RUNNING after a crash when its tool is
 idempotent.
@@ -6,8 +6,12 @@ idempotent.
 
 from __future__ import annotations
 
+import json
+import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,37 +31,194 @@ from bot.approvals.call_gates import (
 from bot.approvals.call_state import (
     approvals,
     approved_digests,
+    context_of,
     fingerprint,
     has_aged,
     standing,
     waited,
 )
 from bot.approvals.facts import Sources, facts_of
+from bot.approvals.person_questions import client_of
+from bot.clock import Clock
 from bot.monitoring.spans import Work
-from bot.policy.authority import Authority
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.condition_values import Facts
-from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, Deny, Gate, load_gate
 from bot.runs import reapproval
-from bot.runs.elicitation import Elicitations
 from bot.runs.endings import Endings, Held
 from bot.signals import Signals
-from bot.tools import Registry, Tool
+from bot.tools import Registry, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.elicitation import AnswerEnd, ElicitationAnswer, ElicitationPort, ElicitationRequest
+from bot.tools.person_question import ASK_PERSON
 from bot.tools.preview import Previews
-from bot.tools.runner import ToolStateChange, run_tool
-from bot.tools.step import StepTeller, step_end
-from storage import calls, moves, program_requests, runs
+from bot.tools.runner import StepTeller, ToolStateChange, run_tool, step_end
+from storage import calls, endings, inbox, moves, person_answers, programs, runs
 from storage.availability import until_stored
-from storage.chain import key_of
-from storage.models import Call, Run
-from storage.states import Balance, CallStatus, RunStatus, Verb
+from storage.chain import key_with_id
+from storage.models import Call, Delivery, Run
+from storage.states import CALL_FINAL, Balance, CallStatus, DeliveryKind, RunSource, RunStatus, Verb
+from storage.store import Store
 from storage.transaction import Transaction
+
+# What a tool asks whoever asked for its call, while it runs: a question amid a call.
+
+log = logging.getLogger("countersign.questions")
+GLANCE = 0.25  # seconds between two looks at the rows
+
+
+class Elicitations:
+    """One per executor: makes the line of each call."""
+
+    def __init__(self, store: Store, clock: Clock, signals: Signals, workers: int) -> None:
+        """`workers`: of whom all but one may wait for answers at once."""
+        self._store = store
+        self._clock = clock
+        self._signals = signals
+        self._free = threading.BoundedSemaphore(max(workers - 1, 1))
+        self._may_ask = workers > 1
+
+    def context(self, run: Run, call: Call, step: StepTeller) -> ToolContext:
+        """Return what the tool of an approved call may know, with its line."""
+        found = context_of(run, call, self._clock.now(), expects=call.expects)
+        return replace(found, line=_OpenElicitation(self, run, call, step))
+
+    def hang_up(self, run: Run, call: Call) -> None:
+        """End what an earlier life of the call had asked: nobody waits for its answer."""
+        with self._store.write() as tx:
+            endings.end_elicitations(tx, run, call, at=self._clock.now(), words=outputs)
+
+    def ask(
+        self, run: Run, call: Call, asked: ElicitationRequest, is_over: Callable[[], bool]
+    ) -> ElicitationAnswer:
+        """Ask, and wait for what comes of it."""
+        if not (self._may_ask and self._free.acquire(blocking=False)):
+            why = "no worker would be left for anything else while it waits"
+            log.warning("run %s call %s: a question is not asked: %s", run.id, call.id, why)
+            return ElicitationAnswer(AnswerEnd.REFUSED, why=why)
+        try:
+            child = self._put(run, call, asked)
+            return (
+                self._heard(run, call, child, is_over)
+                if child
+                else ElicitationAnswer(AnswerEnd.NOBODY)
+            )
+        finally:
+            self._free.release()
+
+    def _put(self, run: Run, call: Call, asked: ElicitationRequest) -> Run | None:
+        """Store the question as a request of its own; None where the call is over by now."""
+        now = self._clock.now()
+        client = client_of(asked.server)
+        child = Run(
+            team=run.team,
+            channel=run.channel,
+            thread_ts=run.thread_ts,
+            requester=run.requester,
+            source=RunSource.SERVER,
+            client=client,
+            root_id=run.root_id or run.id,
+            parent_call=call.id,
+            created_at=now,
+            updated_at=now,
+        )
+        body = {
+            "tool": ASK_PERSON.name,
+            "arguments": asked.asked.model_dump(mode="json"),
+            "why": "",
+            "within": asked.seconds,
+        }
+        delivery = Delivery(
+            key=programs.delivery_key(client, child.id),
+            kind=DeliveryKind.PROGRAM,
+            team=run.team,
+            user=run.requester,
+            channel=run.channel,
+            body=json.dumps(body),
+            received_at=now,
+        )
+        with self._store.write() as tx:
+            if not _goes_on(tx, run, call):
+                return None
+            moves.insert_run(tx, child, at=now)
+            inbox.store_delivery(tx, delivery)
+            stored = inbox.find(tx, delivery.key)
+            assert stored is not None
+            inbox.hold_message(tx, stored, child.id)
+        self._signals.work.give()
+        return child
+
+    def _heard(
+        self, run: Run, call: Call, child: Run, is_over: Callable[[], bool]
+    ) -> ElicitationAnswer:
+        stopping = self._signals.stopping
+        while True:
+            with self._store.read() as tx:
+                if heard := _ended(tx, child):
+                    return heard
+                goes_on = _goes_on(tx, run, call)
+            if not goes_on or is_over() or stopping.wait(GLANCE):
+                self._take_back(child)
+                return ElicitationAnswer(AnswerEnd.NOBODY)
+
+    def _take_back(self, child: Run) -> None:
+        """End one question; what a later life of its call has asked meanwhile stays."""
+        with self._store.write() as tx:
+            asking = runs.get(tx, child.id)
+            if asking is not None:
+                endings.end_question(tx, asking, at=self._clock.now(), words=outputs)
+        self._signals.post.give()
+
+
+class _OpenElicitation(ElicitationPort):
+    """The line of one call that runs."""
+
+    def __init__(self, lines: Elicitations, run: Run, call: Call, step: StepTeller) -> None:
+        self._lines = lines
+        self._of = run, call
+        self._step = step
+
+    def tell(self, words: str) -> None:
+        self._step.says(words)
+
+    def ask(self, question: ElicitationRequest, is_over: Callable[[], bool]) -> ElicitationAnswer:
+        return self._lines.ask(*self._of, question, is_over)
+
+
+def _goes_on(tx: Transaction, run: Run, call: Call) -> bool:
+    """Whether the call is being run still, by whoever it was begun by."""
+    held, now = runs.get(tx, run.id), calls.get(tx, call.id)
+    is_held = held is not None and (held.status, held.fence) == (RunStatus.RUNNING, run.fence)
+    return is_held and now is not None and now.status is CallStatus.RUNNING
+
+
+def _ended(tx: Transaction, child: Run) -> ElicitationAnswer | None:
+    """What came of the question; None while it waits."""
+    found = calls.of_run(tx, child.id)
+    if not found:
+        row = runs.get(tx, child.id)
+        is_open = row is not None and row.status in (RunStatus.READY, RunStatus.RUNNING)
+        return (
+            None if is_open else ElicitationAnswer(AnswerEnd.REFUSED, why="it could not be asked")
+        )
+    call = found[0]
+    match call.status:
+        case CallStatus.ANSWERED:
+            answer = person_answers.given(tx, call.id)
+            if answer is None or answer.declined:
+                return ElicitationAnswer(AnswerEnd.DECLINED)
+            return ElicitationAnswer(AnswerEnd.ANSWERED, json.loads(answer.given))
+        case CallStatus.REFUSED | CallStatus.INVALIDATED:
+            return ElicitationAnswer(AnswerEnd.REFUSED, why=call.note)
+        case status if status in CALL_FINAL:
+            return ElicitationAnswer(AnswerEnd.NOBODY)
+    return None
+
 
 C = CallStatus
 
 
-class MismatchError(Exception):
+class DigestMismatchError(Exception):
     """Raised for a call that would not run as it was shown."""
 
 
@@ -105,7 +266,7 @@ class CallExecutor:
             return None
         try:
             tool, args = self._check(run, shown)
-        except MismatchError as error:
+        except DigestMismatchError as error:
             self._endings.invalidated(run, call, str(error))
             return None
         if call.status is C.RUNNING:
@@ -146,7 +307,7 @@ class CallExecutor:
         """Write down that a tool which may be run twice is started once more, after a crash."""
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
-            moves.restarted(tx, call, at=self._clock.now())
+            moves.record_restart(tx, call, at=self._clock.now())
 
     def _hold(self, run: Run, call: Call, step: StepTeller) -> None:
         """Renew the lease; the card says that it runs, once, and whoever listens hears it."""
@@ -167,15 +328,15 @@ class CallExecutor:
         call = shown.call
         tool = self._tools.of(call)
         if tool is None:
-            raise MismatchError("the tool is no longer there")
+            raise DigestMismatchError("the tool is no longer there")
         if tool.schema_digest() != call.schema_digest:
-            raise MismatchError("the tool has changed since this was shown")
+            raise DigestMismatchError("the tool has changed since this was shown")
         try:
             args = load_arguments(tool, shown.revision.arguments)
         except ValidationError as error:
-            raise MismatchError("its arguments no longer fit the tool") from error
+            raise DigestMismatchError("its arguments no longer fit the tool") from error
         digest = fingerprint(
-            key_of(self._key, call.key_id),
+            key_with_id(self._key, call.key_id),
             run,
             tool,
             shown.revision.arguments,
@@ -185,11 +346,13 @@ class CallExecutor:
         )
         votes = approved_digests(shown)
         if votes is None:
-            raise MismatchError("it has not been approved")
+            raise DigestMismatchError("it has not been approved")
         if not (digest == call.digest == shown.revision.digest and all(v == digest for v in votes)):
-            raise MismatchError("what would run is not what was shown")
+            raise DigestMismatchError("what would run is not what was shown")
         if dump_arguments(args) != shown.revision.arguments:
-            raise MismatchError("its arguments would run differently from how they were shown")
+            raise DigestMismatchError(
+                "its arguments would run differently from how they were shown"
+            )
         return tool, args
 
     def _start(self, run: Run, shown: calls.ApprovedCall, tool: Tool[Any], args: BaseModel) -> bool:
@@ -230,7 +393,7 @@ class CallExecutor:
                     return False
             more: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
             if tool.action:
-                more |= {"draws": True, "held_until": now + program_requests.LEASE}
+                more |= {"draws": True, "held_until": now + programs.LEASE}
             return moves.call(tx, call, C.RUNNING, at=now, actor="worker", **more)
 
     def _is_asked_anew(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
@@ -259,7 +422,7 @@ class CallExecutor:
         if not approved.call.grant_id:
             return self._enough(run, approved, gate)
         with self._store.read() as tx:
-            giver = grants.giver(tx, approved.call)
+            giver = grants.grantor(tx, approved.call)
         return grants.may_decide(self._authority, run, gate, giver)
 
     def _enough(self, run: Run, approved: calls.ApprovedCall, gate: Ask) -> bool:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.agent import outputs
-from bot.approvals.form_offers import StartingPlaces, invite
+from bot.approvals.form_requests import StartingPlaces, invite
 from bot.approvals.person_questions import is_all_that_waits
 from bot.approvals.replies import tell
 from bot.approvals.request_changes import CHANGES, changed, end_those_of
@@ -21,13 +21,13 @@ from bot.cards import notices, refusals, request_sentences
 from bot.cards.answers import greeting, help_text, notice_blocks
 from bot.cards.notices import cancelled_line
 from bot.cards.views import WRITTEN, message_text, takes_back
-from bot.clock import Clock, ahead_of_the_world
+from bot.clock import Clock, lead_over_world_time
 from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from bot.runs.ports import DirectoryMemory, Questions
-from bot.runs.shared_channels import ChangedChannels, run_of, say_where
+from bot.runs.shared_channels import ChangedChannels, newest_run_of_thread, say_where
 from bot.tools import Registry
-from storage import contacts, endings, inbox, moves, outbox, runs
+from storage import endings, inbox, moves, outbox, runs
 from storage.models import Delivery, Run
 from storage.states import RUN_OPEN, DeliveryKind, RunStatus
 from storage.store import Store
@@ -91,9 +91,9 @@ class Intake:
         if note is not None:
             with self._store.write() as tx:
                 if delivery.kind == DeliveryKind.MESSAGE:
-                    inbox.forget(tx, delivery, note)
+                    inbox.forget_delivery(tx, delivery, note)
                 else:
-                    inbox.settle(tx, delivery, note)
+                    inbox.settle_delivery(tx, delivery, note)
         for run in self._over:
             self._ended(run)
 
@@ -105,7 +105,7 @@ class Intake:
                     return None
                 now = self._clock.now()
                 heeded = changed(tx, delivery, event, at=now, bot_user=self._bot_user)
-                inbox.forget(tx, delivery, heeded.note)
+                inbox.forget_delivery(tx, delivery, heeded.note)
             if heeded.ended is not None:
                 self._ended(heeded.ended)
             return None
@@ -131,15 +131,15 @@ class Intake:
                 return None  # another process on this database was faster
             heard = addressed or takes_back(text)
             aside = closed and not takes_back(text)
-            run = run_of(tx, delivery, is_shared=is_shared, closed=aside)
+            run = newest_run_of_thread(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
             if (run is None or "<@" in (event.get("text") or "")) and self._asks(delivery, text):
-                inbox.forget(tx, delivery, "a question about approvals")
+                inbox.forget_delivery(tx, delivery, "a question about approvals")
                 return None
             still = run is not None and (run.status is R.WAITING or runs.is_form(run))
             if run is not None and still and not heard:
                 self._hint(tx, delivery, run)
-                inbox.settle(tx, delivery, "words change nothing while people decide")
+                inbox.settle_delivery(tx, delivery, "words change nothing while people decide")
             else:
                 made = self._act(tx, delivery, run, text, in_private=closed)
                 if made and is_shared:
@@ -158,7 +158,7 @@ class Intake:
     def _continues(self, delivery: Delivery, event: dict[str, Any], *, is_shared: bool) -> bool:
         """Return whether a message without a mention is the requester's next in their thread."""
         with self._store.read() as tx:
-            run = run_of(tx, delivery, is_shared=is_shared)
+            run = newest_run_of_thread(tx, delivery, is_shared=is_shared)
             rooted = inbox.has(tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}")
         if run is None or run.requester != delivery.user:
             return False
@@ -174,7 +174,7 @@ class Intake:
         Returns the note about the message.
         """
         with self._store.write() as tx:
-            run = run_of(tx, delivery, is_shared=is_shared)
+            run = newest_run_of_thread(tx, delivery, is_shared=is_shared)
             is_stop = takes_back(message_text(event, self._bot_user))
             if run is None or not runs.is_open(run) or not is_stop:
                 return "not addressed to the bot"
@@ -191,7 +191,7 @@ class Intake:
         """Do what a message asks for, and return the request that it begins, if it does."""
         if text.lower().strip(" .!") == "help" or not text:
             self._say_help(tx, delivery, in_private=in_private)
-            inbox.settle(tx, delivery, "help")
+            inbox.settle_delivery(tx, delivery, "help")
             return None
         if runs.is_form(run) and not (takes_back(text) and run and run.requester == delivery.user):
             run = None  # it goes on by itself, beside what is said here
@@ -200,14 +200,14 @@ class Intake:
                 self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
             else:
                 self._private(tx, delivery, refusals.waits_for(run.requester))
-            inbox.settle(tx, delivery, "someone else's thread is busy")
+            inbox.settle_delivery(tx, delivery, "someone else's thread is busy")
             return None
         if takes_back(text):
             self._cancel(tx, delivery, run)
             return None
         if not self._has_model:
             invite(tx, delivery, in_private=in_private)
-            inbox.settle(tx, delivery, "there is no model")
+            inbox.settle_delivery(tx, delivery, "there is no model")
             return None
         return self._take_on(tx, delivery, run, in_private)
 
@@ -222,12 +222,14 @@ class Intake:
 
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         now = self._clock.now()
-        if run is None or not endings.cancel(tx, run, at=now, actor=delivery.user, words=outputs):
+        if run is None or not endings.cancel_run(
+            tx, run, at=now, actor=delivery.user, words=outputs
+        ):
             self._private(tx, delivery, refusals.nothing_to_cancel())
         else:
             outbox.notice(tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)})
             self._over.append(run)
-        inbox.settle(tx, delivery, "cancel")
+        inbox.settle_delivery(tx, delivery, "cancel")
 
     def _event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         match event["type"]:
@@ -255,24 +257,26 @@ class Intake:
 
     def _is_late(self, delivery: Delivery, event: dict[str, Any]) -> bool:
         """Return whether Slack delivered this so late that it is not begun; its thread is told."""
-        arrived = delivery.received_at - ahead_of_the_world(self._clock)
+        arrived = delivery.received_at - lead_over_world_time(self._clock)
         is_late = arrived.timestamp() - float(event["ts"]) > OLD.total_seconds()
         if is_late:
             key = f"late:{delivery.channel}:{event['ts']}"
             with self._store.write() as tx:
-                outbox.say(tx, key, delivery.channel, delivery.thread_ts, refusals.late_message())
+                outbox.put_line(
+                    tx, key, delivery.channel, delivery.thread_ts, refusals.late_message()
+                )
         return is_late
 
     def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         if event.get("tab") != "messages" or not self._authority.colleague(delivery.user):
             return "nothing to greet"
         with self._store.write() as tx:
-            fresh = contacts.met(tx, delivery.team, delivery.user, at=self._clock.now())
+            fresh = inbox.greet_once(tx, delivery.team, delivery.user, at=self._clock.now())
             if fresh:
                 text = greeting(self._bot_user, self._titles(), has_model=self._has_model)
                 key = f"greeting:{delivery.team}:{delivery.user}"
-                outbox.say(tx, key, event["channel"], "", text)
-            inbox.settle(tx, delivery, "greeted" if fresh else "known already")
+                outbox.put_line(tx, key, event["channel"], "", text)
+            inbox.settle_delivery(tx, delivery, "greeted" if fresh else "known already")
         self._prompts(event["channel"])
         return None
 
@@ -284,7 +288,7 @@ class Intake:
             if run.requester != delivery.user:
                 self._private(tx, delivery, refusals.not_your_run(run.requester), mrkdwn=True)
                 return "not the requester's stop"
-            if not endings.cancel(
+            if not endings.cancel_run(
                 tx, run, at=self._clock.now(), actor=delivery.user, words=outputs
             ):
                 return "nothing to stop"
@@ -294,7 +298,7 @@ class Intake:
 
     def _greet(self, tx: Transaction, delivery: Delivery) -> None:
         """Say privately what this is, at a first request outside a DM."""
-        if contacts.met(tx, delivery.team, delivery.user, at=self._clock.now()):
+        if inbox.greet_once(tx, delivery.team, delivery.user, at=self._clock.now()):
             text = greeting(self._bot_user, self._titles(), has_model=self._has_model)
             self._private(tx, delivery, text, mrkdwn=True)
 
@@ -303,10 +307,10 @@ class Intake:
         if in_private:
             self._private(tx, delivery, text, mrkdwn=True)
             return
-        outbox.say(tx, f"help:{delivery.seq}", delivery.channel, delivery.thread_ts, text)
+        outbox.put_line(tx, f"help:{delivery.seq}", delivery.channel, delivery.thread_ts, text)
 
     def _titles(self) -> list[tuple[str, str]]:
-        return [(tool.title, tool.said_to_do) for tool in self._tools]
+        return [(tool.title, tool.stated_effect) for tool in self._tools]
 
     def _private(
         self,
@@ -317,7 +321,7 @@ class Intake:
         mrkdwn: bool = False,
         key: str = "",
     ) -> None:
-        outbox.private(
+        outbox.put_private(
             tx,
             key or f"private:{delivery.seq}",
             channel=delivery.channel,
@@ -349,7 +353,7 @@ def hand_to_agent(
     made = None
     if run is None or not runs.is_open(run):
         if run is not None and run.status is RunStatus.FAILED:
-            endings.leave_behind(tx, run, at=at, words=outputs)
+            endings.close_calls_left_behind(tx, run, at=at, words=outputs)
         channel, thread = delivery.channel, delivery.thread_ts
         if in_private and run is not None and run.thread_ts and run.channel != channel:
             channel, thread = run.channel, run.thread_ts  # which stands there already
@@ -365,11 +369,11 @@ def hand_to_agent(
             created_at=at,
             updated_at=at,
         )
-        moves.started(tx, run, at=at)
+        moves.insert_run(tx, run, at=at)
     elif run.status is RunStatus.WAITING:
         # a side turn: what waits goes on waiting, unless the model is asked to change it
         moves.run(tx, run, RunStatus.READY, at=at, actor=delivery.user)
-    inbox.hold(tx, delivery, run.id)
+    inbox.hold_message(tx, delivery, run.id)
     return made
 
 
@@ -404,7 +408,7 @@ class TypedWords:
             refused = self._refused(delivery, run, is_colleague=colleague)
             if refused:
                 tell(tx, delivery, refused)
-                inbox.forget(tx, delivery, "refused")
+                inbox.forget_delivery(tx, delivery, "refused")
             elif takes_back(words):
                 self._cancel(tx, delivery, run)
             else:
@@ -426,16 +430,16 @@ class TypedWords:
         )
         text = notices.typed_there(delivery.surface, delivery.user, words)
         if made and not made.thread_ts:
-            outbox.root(tx, made, text, notice_blocks(text))
+            outbox.put_root(tx, made, text, notice_blocks(text))
         elif about := made or run:
             outbox.notice(tx, about, f"typed:{delivery.seq}", {"text": text})
 
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         at, actor = self.clock.now(), delivery.user
-        if run is None or not endings.cancel(tx, run, at=at, actor=actor, words=outputs):
+        if run is None or not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
             tell(tx, delivery, refusals.nothing_to_cancel())
         else:
             line = notices.cancelled_line(actor)
             outbox.notice(tx, run, f"cancelled:{run.id}", {"text": line})
             self.ended(run)
-        inbox.settle(tx, delivery, "cancel")
+        inbox.settle_delivery(tx, delivery, "cancel")

@@ -1,4 +1,4 @@
-"""The tick: take in what arrived, expire what is due, hand out what is ready, wait for nothing.
+"""The loop: each tick takes in deliveries, expires calls and hands out runs, without waiting.
 
 One thread waits on an event that every stored fact sets; an alarm sets it at an interval and at
 the nearest deadline, so a deadline needs no fact and no wake is lost.
@@ -15,20 +15,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bot.agent import outputs
-from bot.alarm import Alarm
+from bot.approvals.deadlines import Expiry, Reminders
 from bot.approvals.delegation import Handover
-from bot.approvals.expiry import Expiry
-from bot.approvals.reminders import Reminders
 from bot.cards import refusals
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, Work, traced
-from bot.policy.directory import LookupFailedError, NotLetInError, NotYetKnownError
+from bot.policy.authority import LookupFailedError, NotLetInError, NotYetKnownError
 from bot.runs.intake import Intake
 from bot.runs.worker_pool import NoOtherProcesses, OtherProcesses, WorkerPool
-from bot.signals import PendingAnswers, Signals
-from storage import endings, inbox, moves, outbox, program_requests, runs, schedule
-from storage.availability import passes, pause_after, reason
+from bot.signals import Alarm, PendingAnswers, Signals
+from storage import endings, inbox, moves, outbox, programs, runs, schedule
+from storage.availability import error_text, may_pass, pause_after
 from storage.inbox import CLICKS
 from storage.models import Delivery
 from storage.states import RunStatus
@@ -37,7 +35,7 @@ from storage.store import Store
 if TYPE_CHECKING:
     from bot.approvals.clicks import Clicks
     from bot.approvals.question_answers import PlainReplies
-    from bot.config.policy_reload import PolicyReload
+    from bot.config.startup import PolicyReload
     from bot.runs.intake import TypedWords
     from bot.runs.program_calls import ProgramCalls
 
@@ -50,7 +48,7 @@ TRIES = 5  # before a delivery that cannot be dealt with is left alone
 
 
 @dataclass(frozen=True, slots=True)
-class Acts:
+class TickActions:
     """What a tick does, beside handing out runs."""
 
     intake: Intake
@@ -74,7 +72,7 @@ class Loop:
         settings: Settings,
         signals: Signals,
         *,
-        acts: Acts,
+        acts: TickActions,
         workers: WorkerPool,
         look_ahead: Callable[[list[Delivery]], None],
         others: OtherProcesses | None = None,
@@ -116,7 +114,7 @@ class Loop:
                 failures = 0
             except Exception as error:
                 failures += 1
-                log.error("the tick failed: %s", reason(error), exc_info=not passes(error))
+                log.error("the tick failed: %s", error_text(error), exc_info=not may_pass(error))
                 self._alarm.after(timedelta(seconds=pause_after(failures)), "failed")
             self.busy = False
             self._rest.changed()
@@ -168,7 +166,7 @@ class Loop:
 
     def _take_in(self) -> None:
         with self._store.read() as tx:
-            arrived, now = inbox.new(tx), self._clock.now()
+            arrived, now = inbox.new_deliveries(tx), self._clock.now()
         theirs = {each.seq for each in arrived if self._others.have(each, now)}
         ours = [each for each in arrived if each.seq not in theirs]
         if any(each.kind in inbox.CLICKS for each in ours):
@@ -181,7 +179,7 @@ class Loop:
                     return
                 if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
                     continue
-                place, cards = order_keys(delivery)
+                place, cards = delivery_order_keys(delivery)
                 waits = {place, cards} & behind or self._waiting.holds(delivery.seq)
                 if delivery.seq in theirs:
                     behind |= {place, cards}
@@ -203,13 +201,13 @@ class Loop:
                 elif not (self._acts.typed.take(delivery) or self._acts.replies.take(delivery)):
                     self._acts.intake.take(delivery)
             self._own.discard(delivery.key)
-        except inbox.TakenError:
+        except inbox.DeliveryTakenError:
             log.debug("delivery %s was dealt with elsewhere", delivery.seq)
         except NotYetKnownError as error:  # the loop is woken when it is known
             self._waiting.put(delivery.seq, error.answers)
             return False
         except Exception as error:
-            if passes(error):
+            if may_pass(error):
                 raise
             self._failed(delivery, error)
         return True
@@ -222,11 +220,11 @@ class Loop:
         known, seq = isinstance(error, LookupFailedError), delivery.seq
         waits = isinstance(error, NotLetInError) and delivery.kind not in inbox.CLICKS
         limit = sys.maxsize if waits else TRIES
-        why = f"{type(error).__name__}: {reason(error)}"
+        why = f"{type(error).__name__}: {error_text(error)}"
         log.warning("delivery %s (%s) failed: %s", seq, delivery.kind, why, exc_info=not known)
         with self._store.write() as tx:
             if inbox.stumble(tx, delivery, why, limit=limit) and delivery.user:
-                outbox.private(
+                outbox.put_private(
                     tx,
                     f"broken:{delivery.seq}",
                     channel=delivery.channel or delivery.user,
@@ -247,7 +245,7 @@ class Loop:
         now = self._clock.now()
         with self._store.read() as tx:
             lapsed = moves.orphaned_runs(tx, now)
-            cut = moves.cut_short(tx, now) if self._store.shared else []
+            cut = moves.cancelled_runs_with_running_calls(tx, now) if self._store.shared else []
         if not (lapsed or cut) or not self._others.may_be_dead():
             return
         ours = self._workers.active()
@@ -261,7 +259,7 @@ class Loop:
                     moves.run(tx, run, RunStatus.READY, at=now, actor="system", data=why)
             for run in cut:
                 if run.id not in ours:
-                    endings.leave_behind(tx, run, at=now, words=outputs)
+                    endings.close_calls_left_behind(tx, run, at=now, words=outputs)
 
     def adopt(self) -> None:
         """At start, in embedded mode: whatever is RUNNING belongs to a process that is no more."""
@@ -271,8 +269,10 @@ class Loop:
         with self._store.write() as tx:
             for run in moves.orphaned_runs(tx, datetime.max.replace(tzinfo=now.tzinfo)):
                 moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"})
-            for run in moves.cut_short(tx):  # nobody is left to write down how its last call ended
-                endings.leave_behind(tx, run, at=now, words=outputs)
+            for run in moves.cancelled_runs_with_running_calls(
+                tx
+            ):  # nobody is left to write down how its last call ended
+                endings.close_calls_left_behind(tx, run, at=now, words=outputs)
 
     def _hand_out(self) -> None:
         left = self._others.patience
@@ -296,8 +296,8 @@ class Loop:
         with self._store.read() as tx:
             moments = (
                 schedule.next_deadline(tx),
-                schedule.next_telling(tx),
-                program_requests.next_claim_lapse(tx),
+                schedule.next_notification(tx),
+                programs.next_claim_lapse(tx),
             )
         nearest = min((each for each in moments if each is not None), default=None)
         if nearest is not None:
@@ -309,7 +309,7 @@ class Loop:
 OrderKey = tuple[str, str, str]  # somebody, or "" for all; a channel; a thread in it
 
 
-def order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:
+def delivery_order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:
     """Return where it keeps its order: behind what its person did in that thread before; and, a
     click or a dialog, behind those there that another process has stored and may have died with.
     """

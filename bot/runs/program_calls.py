@@ -17,7 +17,7 @@ from bot.approvals.call_state import has_aged
 from bot.runs.endings import Endings
 from bot.runs.results import put_outcome
 from bot.tools.runner import ToolFailure, ToolSuccess
-from storage import calls, program_requests, runs
+from storage import calls, programs, runs
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
 
@@ -36,7 +36,7 @@ class NotAskedError(ValueError):
     """Nobody was asked; says why in a sentence."""
 
 
-class StrangerError(NotAskedError):
+class NotPermittedError(NotAskedError):
     """Nobody asks in the name of somebody who may not ask."""
 
 
@@ -85,7 +85,7 @@ class ProgramCalls:
         self._endings = Endings(store, clock, signals, tools, _not_renewed)
 
     def claim(
-        self, run_id: str, claimant: str, lease: timedelta = program_requests.LEASE
+        self, run_id: str, claimant: str, lease: timedelta = programs.LEASE
     ) -> ClaimedCall | None:
         """Claim the request's call for whoever gives this text; it is theirs alone from then on.
 
@@ -97,15 +97,11 @@ class ProgramCalls:
         with self._store.write() as tx:
             run, call = _found(tx, run_id)
             is_free = call.status is C.APPROVED and not call.claimant
-            if is_free and not program_requests.claim_call(
-                tx, call, who, at=now, actor=_actor(run)
-            ):
+            if is_free and not programs.claim_call(tx, call, who, at=now, actor=_actor(run)):
                 raise NotClaimedError("it has just changed: look at it again")
             if not is_free and call.claimant != who:
                 raise NotClaimedError(_why_not(call))
-            is_held = call.status is C.RUNNING and program_requests.renew_claim(
-                tx, call, lease, at=now
-            )
+            is_held = call.status is C.RUNNING and programs.renew_claim(tx, call, lease, at=now)
             current = calls.revision(tx, call.id, call.revision)
         if is_held and current is not None:
             arguments = json.loads(current.arguments)
@@ -155,7 +151,7 @@ class ProgramCalls:
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            lapsed = program_requests.lapsed_claims(tx, now)
+            lapsed = programs.lapsed_claims(tx, now)
         for each in lapsed:
             with self._store.write() as tx:
                 call = calls.get(tx, each.id)

@@ -24,11 +24,11 @@ from bot.cards.request_list import permalink
 from bot.runs.program_calls import ClaimedCall, ProgramCalls
 from bot.runs.program_calls import KeyUsedError as KeyUsedError
 from bot.runs.program_calls import NotAskedError as NotAskedError
-from bot.runs.program_calls import StrangerError as StrangerError
+from bot.runs.program_calls import NotPermittedError as StrangerError
 from bot.runs.program_calls import TooOftenError as TooOftenError
 from bot.signals import Signals
 from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.handed_over import HandedOver, described, insist_on_length, stored
+from bot.tools.handed_over import HandedOverAction, insist_on_length, load_action_tool, stored
 from storage import (
     calls,
     channel_modes,
@@ -37,12 +37,12 @@ from storage import (
     moves,
     outbox,
     person_answers,
-    program_requests,
+    programs,
     runs,
 )
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.models import Delivery, Run, new_id
-from storage.program_requests import LEASE
+from storage.programs import LEASE
 from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus, Verb
 from storage.store import Store
 
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from bot.approvals.form_requests import FormParts
     from bot.clock import Clock
     from bot.tools import Registry, Tool
-    from storage.client_keys import ClientKey
     from storage.models import Call, Run, Vote
+    from storage.programs import ClientKey
     from storage.transaction import Transaction
 
 
@@ -59,7 +59,7 @@ GLANCE = 0.25  # seconds between two looks at the rows while somebody waits
 SAID_BESIDE = (
     "why",
     "within",
-    program_requests.ASKED_BY,
+    programs.ASKED_BY,
 )  # of a delivery: what is no part of the call
 
 
@@ -96,11 +96,15 @@ class ProgramRequest:
         if call is None or call.status not in CALL_FINAL:
             if run is not None and run.status is RunStatus.CANCELLED:
                 over = CallStatus.CANCELLED
-                return RequestOutcome(over, words_of(not_done(over)), {})
+                return RequestOutcome(over, outcome_sentence(not_done(over)), {})
             return None
         arguments = json.loads(current.arguments) if current else {}
         why_not = not_done(call.status)
-        said = words_of(why_not, self.stands().note) if why_not else outputs.result_of(call.output)
+        said = (
+            outcome_sentence(why_not, self.stands().note)
+            if why_not
+            else outputs.result_of(call.output)
+        )
         return RequestOutcome(call.status, said, arguments)
 
     def stands(self) -> ProgramRequestStatus:
@@ -141,7 +145,7 @@ class ProgramRequest:
             if run is None or is_over or CallStatus.RUNNING in found:
                 return False
             at, actor = self._at_work.clock.now(), run.requester
-            if not endings.cancel(tx, run, at=at, actor=actor, words=outputs):
+            if not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
                 return False
             text = notices.cancelled_line(run.requester, run.client)
             outbox.notice(tx, run, f"cancelled:{run.id}", {"text": text})
@@ -178,7 +182,7 @@ class ProgramRequests:
 
     def ask(
         self,
-        tool: str | HandedOver,
+        tool: str | HandedOverAction,
         arguments: Mapping[str, Any],
         *,
         requester: str,
@@ -208,16 +212,16 @@ class ProgramRequests:
         """
         caller, by_key = (client, None) if isinstance(client, str) else (client.name, client)
         action = "" if isinstance(tool, str) else stored(tool, self._tools, caller)
-        known = self._tools.get(tool) if isinstance(tool, str) else described(action)
+        known = self._tools.get(tool) if isinstance(tool, str) else load_action_tool(action)
         if known is None:
             raise KeyError(tool)
         args = known.arguments.model_validate(dict(arguments))
         insist_on_length(known, args)
         asked: dict[str, Any] = {"tool": known.name, "arguments": args.model_dump(mode="json")}
         asked |= {"why": why} | ({"action": action} if action else {})
-        asked |= {program_requests.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
+        asked |= {programs.ASKED_BY: by_key.id} if by_key else {}  # no part of the call
         asked |= {"within": deadline.total_seconds()} if deadline else {}
-        effect = masked(known.effect_sentence(args))
+        effect = mask_secrets(known.effect_sentence(args))
         self._insist_on_colleague(requester)
         name = self._name(caller, key, while_open=while_open)
         delivery = self._delivery(name, requester, channel, asked)
@@ -234,10 +238,10 @@ class ProgramRequests:
 
     def _name(self, client: str, key: str, *, while_open: bool) -> str:
         """Return what the delivery is called, so that it is the one of what goes on."""
-        name = program_requests.delivery_key(client, key or new_id())
+        name = programs.delivery_key(client, key or new_id())
         if while_open and key:
             with self._store.write() as tx:
-                program_requests.let_go(tx, name)
+                programs.release_delivery_key(tx, name)
         return name
 
     def _delivery(
@@ -262,7 +266,7 @@ class ProgramRequests:
             if isinstance(client, str):
                 is_theirs = (run.source, run.client) == (RunSource.PROGRAM, client)
             else:
-                is_theirs = program_requests.belongs_to(tx, run, client)
+                is_theirs = programs.belongs_to(tx, run, client)
         return ProgramRequest(self._store, run_id, self._at_work) if is_theirs else None
 
     def _begin(
@@ -294,19 +298,17 @@ class ProgramRequests:
                 return _same(tx, stored, asked, key), False
             if key:  # counted here, so that of many at once no more are let through
                 _insist_on_rate(tx, key, now)
-            moves.started(tx, run, at=now)
-            inbox.hold(tx, stored, run.id)
-            mode = strictest(channel_modes.of_run(tx, run))
+            moves.insert_run(tx, run, at=now)
+            inbox.hold_message(tx, stored, run.id)
+            mode = strictest(channel_modes.modes_of_run(tx, run))
             text, blocks = root_message(run.requester, effect, "", mode, run.client)
-            outbox.root(tx, run, text, blocks)
+            outbox.put_root(tx, run, text, blocks)
         return run.id, True
 
 
 def _insist_on_rate(tx: Transaction, client: ClientKey, now: datetime) -> None:
     """Raise TooOftenError where this client has asked as often as it may within an hour."""
-    since = program_requests.asked_before(
-        tx, client.name, client.per_hour, now - program_requests.HOUR
-    )
+    since = programs.time_of_earlier_request(tx, client.name, client.per_hour, now - programs.HOUR)
     if since is not None:
         raise TooOftenError(since)
 
@@ -319,7 +321,7 @@ def _same(tx: Transaction, stored: Delivery, asked: Delivery, key: ClientKey | N
     """
     once, now = ((each.user, each.channel, _what(each)) for each in (stored, asked))
     run = runs.get(tx, stored.run_id or "")
-    is_theirs = key is None or (run is not None and program_requests.belongs_to(tx, run, key))
+    is_theirs = key is None or (run is not None and programs.belongs_to(tx, run, key))
     if once != now or not stored.run_id or not is_theirs:
         name = asked.key.partition(":")[2]
         raise KeyUsedError(f"the key {name!r} was used for something else")
@@ -380,7 +382,7 @@ def request_status(
 
 def _as_asked(tx: Transaction, tools: Registry, run: Run, link: str) -> ProgramRequestStatus:
     """How a request stands before its call is proposed: what it is, it knows from its first row."""
-    delivery = program_requests.began_with(tx, run.id)
+    delivery = programs.first_question_of(tx, run.id)
     asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
     name, action = asked.get("tool", ""), asked.get("action", "")
     tool = tools.described(action) if action else tools.get(name)
@@ -408,7 +410,9 @@ def _in_words(tool: Tool[Any], given: Mapping[str, Any]) -> tuple[str, dict[str,
     """
     try:
         args = load_arguments(tool, json.dumps(given))
-        return masked(tool.effect_sentence(args)), tool.masked(json.loads(dump_arguments(args)))
+        return mask_secrets(tool.effect_sentence(args)), tool.masked(
+            json.loads(dump_arguments(args))
+        )
     except ValueError:
         return tool.title, None
 
@@ -439,11 +443,11 @@ def _of(tx: Transaction, tools: Registry, run: Run, call: Call, link: str) -> Pr
         decided_by=_deciders(tx, call, against if rejected else approving(votes)),
         edited_by=tuple(sorted(calls.editors(tx, call.id))),
         result=_result(tx, call),
-        note=masked(words or call.note),
+        note=mask_secrets(words or call.note),
     )
 
 
-def words_of(what: str, note: str = "") -> str:
+def outcome_sentence(what: str, note: str = "") -> str:
     """Return a sentence of what became of a request, with what was noted of it."""
     why = note.removeprefix(POLICY)
     return f"{what}: {why.rstrip('.')}." if why else f"{what}."

@@ -12,24 +12,24 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.agent import outputs, sub_agents
-from bot.agent.turn import Proposed
+from bot.agent import outputs, prompt
+from bot.agent.turn import FunctionCall
 from bot.approvals import call_checks, grants, person_questions
-from bot.approvals.call_checks import Allowance, Reached, RefusedError, Repeat, parse
+from bot.approvals.call_checks import Allowance, ReachedLimit, RefusedError, Repeat, parse
 from bot.approvals.call_gates import AFTER_REJECTION, for_thread, gate_within
 from bot.approvals.call_state import context_of, fingerprint, kept, next_moment
-from bot.approvals.card_routing import Asked, Place, find_place, put_cards, put_mark
+from bot.approvals.card_routing import Place, RoutedCall, find_place, put_cards, put_mark
 from bot.approvals.facts import Sources, facts_of
 from bot.approvals.person_questions import PlacedQuestion, put_question
 from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, Gate, dump_gate
-from bot.runs.sub_agent_runs import Roles
+from bot.runs.sub_agent_runs import AgentRoles
 from bot.tools import Effect, Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
-from bot.tools.names import Naming
-from bot.tools.people.question import AskPerson
+from bot.tools.names import NameResolver
+from bot.tools.person_question import AskPerson
 from bot.tools.preview import Previews
-from storage import call_history, calls, evidence, moves
+from storage import call_history, calls, moves, trail
 from storage import sub_agents as children
 from storage.chain import key_id
 from storage.digest import OddValueError, parse_object
@@ -60,7 +60,7 @@ def asks_people(prepared: Sequence[PreparedCall]) -> bool:
     return any(each.place or each.question for each in prepared)
 
 
-def only_waits(prepared: Sequence[PreparedCall]) -> bool:
+def is_only_waiting(prepared: Sequence[PreparedCall]) -> bool:
     """Return whether people are asked, and nothing runs at once before they answer."""
     approved = (each.call for each in prepared if each.call.status is CallStatus.APPROVED)
     return asks_people(prepared) and all(call.does != Effect.READ for call in approved)
@@ -73,7 +73,7 @@ def store_plan(
     calls.add_plan(tx, plan)
     for each in prepared:
         data = {**each.birth, **_evidence(tx, tools, each)}
-        moves.born(tx, each.call, at=plan.created_at, actor=actor, data=data)
+        moves.insert_call(tx, each.call, at=plan.created_at, actor=actor, data=data)
         if each.revision is not None:
             calls.add_revision(tx, each.revision)
 
@@ -81,7 +81,7 @@ def store_plan(
 def show_plan(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[PreparedCall]) -> None:
     """Put a stored plan before those who decide or answer, and have its request marked."""
     found = ((each.call, each.gate, each.place) for each in prepared)
-    asked = [Asked(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
+    asked = [RoutedCall(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
     for each in prepared:
         if each.question is not None:
             put_question(tx, run, each.call, each.question)
@@ -101,8 +101,8 @@ def _evidence(tx: Transaction, tools: Registry, proposed: PreparedCall) -> dict[
     except OddValueError:  # any of it may be secret
         secret = {() for _ in known}
     if proposed.revision is not None:
-        return evidence.revised(tx, proposed.revision, secret)
-    return evidence.refused(tx, proposed.call.id, text, secret)
+        return trail.evidence_of_revision(tx, proposed.revision, secret)
+    return trail.evidence_of_refusal(tx, proposed.call.id, text, secret)
 
 
 def refuse_all_but_reads(prepared: Sequence[PreparedCall], tools: Registry) -> None:
@@ -114,7 +114,7 @@ def refuse_all_but_reads(prepared: Sequence[PreparedCall], tools: Registry) -> N
             call.status is CallStatus.APPROVED and call.does == Effect.READ and not entrusts
         ):
             continue
-        call.output = sub_agents.NOT_BESIDE if entrusts else outputs.BESIDE
+        call.output = prompt.NOT_BESIDE if entrusts else outputs.BESIDE
         call.status, call.note = CallStatus.REFUSED, "others wait"
         call.asked_at = call.next_at = call.deadline = None
         each.place = each.question = None
@@ -136,7 +136,7 @@ class Proposals:
         """`key` signs what would run; `authority` finds the approvers."""
         self._sources = sources
         self._authority = authority
-        self.roles = Roles(sources.store, tools, limits.settings.max_depth)
+        self.roles = AgentRoles(sources.store, tools, limits.settings.max_depth)
         self._limits = limits
         self._key = key
         self._previews = previews
@@ -145,7 +145,7 @@ class Proposals:
         self,
         run: Run,
         plan_id: str,
-        proposed: Sequence[Proposed],
+        proposed: Sequence[FunctionCall],
         taken: frozenset[str],
         action: str = "",
     ) -> list[PreparedCall]:
@@ -190,12 +190,12 @@ class Proposals:
         if not run.parent_call:
             return run.calls
         with self._sources.store.read() as tx:
-            return children.root(tx, run).calls
+            return children.root_run(tx, run).calls
 
     def _settle(
         self,
         run: Run,
-        proposed: Proposed,
+        proposed: FunctionCall,
         prepared: PreparedCall,
         earlier: Sequence[PreparedCall],
         tools: Registry,
@@ -206,7 +206,7 @@ class Proposals:
         """
         call = prepared.call
         tool = _meant(tools, call)
-        names = Naming(self._sources.directory, run.requester)
+        names = NameResolver(self._sources.directory, run.requester)
         args, call.reason = parse(tool, proposed.arguments, names)
         call.names = json.dumps(names.found)
         call.does, call.schema_digest = tool.does, tool.schema_digest()
@@ -254,7 +254,11 @@ class Proposals:
     ) -> Repeat | None:
         """Return what the call repeats; raises RefusedError where it is not to be done again."""
         is_first = not run.calls and not run.parent_call
-        same = [] if is_first else call_history.same_before(tx, run.root_id, tool.name, arguments)
+        same = (
+            []
+            if is_first
+            else call_history.same_calls_before(tx, run.root_id, tool.name, arguments)
+        )
         if any(each.status is CallStatus.REJECTED for each in same):
             raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
         repeat = call_checks.find_repeat(tx, tool, same, arguments, beside)
@@ -273,7 +277,7 @@ class Proposals:
         gate: Gate,
         arguments: str,
         earlier: Sequence[PreparedCall],
-    ) -> tuple[list[Grant], Reached | None]:
+    ) -> tuple[list[Grant], ReachedLimit | None]:
         """Return what approvals may be remembered of it, and the limit of asking, if reached."""
         if not isinstance(gate, Ask):
             return [], None
@@ -281,7 +285,7 @@ class Proposals:
         return given, self._limits.on_asking(tx, run, _waiting(earlier))
 
     def _remembered(
-        self, run: Run, gate: Gate, given: list[Grant], reached: Reached | None
+        self, run: Run, gate: Gate, given: list[Grant], reached: ReachedLimit | None
     ) -> Grant | None:
         """Return the remembered approval it may run on; None where people are to be asked.
 

@@ -21,7 +21,7 @@ from bot.tools import Tool, ToolError
 from bot.tools.preview import Previews
 from bot.tools.runner import ToolRefusal
 from storage import calls, decisions
-from storage.chain import key_of
+from storage.chain import key_with_id
 from storage.models import Call, Run
 from storage.transaction import Transaction
 
@@ -73,7 +73,7 @@ def ask_again(
         return False
     gate, seen = dump_gate(again.gate), again.seen
     digest = fingerprint(
-        key_of(key, call.key_id),
+        key_with_id(key, call.key_id),
         run,
         tool,
         current.arguments,

@@ -1,4 +1,4 @@
-"""A record that is older than its last life, as after a backup was put back, is taken up.
+"""Restores a record that is older than the last process, as after a backup was put back.
 
 What was done since is not known. So nothing that was under way goes on unasked: what waits for
 people is asked anew under new buttons, what may have run is unknown, what nobody would be asked
@@ -41,7 +41,7 @@ from storage.transaction import Transaction
 # What people are told of the record itself.
 
 
-def put_back(waits: bool) -> str:
+def restored_run_notice(waits: bool) -> str:
     """Return what a thread is told whose request was under way in a record that was put back."""
     text = "My record was put back from an older copy. What became of this request since is not "
     return text + (
@@ -51,7 +51,7 @@ def put_back(waits: bool) -> str:
     )
 
 
-def not_taken_up() -> str:
+def lost_delivery_notice() -> str:
     """Return what somebody is told whose message or click was not dealt with before that."""
     return (
         "My record was put back from an older copy, so what you last did here may not count. "
@@ -82,7 +82,7 @@ class Restoration:
         log.error("the record is older than its last life: %s; what was open is asked again", why)
         with self.store.write() as tx:
             # on a server another process may have been faster
-            first = record_copies.forget_copy(tx) or not self.store.shared
+            first = record_copies.delete_copy_note(tx) or not self.store.shared
             over = self._over(tx, why, now) if first else []
         self.store.accept()
         for run in over:
@@ -92,20 +92,20 @@ class Restoration:
     def _over(self, tx: Transaction, why: str, now: datetime) -> list[Run]:
         """Settle what was open; returns the runs that are over by that."""
         trail.record(tx, "record.restored", at=now, actor="system", data={"why": why})
-        for delivery in inbox.unsettled(tx):
-            inbox.settle(tx, delivery, "the record was put back from an older copy")
+        for delivery in inbox.unsettled_deliveries(tx):
+            inbox.settle_delivery(tx, delivery, "the record was put back from an older copy")
             if delivery.user:
-                outbox.private(
+                outbox.put_private(
                     tx,
                     f"restored:{delivery.key}",
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=not_taken_up(),
+                    text=lost_delivery_notice(),
                 )
-        grants.revoke_all(tx, now)
+        grants.revoke_all_grants(tx, now)
         # sub-agents before those who wait for them
-        found = sorted(runs.unfinished(tx), key=lambda run: -sub_agents.depth(tx, run))
+        found = sorted(runs.unfinished(tx), key=lambda run: -sub_agents.nesting_depth(tx, run))
         return [run for run in found if not self._goes_on(tx, run, now)]
 
     def _goes_on(self, tx: Transaction, run: Run, now: datetime) -> bool:
@@ -123,15 +123,15 @@ class Restoration:
         if not waits:
             ready = runs.get(tx, run.id)
             assert ready is not None
-            endings.cancel(tx, ready, at=now, actor="system", words=outputs)
+            endings.cancel_run(tx, ready, at=now, actor="system", words=outputs)
         if run.parent_call:
             if not waits:
-                end, said = C.CANCELLED, outputs.stopped(WHY, sub_agents.did(tx, run))
+                end, said = C.CANCELLED, outputs.stopped(WHY, sub_agents.recorded_actions(tx, run))
                 sub_agents.hand_in_result(
                     tx, run, end, at=now, actor="system", output=said, note=WHY
                 )
             return waits
-        text = put_back(waits)
+        text = restored_run_notice(waits)
         outbox.notice(tx, run, f"restored:{run.id}:{trail.head(tx).seq}", {"text": text})
         return waits
 

@@ -38,7 +38,7 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
     """
     if not found.rows:
         return
-    cells = [[tables.cell(value) for value in row] for row in found.rows]
+    cells = [[tables.table_cell(value) for value in row] for row in found.rows]
     columns, shown = found.columns[:COLUMNS], [row[:COLUMNS] for row in cells[:ROWS]]
     shown = shown[: table_room(columns, shown)]
     whole = (
@@ -55,10 +55,12 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
         "total": len(cells),
     }
     body |= {"width": len(found.columns), "more": found.more, "file": "" if whole else name}
-    outbox.thread(tx, run, f"table:{call.id}:{call.revision}", body, kind=MessageKind.TABLE)
+    outbox.put_in_thread(tx, run, f"table:{call.id}:{call.revision}", body, kind=MessageKind.TABLE)
     if not whole:
         file = {"name": name, "title": found.title, "content": tables.csv_text(found)}
-        outbox.thread(tx, run, f"file:{call.id}:{call.revision}", file, kind=MessageKind.FILE)
+        outbox.put_in_thread(
+            tx, run, f"file:{call.id}:{call.revision}", file, kind=MessageKind.FILE
+        )
 
 
 def say_outcome(
@@ -81,7 +83,7 @@ def say_outcome(
         stated or (f"Done: {effect}" if done else effect),
         None if done and _is_told_later(tx, run, plan, people) else people,
         why=call.note if call.status is CallStatus.FAILED else "",
-        handed_on=calls.is_handed_on(call),
+        handed_on=calls.is_handed_on_by_program(call),
         midway=_is_midway(call),
     )
     outbox.notice(tx, run, _outcome_key(call), {"text": text})
@@ -96,7 +98,7 @@ def say_end(tx: Transaction, tools: Registry, call_id: str) -> None:
 
 
 def _people(tx: Transaction, run: Run, approved: calls.ApprovedCall) -> notices.CallParticipants:
-    if giver := grants.giver(tx, approved.call):
+    if giver := grants.grantor(tx, approved.call):
         return notices.CallParticipants(run.requester, (), ((giver, ""),), remembered=True)
     return notices.CallParticipants(
         run.requester,
@@ -122,7 +124,7 @@ def _outcome_key(call: Call) -> str:
 NOT_APPROVED = " Nobody has approved anything."
 
 
-def below(
+def answer_footer(
     tx: Transaction, tools: Registry, run_id: str, text: str, *, last: bool, note: str = ""
 ) -> AnswerFooter:
     """Return what stands below a model's words: in one line what became of the run's calls that
@@ -152,7 +154,7 @@ def _was_approved(tx: Transaction, call: Call) -> bool:
 
 
 def _was_thanked(tx: Transaction, run_id: str) -> bool:
-    written = [prompt.asked(item) for item in runs.heard(tx, run_id, LATER)]
+    written = [prompt.words_of_request(item) for item in runs.read_messages(tx, run_id, LATER)]
     written = [text for text in written if text.strip()]
     return bool(written) and all(map(gives_thanks, written))
 
@@ -212,7 +214,7 @@ def _told(tx: Transaction, tools: Registry, call: Call) -> Mapping[str, Any] | N
         case CallStatus.FAILED:
             midway = outputs.midway(call.output)
             return {"text": request_sentences.did_not_work(effect, call.note, midway=midway)}
-        case CallStatus.UNKNOWN if calls.is_handed_on(call):
+        case CallStatus.UNKNOWN if calls.is_handed_on_by_program(call):
             return None if is_reported(tx, call) else {"text": request_sentences.handed_on(effect)}
         case CallStatus.UNKNOWN:
             return {"text": request_sentences.not_known(effect)}

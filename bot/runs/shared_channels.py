@@ -9,12 +9,12 @@ from typing import Any
 
 from bot.agent import prompt
 from bot.approvals.channel_mode import strictest
-from bot.approvals.form_offers import StartingPlaces
+from bot.approvals.form_requests import StartingPlaces
 from bot.cards import notices
 from bot.cards.answers import notice_blocks
 from bot.cards.request_form import mode_line
 from bot.clock import Clock
-from bot.policy.current_policy import CurrentPolicy
+from bot.policy.evaluation import CurrentPolicy
 from storage import channel_changes, channel_modes, outbox, runs
 from storage.models import Delivery, Run
 from storage.store import Store
@@ -23,7 +23,7 @@ from storage.transaction import Transaction
 log = logging.getLogger("countersign.channels")
 
 
-def run_of(
+def newest_run_of_thread(
     tx: Transaction, delivery: Delivery, *, is_shared: bool, closed: bool = False
 ) -> Run | None:
     """Return the newest request of the thread that a message is in.
@@ -35,7 +35,7 @@ def run_of(
     found = runs.in_thread(tx, team, channel, thread)
     if (found is not None and not closed) or not is_shared:
         return found
-    begun = runs.begun_in(tx, team, channel, thread, delivery.user)
+    begun = runs.run_begun_in(tx, team, channel, thread, delivery.user)
     if begun is None or begun.channel == channel:
         return None
     if not begun.thread_ts:
@@ -53,16 +53,16 @@ def say_where(tx: Transaction, run: Run, delivery: Delivery, words: str) -> None
         return
     told = notices.asked_there if run.thread_ts else notices.goes_on_here
     text = told(delivery.channel, words)
-    blocks = [*notice_blocks(text), *mode_line(strictest(channel_modes.of_run(tx, run)))]
+    blocks = [*notice_blocks(text), *mode_line(strictest(channel_modes.modes_of_run(tx, run)))]
     if run.thread_ts:
         outbox.notice(tx, run, f"goes_on:{run.id}", {"text": text, "blocks": blocks})
     else:
-        outbox.root(tx, run, text, blocks)
+        outbox.put_root(tx, run, text, blocks)
     _say(tx, delivery, f"private:{run.id}", notices.goes_on_in_private(delivery.user))
 
 
 def _say(tx: Transaction, delivery: Delivery, key: str, text: str) -> None:
-    outbox.say(tx, key, delivery.channel, delivery.thread_ts, text)
+    outbox.put_line(tx, key, delivery.channel, delivery.thread_ts, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ChangedChannels:
     def _follow(self, delivery: Delivery, old: str, new: str) -> None:
         """Let what is stored follow a channel that has another id; the policy file cannot."""
         with self.store.write() as tx:
-            found = channel_changes.follow(tx, delivery.team, old, new, at=self.clock.now())
+            found = channel_changes.follow_channel(tx, delivery.team, old, new, at=self.clock.now())
         log.warning("channel %s is %s from now on; %s requests follow it", old, new, found)
         if named := self.policy.policy.naming(old):
             keys = ", ".join(named)
@@ -107,13 +107,13 @@ class ChangedChannels:
 
     def _go_private(self, tx: Transaction, run: Run) -> None:
         now = self.clock.now()
-        said = [prompt.asked(item) for item in runs.heard(tx, run.id, now)]
-        modes_line = mode_line(strictest(channel_modes.of_run(tx, run)))
-        if not channel_changes.leave(tx, run, at=now):
+        said = [prompt.words_of_request(item) for item in runs.read_messages(tx, run.id, now)]
+        modes_line = mode_line(strictest(channel_modes.modes_of_run(tx, run)))
+        if not channel_changes.leave_channel(tx, run, at=now):
             return
         line = {"text": notices.goes_on_in_private(run.requester)}
         outbox.notice(tx, run, f"private:{run.id}", line)
         text = notices.goes_on_here(run.channel, next(filter(str.strip, said), ""))
         moved = runs.get(tx, run.id)
         assert moved is not None
-        outbox.root(tx, moved, text, [*notice_blocks(text), *modes_line])
+        outbox.put_root(tx, moved, text, [*notice_blocks(text), *modes_line])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot.agent import outputs, prompt, sub_agents
+from bot.agent import outputs, prompt
 from bot.agent.turn import PlannerError
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
 from bot.tools import Registry, Tool
@@ -43,7 +43,7 @@ GONE = "The sub-agent that was asked is no longer there."
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class AgentRole:
     """What the model is told it is in a run, and the tools that it may propose calls of."""
 
     instructions: str
@@ -54,7 +54,7 @@ class Role:
         return [function_schema(tool) for tool in self.tools]
 
 
-class Roles:
+class AgentRoles:
     """One for all workers; any thread."""
 
     def __init__(self, store: Store, tools: Registry, max_depth: int) -> None:
@@ -63,19 +63,19 @@ class Roles:
         self._tools = tools
         self._max_depth = max_depth
         alone = {each.name: each for each in tools if each.agent is None}
-        self._first = Role(prompt.INSTRUCTIONS, tools if max_depth else Registry(alone))
+        self._first = AgentRole(prompt.INSTRUCTIONS, tools if max_depth else Registry(alone))
 
-    def of(self, run: Run) -> Role:
+    def of(self, run: Run) -> AgentRole:
         """Return the role of a run; raises PlannerError where its sub-agent is no longer there."""
         if run.source is not RunSource.RUN:
             return self._first
         with self._store.read() as tx:
-            call, depth = calls.get(tx, run.parent_call), children.depth(tx, run)
+            call, depth = calls.get(tx, run.parent_call), children.nesting_depth(tx, run)
         tool = self._tools.of(call) if call else None
         if tool is None or tool.agent is None:
             raise PlannerError(GONE)
         allowed = tools_of(tool.agent, self._tools, sub_agents=depth < self._max_depth)
-        return Role(sub_agents.instructions(tool.title, tool.agent.prompt), allowed)
+        return AgentRole(prompt.sub_agent_instructions(tool.title, tool.agent.prompt), allowed)
 
 
 def function_schema(tool: Tool[Any]) -> dict[str, Any]:
@@ -95,23 +95,23 @@ SUMMARY = 200  # characters of an answer that people are told
 MOST = 20_000  # characters of an answer, where its tool is no longer there to say
 
 
-def hand_in(tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime) -> str:
+def hand_in_answer(tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime) -> str:
     """Give a sub-agent's answer to the run that asked; returns its call's id, "" if over."""
-    call, done = calls.get(tx, child.parent_call), children.did(tx, child)
+    call, done = calls.get(tx, child.parent_call), children.recorded_actions(tx, child)
     tool = tools.of(call) if call else None
-    output = sub_agents.answered(text, done, tool.max_output if tool else MOST)
-    line = " ".join(text.split()) or sub_agents.NOTHING_SAID
+    output = prompt.answered_output(text, done, tool.max_output if tool else MOST)
+    line = " ".join(text.split()) or prompt.NOTHING_SAID
     note = line if len(line) <= SUMMARY else f"{line[: SUMMARY - 1]}…"
     end = CallStatus.SUCCEEDED
     return children.hand_in_result(tx, child, end, at=at, actor="worker", output=output, note=note)
 
 
-def give_up(tx: Transaction, _tools: Registry, child: Run, why: str, *, at: datetime) -> str:
+def report_failure(tx: Transaction, _tools: Registry, child: Run, why: str, *, at: datetime) -> str:
     """Tell the run that asked that its sub-agent could not go on, and end what that had open.
 
     Returns its call's id, "" where it is over.
     """
-    endings.abandon(tx, child, at=at, words=outputs)
-    output = sub_agents.gave_up(why, children.did(tx, child))
+    endings.abandon_sub_agent(tx, child, at=at, words=outputs)
+    output = prompt.gave_up_output(why, children.recorded_actions(tx, child))
     end = CallStatus.FAILED
     return children.hand_in_result(tx, child, end, at=at, actor="worker", output=output, note=why)

@@ -14,24 +14,24 @@ from typing import Any
 from bot.agent import file_items
 from bot.agent.file_items import EncodedFile
 from bot.agent.turn import (
-    Compacted,
+    AnswerSink,
+    CompactedItems,
     ModelTurns,
     Proposal,
     Reply,
     RequestRefusedError,
-    Sink,
     TooLongError,
 )
 from bot.clock import Clock
-from storage import attached_files
-from storage.attached_files import AttachedFile, Withheld
+from storage import transcripts
 from storage.store import Store
+from storage.transcripts import AttachedFile, WithheldReason
 
 log = logging.getLogger("countersign.files")
 _INSTEAD = {
-    Withheld.NO: "",
-    Withheld.DELETED: file_items.DELETED,
-    Withheld.REFUSED: file_items.REFUSED,
+    WithheldReason.NO: "",
+    WithheldReason.DELETED: file_items.DELETED,
+    WithheldReason.REFUSED: file_items.REFUSED,
 }
 
 
@@ -48,7 +48,7 @@ class PlannerWithFiles:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: Sink,
+        sink: AnswerSink,
     ) -> Reply | Proposal:
         """One model turn. Raises PlannerError, of it TooLongError for what does not fit, which says
         how it can be had without new files; whatever `sink` raises passes through.
@@ -81,7 +81,7 @@ class PlannerWithFiles:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: Sink,
+        sink: AnswerSink,
     ) -> Reply | Proposal:
         """The turn without these files; if it goes well they are given no more."""
         sink.restart()
@@ -94,7 +94,9 @@ class PlannerWithFiles:
         """Where what `compacted` gives can be read again; "" where there is no such thing."""
         return self.planner.seal
 
-    def compacted(self, items: Sequence[dict[str, Any]], instructions: str) -> Compacted | None:
+    def compacted(
+        self, items: Sequence[dict[str, Any]], instructions: str
+    ) -> CompactedItems | None:
         """Have the model's server say these items in fewer; None where it cannot or does not."""
         return self.planner.compacted(_filled(items, self._found(items)), instructions)
 
@@ -103,25 +105,25 @@ class PlannerWithFiles:
         self.planner.close()
 
     def _found(self, transcript: Iterable[dict[str, Any]]) -> dict[str, AttachedFile]:
-        ids = file_items.references(transcript)
+        ids = file_items.file_references(transcript)
         if not ids:
             return {}
         with self.store.read() as tx:
-            return {each.id: each for each in attached_files.found(tx, ids)}
+            return {each.id: each for each in transcripts.find_files(tx, ids)}
 
     def _read(self, files: Sequence[AttachedFile]) -> None:
         """Store that the model's server takes them."""
         if files:
             with self.store.write(durable=False) as tx:
                 for each in files:
-                    attached_files.was_read(tx, each, self.clock.now())
+                    transcripts.mark_file_accepted(tx, each, self.clock.now())
 
     def _refused(self, files: Sequence[AttachedFile]) -> None:
         """Store that it does not: what begins the next request is what was sent now."""
         with self.store.write(durable=False) as tx:
             for each in files:
-                attached_files.withhold(
-                    tx, each, Withheld.REFUSED, at=self.clock.now(), actor="worker"
+                transcripts.withhold_file(
+                    tx, each, WithheldReason.REFUSED, at=self.clock.now(), actor="worker"
                 )
 
 
@@ -134,7 +136,7 @@ def _filled(
         name: EncodedFile(
             each.media,
             each.data,
-            _INSTEAD[Withheld.REFUSED if name in without else each.withheld],
+            _INSTEAD[WithheldReason.REFUSED if name in without else each.withheld],
         )
         for name, each in files.items()
     }

@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bot.agent import outputs, prompt, sub_agents
-from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
+from bot.agent import outputs, prompt
+from bot.agent.turn import FunctionCall, PlannerError, Proposal, Reply
 from bot.approvals.call_checks import Allowance
 from bot.approvals.call_state import effect_of
 from bot.cards import notices
@@ -23,18 +23,18 @@ from bot.cards.answers import AnswerFooter, says_something, shortcoming
 from bot.clock import Clock
 from bot.live import Live
 from bot.monitoring.spans import Work
-from bot.runs.compaction import LongThreads, Prompt
+from bot.runs.compaction import LongThreads, ModelPrompt
 from bot.runs.ports import Answer, BroadcastAnswer, Presence, Thread, announce_wait
 from bot.runs.proposals import (
     Proposals,
     asks_people,
-    only_waits,
+    is_only_waiting,
     refuse_all_but_reads,
     show_plan,
     store_plan,
 )
-from bot.runs.results import below, say_end
-from bot.runs.sub_agent_runs import SilentAnswer, give_up, hand_in
+from bot.runs.results import answer_footer, say_end
+from bot.runs.sub_agent_runs import SilentAnswer, hand_in_answer, report_failure
 from bot.signals import Signals
 from bot.tools import Registry
 from storage import calls, endings, inbox, moves, outbox, runs
@@ -120,7 +120,7 @@ class Turns:
             return self._end(run, over, beside=bool(waiting))
         tools = [*role.offered(), *([outputs.REPLACE] if waiting else [])]
         items = partial(completed_items, meanwhile=interim_outputs(waiting))
-        asked = Prompt(items, tools, role.instructions)
+        asked = ModelPrompt(items, tools, role.instructions)
         answer = self._aloud(run)
         try:
             with self._signals.watch.over(Work.TURN):
@@ -174,7 +174,9 @@ class Turns:
         with self._store.write(durable=False) as tx:
             held = self._count(tx, run, reply)
             # said while the model was answering, or decided: go on with that
-            more = bool(inbox.held(tx, run.id)) or (beside and not calls.run_waits(tx, run.id))
+            more = bool(inbox.held_messages(tx, run.id)) or (
+                beside and not calls.run_waits(tx, run.id)
+            )
             last = not more and not beside
             text, under = self._said(tx, run, reply, last=last, stopped=stopped)
             if more and under.ours:  # nothing was said, and the next turn may say something
@@ -184,7 +186,7 @@ class Turns:
             if not more and not moves.run(tx, held, target, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
             if last and run.parent_call:
-                back = give_up if stopped else hand_in
+                back = report_failure if stopped else hand_in_answer
                 told = f"{text}\n\n{under.note}" if under.note else text
                 say_end(tx, self._tools, back(tx, self._tools, held, told, at=now))
         answer.stored()
@@ -204,7 +206,7 @@ class Turns:
         lacks = "" if stopped else shortcoming(reply.text, reply.cut)
         ours = stopped or not says_something(reply.text)
         text = lacks if ours and lacks else reply.text.strip()
-        under = below(
+        under = answer_footer(
             tx, self._tools, run.id, "" if ours else text, last=last, note="" if ours else lacks
         )
         return text, replace(under, ours=ours)
@@ -222,7 +224,7 @@ class Turns:
         asked = asks_people(prepared)
         with self._store.write(durable=False) as tx:
             # somebody has written meanwhile: that is answered beside
-            waits = only_waits(prepared) and not inbox.held(tx, run.id)
+            waits = is_only_waiting(prepared) and not inbox.held_messages(tx, run.id)
             if said.replaced:
                 self._take_back(tx, run)
             held = self._count(tx, run, proposal, calls=len(prepared), cards=asked)
@@ -232,7 +234,10 @@ class Turns:
                 store_plan(tx, self._tools, row, prepared, actor="agent")
             text = proposal.text.strip() if says_something(proposal.text) else ""
             answer.finish(
-                tx, text, last=False, record=below(tx, self._tools, run.id, text, last=False)
+                tx,
+                text,
+                last=False,
+                record=answer_footer(tx, self._tools, run.id, text, last=False),
             )
             show_plan(tx, held, row.id, prepared)
             for each in prepared:
@@ -250,7 +255,7 @@ class Turns:
 
     def _take_back(self, tx: Transaction, run: Run) -> None:
         """End what waits in favour of something else, and tell those who had approved of it."""
-        agents = children.open_in(tx, run.root_id)
+        agents = children.open_runs_of_request(tx, run.root_id)
         for plan in (plan for each in agents for plan in calls.open_plans(tx, each.id)):
             waiting = [
                 call
@@ -266,8 +271,8 @@ class Turns:
             if voters:
                 effects = [effect_of(self._tools, tx, call) for call in waiting]
                 text = notices.votes_void(sorted(voters), run.requester, effects)
-                outbox.everywhere(tx, run, [plan.id], f"void:{plan.id}", text)
-        endings.remake(tx, run, at=self._clock.now(), words=outputs)
+                outbox.put_everywhere(tx, run, [plan.id], f"void:{plan.id}", text)
+        endings.supersede_run(tx, run, at=self._clock.now(), words=outputs)
 
     def _count(
         self,
@@ -302,7 +307,7 @@ def explain_refusal(tx: Transaction, run: Run, prepared: PreparedCall, title: st
 
 
 def use_own_call_ids(
-    proposal: Proposal, proposed: list[Proposed], prepared: list[PreparedCall]
+    proposal: Proposal, proposed: list[FunctionCall], prepared: list[PreparedCall]
 ) -> None:
     """Where the provider's call id could not be used, the stored item carries ours: each call has
     one output.
@@ -316,7 +321,7 @@ def interim_outputs(waiting: Iterable[Call]) -> dict[str, str]:
     told = {
         CallStatus.PENDING: outputs.WAITS,
         CallStatus.APPROVED: outputs.APPROVED_AND_WAITS,
-        CallStatus.ENTRUSTED: sub_agents.WORKING,
+        CallStatus.ENTRUSTED: prompt.WORKING,
     }
     return {call.provider_id: told.get(call.status, call.output) for call in waiting}
 
@@ -353,7 +358,7 @@ def completed_items(
     result += _outputs(lacking, given, meanwhile)
     newest = transcript.items[-1]
     if newest.get("type") == "function_call_output" and result[-1] is not newest:
-        result.append(prompt.note(outputs.DECIDED))
+        result.append(prompt.note_item(outputs.DECIDED))
     return result
 
 

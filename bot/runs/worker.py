@@ -18,7 +18,7 @@ from typing import TypeVar
 from bot.agent import outputs
 from bot.agent.turn import PlannerError
 from bot.approvals.call_checks import RefusedError
-from bot.approvals.card_routing import Asked, find_place, put_cards, put_mark, unasked_card
+from bot.approvals.card_routing import RoutedCall, find_place, put_cards, put_mark, unasked_card
 from bot.approvals.person_questions import is_question
 from bot.cards import answers, notices
 from bot.clock import Clock
@@ -29,12 +29,12 @@ from bot.runs.endings import Held
 from bot.runs.executor import CallExecutor
 from bot.runs.ports import Presence, announce_wait
 from bot.runs.results import say_end
-from bot.runs.sub_agent_runs import give_up
+from bot.runs.sub_agent_runs import report_failure
 from bot.runs.worker_pool import Keeps
 from bot.signals import Signals
 from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, outbox, runs
-from storage.availability import passes, reason, until_stored
+from storage.availability import error_text, may_pass, until_stored
 from storage.models import Call, Run
 from storage.states import CallStatus, RunSource, RunStatus
 from storage.store import Store
@@ -99,8 +99,8 @@ class Worker:
             log.warning("run %s: no model turn: %s (%r)", run_id, error, error.__cause__)
             self._fail(run, str(error))
         except Exception as error:
-            if passes(error):  # only where the process ends
-                log.warning("run %s: left for the next start: %s", run_id, reason(error))
+            if may_pass(error):  # only where the process ends
+                log.warning("run %s: left for the next start: %s", run_id, error_text(error))
                 return
             log.exception("run %s: failed", run_id)
             self._fail(run, "Something went wrong inside Countersign.")
@@ -219,7 +219,7 @@ class Worker:
         if run.source is not RunSource.MESSAGE:
             return False
         with self._store.read() as tx:
-            return bool(inbox.held(tx, run.id)) or runs.unanswered(tx, run.id)
+            return bool(inbox.held_messages(tx, run.id)) or runs.is_unanswered(tx, run.id)
 
     def _wait(self, run: Run, found: list[Call]) -> bool:
         """RUNNING -> WAITING, unless the last decision came in meanwhile. All get a card."""
@@ -231,7 +231,7 @@ class Worker:
             if held.status is not R.RUNNING:  # its lease has lapsed, and nobody has it yet
                 return False
             decided = not any(calls.holds_up(call) for call in calls.of_plan(tx, plan_id))
-            if decided or inbox.held(tx, run.id):
+            if decided or inbox.held_messages(tx, run.id):
                 return True
             if not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
                 return False
@@ -252,7 +252,7 @@ class Worker:
             if call.status is C.UNKNOWN:
                 with self._store.write() as tx:
                     runs.held_by(tx, run.id, run.fence)
-                    outbox.put(tx, unasked_card(run, plan_id, call))
+                    outbox.put_message(tx, unasked_card(run, plan_id, call))
                 continue
             assert isinstance(gate, Ask)
             with self._store.read() as tx:
@@ -275,7 +275,7 @@ class Worker:
                 continue
             with self._store.write() as tx:
                 runs.held_by(tx, run.id, run.fence)
-                put_cards(tx, run, plan_id, [Asked(call, gate, place)])
+                put_cards(tx, run, plan_id, [RoutedCall(call, gate, place)])
                 put_mark(tx, run, plan_id)
 
     def _fail(self, run: Run | None, why: str) -> None:
@@ -297,7 +297,7 @@ class Worker:
                 return False
             moves.run(tx, held, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why)
             if run.parent_call:
-                say_end(tx, self._tools, give_up(tx, self._tools, held, why, at=now))
+                say_end(tx, self._tools, report_failure(tx, self._tools, held, why, at=now))
                 return True
             text = notices.gave_up(why)
             outbox.notice(
@@ -313,7 +313,7 @@ def _goes_ahead(run: Run, found: list[Call]) -> bool:
     """Return whether the run's next step is a call that people have approved."""
     if run.source is RunSource.SERVER:  # a worker waits for it, amid such a call
         return True
-    return any(map(calls.goes_ahead, found)) and not any(map(calls.holds_up, found))
+    return any(map(calls.takes_precedence, found)) and not any(map(calls.holds_up, found))
 
 
 def _stops_the_rest(call: Call) -> bool:

@@ -1,4 +1,4 @@
-"""The pool that advances runs, each on one thread; it decides nothing and knows no row."""
+"""The pool of threads that advance runs; it makes no decisions and reads no rows."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from bot.cards.notices import step_title
 from bot.cards.slack_text import slack_length
 from bot.clock import Clock
 from bot.live import Event, EventKind, RunEvent, StepEnd, StepEvent, ToolStep
-from bot.policy.directory import Directory
+from bot.policy.authority import Directory
 from bot.signals import Signals
 from bot.slack.client import SlackClient, is_absent, is_final, is_limited
 from bot.slack.directory import with_names
@@ -259,10 +259,10 @@ class StreamedAnswer:
             first = parts.pop(0) if parts else ""
             rest = None if parts or record.ours else self._rest(first)
             body = {"text": first, **self._closing(rest), **(middle if parts else ending)}
-            moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
+            moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump_body(body))
         for number, part in enumerate(parts):
             body = {"text": part, **(ending if number == len(parts) - 1 else middle)}
-            outbox.put(tx, self._message(f":{number}", MessageStatus.PENDING, body))
+            outbox.put_message(tx, self._message(f":{number}", MessageStatus.PENDING, body))
 
     def abandon(self) -> None:
         """No more will come: close what is open, and withdraw what words it has."""
@@ -271,9 +271,9 @@ class StreamedAnswer:
             body = {"text": "", "last": False, **self._closing(self._rest(""))}
             with self._store.write() as tx:
                 if outbox.is_streaming(tx, self._row):
-                    moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
+                    moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump_body(body))
                 else:  # the request was ended meanwhile, perhaps while Slack was beginning this
-                    outbox.began_late(tx, self._row)
+                    outbox.close_late_stream(tx, self._row)
             self._signals.post.give()
 
     def _rest(self, text: str) -> str | None:
@@ -300,7 +300,7 @@ class StreamedAnswer:
             channel=run.channel,
             thread_ts=run.thread_ts,
             status=status,
-            body=outbox.dump(body),
+            body=outbox.dump_body(body),
         )
 
     def _push(self) -> None:
@@ -372,7 +372,7 @@ class StreamedAnswer:
         self._ts, self._open, self._chunked = str(response["ts"]), True, bool(tasks)
         self._row.ts = self._ts
         with self._store.write() as tx:
-            outbox.change(tx, self._row, ts=self._ts)
+            outbox.update_message(tx, self._row, ts=self._ts)
 
     def _put_row(self) -> Message:
         """Write down that a stream begins; raises moves.FencedError where it is not to."""
@@ -384,7 +384,7 @@ class StreamedAnswer:
             held = runs.held_by(tx, self._run.id, self._run.fence)
             if held.status is not RunStatus.RUNNING:
                 raise moves.FencedError(self._run.id)
-            outbox.put(tx, row)
+            outbox.put_message(tx, row)
             found = outbox.by_key(tx, row.key)
         assert found is not None
         return found

@@ -13,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.slack.pace import BURST, Access, Channels, EveryChannel, Pace, in_turn, is_counted
-from bot.slack.posting import OutboxMemory, Posting, PostSearch
-from bot.slack.render import Renderer
+from bot.slack.posting import OutboxMemory, Posting, PostSearch, Renderer
 from bot.slack.sender import Sender
 from storage import outbox
-from storage.availability import passes, reason
+from storage.availability import error_text, may_pass
 from storage.models import Message
 from storage.store import Store
 
@@ -102,7 +101,7 @@ class Outbox:
             with self._store.write() as tx:
                 outbox.redraw_failed(tx)
         except Exception as error:
-            if not passes(error):
+            if not may_pass(error):
                 raise
             return False
         return True
@@ -141,14 +140,16 @@ class Outbox:
         try:
             # only now: what was due before this lane was ours may be sent already
             with self._store.read() as tx:
-                due = outbox.due(tx, self._clock.now(), channel, self._memory.aside)
+                due = outbox.due_messages(tx, self._clock.now(), channel, self._memory.aside)
                 if self._pace.is_kept(channel) and sum(map(is_counted, due)) > BURST:
-                    due = in_turn(due, outbox.carded(tx, {row.run_id for row in due}))
-            self._lane(due)
+                    due = in_turn(due, outbox.runs_with_card(tx, {row.run_id for row in due}))
+            self._send_in_order(due)
             self._memory.went_well(channel)
         except Exception as error:
             self._memory.rest(channel)  # and not in the database, which is what failed
-            log.error("a lane of the outbox failed: %s", reason(error), exc_info=not passes(error))
+            log.error(
+                "a lane of the outbox failed: %s", error_text(error), exc_info=not may_pass(error)
+            )
         finally:
             with self._lock:
                 self._taken.discard(channel)
@@ -164,7 +165,7 @@ class Outbox:
                 self._taken.discard(key)
                 self._wake.give()
 
-    def _lane(self, rows: list[Message]) -> None:
+    def _send_in_order(self, rows: list[Message]) -> None:
         for row in rows:
             self._signals.give_way()
             if is_counted(row) and (wait := self._pace.wait(row.channel)):

@@ -12,20 +12,19 @@ from bot.approvals.grants import GrantList
 from bot.cards import delegation_dialog, sentence_words
 from bot.cards.request_list import AnswerFile, CommandAnswer, is_reference, place_of
 from bot.cards.slack_text import CHANNEL, channel_mention, escape, group_mention, mention
-from bot.explain.explanation import Grounds, explain
-from bot.explain.report import Report, report
-from bot.explain.report_text import TITLE, report_blocks, summary
-from bot.explain.typed_call import MistypedError, typed_call
-from bot.policy.directory import Directory, LookupFailedError
+from bot.explain.explanation import ExplanationSources, explain
+from bot.explain.report import TITLE, Report, compute_report, report_blocks, summary
+from bot.explain.typed_call import MistypedError, parse_typed_call
+from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry
-from storage import grants, reports, request_lists
+from storage import call_history, grants, request_lists
 from storage.channel_modes import EVERYWHERE
 from storage.models import Run
 from storage.states import Mode
 
 if TYPE_CHECKING:
-    from bot.approvals.person_views import Desk
-    from bot.slack.dialog_openers import RequestOpeners
+    from bot.approvals.person_views import PersonViews
+    from bot.slack.request_dialogs import RequestOpeners
 
 
 # What an explanation names, as Slack shows it.
@@ -95,12 +94,12 @@ class Question:
 class Answerer:
     """What it takes to answer the questions."""
 
-    grounds: Grounds
+    grounds: ExplanationSources
     grants: GrantList
     tools: Registry
     requests: RequestOpeners
     modes: Modes
-    desk: Desk
+    desk: PersonViews
 
 
 def _request(can: Answerer, asked: SlashCommand) -> str:
@@ -142,7 +141,9 @@ def _days(given: Sequence[str], usual: int = DAYS) -> int | None:
 
 
 def _explain(can: Answerer, asked: SlashCommand) -> str:
-    tool, args = typed_call(can.tools, asked.words, can.grounds.sources.directory, asked.person)
+    tool, args = parse_typed_call(
+        can.tools, asked.words, can.grounds.sources.directory, asked.person
+    )
     now = can.grounds.sources.clock.now()
     run = Run(
         team=can.grants.team,
@@ -180,7 +181,7 @@ def _report(can: Answerer, asked: SlashCommand) -> str | CommandAnswer:
     until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
     with lists.store.read() as tx:
-        found = report(reports.asked(tx, lists.team, since, until), since, until)
+        found = compute_report(call_history.asked_calls(tx, lists.team, since, until), since, until)
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
     file = _picture(found, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
@@ -191,7 +192,7 @@ def _picture(found: Report, titles: Mapping[str, str]) -> Callable[[], AnswerFil
     """Return what draws the report; None where there is nothing to draw, or to draw with."""
     try:
         # here, since matplotlib may be missing: it comes with an extra only
-        from bot.explain.report_picture import has_picture, png
+        from bot.explain.report_picture import draw_png, has_picture
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
@@ -200,7 +201,9 @@ def _picture(found: Report, titles: Mapping[str, str]) -> Callable[[], AnswerFil
     alt = f"{title} (UTC). {summary(found)}"
     name = f"decisions-{found.until:%Y-%m-%d}.png"
     return (
-        (lambda: AnswerFile(name, title, alt, png(found, titles))) if has_picture(found) else None
+        (lambda: AnswerFile(name, title, alt, draw_png(found, titles)))
+        if has_picture(found)
+        else None
     )
 
 
@@ -232,7 +235,7 @@ def _names_a_request(can: Answerer, words: Sequence[str]) -> bool:
     if place_of(words[0]):
         return True
     with can.grants.store.read() as tx:
-        return request_lists.by_id(tx, can.grants.team, words[0].strip("`")) is not None
+        return request_lists.request_by_id(tx, can.grants.team, words[0].strip("`")) is not None
 
 
 def _names_a_grant(can: Answerer, words: Sequence[str]) -> bool:

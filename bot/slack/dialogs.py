@@ -15,8 +15,8 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.call_state import effect_of
 from bot.approvals.card_views import approved_on_its_card, call_in_full
-from bot.approvals.dialog_access import Admitted, DialogAccess, TurnedAway
-from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
+from bot.approvals.dialog_access import DialogAccess, DialogAdmission, DialogRefusal
+from bot.approvals.edits import Edit, Edits, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import Permissions, words_for
 from bot.cards import refusals
 from bot.cards.action_names import Action, Dialog, Field
@@ -36,8 +36,7 @@ from bot.cards.review_dialog import read_rejection, reject_modal, review_modal, 
 from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import team_of
 from bot.clock import Clock
-from bot.policy.authority import Yes
-from bot.policy.directory import Directory, NotYetKnownError
+from bot.policy.authority import Directory, NotYetKnownError, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.signals import Signal
 from bot.slack.client import code_said, meaning
@@ -63,7 +62,7 @@ class Opening:
     reveals: bool = False  # it shows more of that call than the card does
 
 
-def view_of(found: Opening | TurnedAway) -> Json | str:
+def view_of(found: Opening | DialogRefusal) -> Json | str:
     """Return the dialog to open, or the sentence that says why there is none."""
     return found.view if isinstance(found, Opening) else found.sentence
 
@@ -88,7 +87,7 @@ class DialogFamily(Protocol):
         """The dialogs that are checked here; what they come to is decided by `Clicks`."""
         ...
 
-    def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
+    def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
         """Return the dialog that a button asks for, or why this person does not get it.
 
         `body` is the block_actions payload. May look people up, for two seconds.
@@ -145,33 +144,33 @@ class Dialogs:
         self._opens = {action: family for family in families for action in family.actions}
         self._checks = {dialog: family for family in families for dialog in family.dialogs}
 
-    def asked(self, body: dict[str, Any]) -> Opening | TurnedAway:
+    def asked(self, body: dict[str, Any]) -> Opening | DialogRefusal:
         """Return the dialog that a button asks for, for who may use it. Looks people up."""
         try:
             return self._asked(body)
         except Exception as error:
             log.exception("dialog %s: %s", body["actions"][0]["action_id"], error)
-            return TurnedAway(refusals.trigger_expired())
+            return DialogRefusal(refusals.trigger_expired())
 
-    def _asked(self, body: dict[str, Any]) -> Opening | TurnedAway:
+    def _asked(self, body: dict[str, Any]) -> Opening | DialogRefusal:
         match decode_action(body["actions"][0]):
             case Click(action) as click if action in self._opens:
                 return self._opens[action].opening(click, body)
             case Click(action, CallTarget() | CardTarget() as target) if action in VERBS:
                 person, team = body["user"]["id"], team_of(body)
                 found = self._access.admit(VERBS[action], target, person, team)
-                if isinstance(found, TurnedAway):
+                if isinstance(found, DialogRefusal):
                     return found
                 return self._opening(action, target, found)
             case _:
-                return TurnedAway(refusals.stale_card())
+                return DialogRefusal(refusals.stale_card())
 
-    def open(self, client: WebClient, body: dict[str, Any], found: Opening | TurnedAway) -> None:
+    def open(self, client: WebClient, body: dict[str, Any], found: Opening | DialogRefusal) -> None:
         """Open the dialog, or say privately why not; what it shows is written down before."""
         action, person = body["actions"][0], body["user"]["id"]
         name = _name(action)
         match found:
-            case TurnedAway(sentence=told):
+            case DialogRefusal(sentence=told):
                 pass
             case Opening(view=view, call=call, reveals=reveals):
                 try:
@@ -186,16 +185,16 @@ class Dialogs:
         channel = (body.get("channel") or {}).get("id") or person
         message = body.get("message") or {}
         with self._store.write() as tx:
-            if isinstance(found, TurnedAway):
+            if isinstance(found, DialogRefusal):
                 self._access.record(tx, found, person, name)
             key = f"dialog:{person}:{action.get('action_ts', '')}:{action['action_id']}"
             thread = message.get("thread_ts") or message.get("ts") or ""
-            outbox.private(tx, key, channel=channel, thread_ts=thread, person=person, text=told)
+            outbox.put_private(tx, key, channel=channel, thread_ts=thread, person=person, text=told)
         self._post.give()
 
     def _opening(
-        self, action: Action, target: CallTarget | CardTarget, admitted: Admitted
-    ) -> Opening | TurnedAway:
+        self, action: Action, target: CallTarget | CardTarget, admitted: DialogAdmission
+    ) -> Opening | DialogRefusal:
         """Build the dialog from the rows as they are now."""
         run = admitted.run
         with self._store.read() as tx:
@@ -206,9 +205,9 @@ class Dialogs:
                     shown = calls.shown(tx, target.call)
                     tool = self._tools.of(shown.call) if shown else None
                     if shown is None or shown.revision.number != target.revision:
-                        return TurnedAway(refusals.stale_card())
+                        return DialogRefusal(refusals.stale_card())
                     if action is Action.EDIT and tool is None:
-                        return TurnedAway(refusals.stale_card())
+                        return DialogRefusal(refusals.stale_card())
                     made = self._about_call(tx, action, target, shown, admitted)
         return replace(made, view=note_thread(made.view, run.channel, run.thread_ts))
 
@@ -218,7 +217,7 @@ class Dialogs:
         action: Action,
         target: CallTarget,
         shown: ShownRevision,
-        by: Admitted,
+        by: DialogAdmission,
     ) -> Opening:
         call = shown.call
         match action:
@@ -304,16 +303,16 @@ class Dialogs:
         except NotYetKnownError:  # the tool is slow: the loop waits for it, and tells the rest
             return {}
         match read:
-            case Forbidden(sentence=sentence):
+            case ForbiddenEdit(sentence=sentence):
                 return {first: self._plainly(sentence)}
             case FieldErrors(errors=errors):
                 return errors
-            case Edit(approve=True) | Unchanged(approve=True) as submitted:
+            case Edit(approve=True) | UnchangedEdit(approve=True) as submitted:
                 return self._may_also_approve(submitted, person)
             case _:
                 return {}
 
-    def _may_also_approve(self, submitted: Edit | Unchanged, person: str) -> dict[str, str]:
+    def _may_also_approve(self, submitted: Edit | UnchangedEdit, person: str) -> dict[str, str]:
         call, edited = submitted.shown.call, isinstance(submitted, Edit)
         verdict = self._permissions.verdict(
             Verb.APPROVE, call, submitted.run, person, at=self._clock.now(), fresh_editor=edited
@@ -321,7 +320,7 @@ class Dialogs:
         if isinstance(verdict, Yes):
             return {}
         text = self._permissions.refusal(verdict, call, Verb.APPROVE)
-        self._record(TurnedAway(text, call, verdict.why), person, Dialog.EDIT)
+        self._record(DialogRefusal(text, call, verdict.why), person, Dialog.EDIT)
         return {Field.APPROVE_TOO: self._plainly(text)}
 
     def _plainly(self, text: str) -> str:
@@ -334,15 +333,15 @@ class Dialogs:
         """Why this person cannot do this to the call now, at `block`; empty when they can."""
         person = body["user"]["id"]
         match self._access.admit(verb, target, person, team_of(body)):
-            case TurnedAway() as turned:
+            case DialogRefusal() as turned:
                 self._record(turned, person, body["view"]["callback_id"])
                 return {block: self._plainly(turned.sentence)}
-            case Admitted(bar=bar) if bar:
+            case DialogAdmission(bar=bar) if bar:
                 return {block: self._plainly(bar)}
             case _:
                 return {}
 
-    def _record(self, turned: TurnedAway, person: str, dialog: str) -> None:
+    def _record(self, turned: DialogRefusal, person: str, dialog: str) -> None:
         with self._store.write() as tx:
             self._access.record(tx, turned, person, dialog)
 

@@ -20,7 +20,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.clock import Clock
-from bot.policy.directory import Directory, Group, LookupFailedError, NotYetKnownError, Person
+from bot.policy.authority import Directory, Group, LookupFailedError, NotYetKnownError, Person
 from bot.policy.evaluation import Policy
 from bot.signals import Signals
 from bot.slack.lookups import LONG, Json, Key, LookupCache, LookupReader, Topic, names_of, person_of
@@ -80,7 +80,7 @@ JUST_NOW = timedelta(seconds=5)  # of a list that stands for looking each person
 
 
 class SlackDirectory:
-    """`bot.policy.directory.Directory` over the Web API, and the lists it is made from.
+    """`bot.policy.authority.Directory` over the Web API, and the lists it is made from.
 
     Thread-safe. What is asked for is asked by threads of its own.
     """

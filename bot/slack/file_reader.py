@@ -19,7 +19,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.agent import file_items
-from bot.agent.file_items import Content, content_of
+from bot.agent.file_items import FileContent, recognise_content
 from bot.cards.slack_text import visible
 from bot.slack_codes import code_of
 
@@ -163,7 +163,7 @@ class ReadFile:
     slack_id: str
     name: str  # on one line, with nothing hidden in it
     data: bytes = b""
-    content: Content | None = None
+    content: FileContent | None = None
     why: str = ""
 
 
@@ -204,7 +204,7 @@ class FileReader:
         got = self._fetcher.fetch(str(told.get("url_private") or ""), file_items.MOST_BYTES, until)
         if got.is_page and not (_is_page(told) and len(got.data) == _size(told)):
             raise NotAllowedError("a page came instead of it")
-        content = content_of(got.data, said_to_be_text=_is_text(told))
+        content = recognise_content(got.data, said_to_be_text=_is_text(told))
         if content is None:
             return not_read(told, file_items.UNREADABLE if got.data else file_items.EMPTY)
         return ReadFile(str(told.get("id") or ""), name_of(told), got.data, content)

@@ -26,7 +26,7 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 
-from bot.approvals.dialog_access import TurnedAway
+from bot.approvals.dialog_access import DialogRefusal
 from bot.cards import refusals
 from bot.cards.action_names import MENU
 from bot.cards.answers import notice_blocks
@@ -42,11 +42,11 @@ from bot.cards.button_codec import (
 from bot.cards.views import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.clock import Clock
 from bot.identity import Identity
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.signals import Signals
 from bot.slack.client import SlackClient
 from storage import inbox
-from storage.availability import reason
+from storage.availability import error_text
 from storage.inbox import JointCommit
 from storage.models import Delivery
 from storage.states import DeliveryKind
@@ -109,7 +109,7 @@ class UnstoredWords:
             else:
                 self._client.chat_postEphemeral(**told, user=event["user"], thread_ts=thread_ts)
         except Exception as failed:  # noqa: BLE001  # the log has what matters already
-            log.warning("nobody could be told that words were not stored: %s", reason(failed))
+            log.warning("nobody could be told that words were not stored: %s", error_text(failed))
 
     def _first(self, event: dict[str, Any]) -> bool:
         """Whether nobody was told of that message; a mention comes twice, and again and again."""
@@ -286,7 +286,7 @@ class Listeners:
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button, for who may use it."""
         ack()
-        slow = TurnedAway(refusals.lookup_failed())
+        slow = DialogRefusal(refusals.lookup_failed())
         found = _in_time(self._checks.submit(self._dialogs.asked, body), slow, OPENING)
         self._dialogs.open(self._client, body, found)
 

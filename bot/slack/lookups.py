@@ -23,7 +23,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot.clock import Clock
 from bot.monitoring.spans import Work
-from bot.policy.directory import Group, LookupFailedError, NotLetInError, NotYetKnownError, Person
+from bot.policy.authority import Group, LookupFailedError, NotLetInError, NotYetKnownError, Person
 from bot.signals import Signals
 from bot.slack_codes import TOKEN, code_of
 

@@ -1,4 +1,5 @@
-"""All but plain posts: words for one person, files, the end of a stream, the link back.
+"""Outbox rows drawn as Slack messages, and all but plain posts: words for one person, files, the
+end of a stream, the link back.
 
 It writes nothing about how far a message has come; the sender does.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -16,14 +17,112 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.cards import refusals
-from bot.clock import Clock, ahead_of_the_world
+from bot.approvals.card_routing import mark_of
+from bot.approvals.card_views import card_view, question_view
+from bot.cards import answers, refusals
+from bot.cards.block_kit import quoted_line, show_link_targets
+from bot.cards.card import DrawnMessage, draw_card, draw_card_copy
+from bot.cards.question_message import question_message
+from bot.cards.slack_text import escape, neutral_markdown, plain, without_markdown
+from bot.clock import Clock, lead_over_world_time
+from bot.policy.authority import Directory
 from bot.slack.client import SlackClient, is_final
+from bot.slack.directory import with_names
 from bot.slack_codes import code_of
-from storage import outbox, runs
+from bot.tools import Registry
+from storage import calls, outbox, runs
 from storage.availability import pause_after
 from storage.models import Message
+from storage.states import DRAWN, MessageKind
 from storage.store import Store
+
+# An outbox row as the Slack message it should be now. Reads the rows; sends nothing.
+
+GONE = DrawnMessage("This has changed since, and is asked again in another message.", [])
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """Draws messages from the rows as they are."""
+
+    store: Store
+    clock: Clock
+    tools: Registry
+    directory: Directory
+
+    def draw(self, row: Message) -> tuple[DrawnMessage, int, Mapping[str, int] | None]:
+        """Draw the message as it should be now; also return the version that shows.
+
+        Of a card, return the revision of each call on it too, by call id.
+        """
+        is_card, now = row.kind in DRAWN, self.clock.now()
+        with self.store.read() as tx:
+            current = outbox.by_key(tx, row.key) or row
+            asks = row.kind is MessageKind.CARD and outbox.QUESTION in outbox.body(current)
+            question = question_view(self.tools, tx, current, now) if asks else None
+            view = card_view(self.tools, tx, current, now) if is_card and not asks else None
+        if question:
+            drawn = DrawnMessage(*question_message(question, now))
+            return drawn, current.wanted, {question.id: question.revision}
+        if view and row.kind is MessageKind.COPY:
+            place = str(outbox.body(current)["asked_in"])
+            return draw_card_copy(view, place, now), current.wanted, None
+        if view:
+            revisions = {call.id: call.revision for call in view.calls}
+            return draw_card(view, now), current.wanted, revisions
+        if is_card:
+            return GONE, current.wanted, {}
+        return self._words(row, outbox.body(current)), current.wanted, None
+
+    def mark(self, row: Message) -> tuple[str, int]:
+        """Return the emoji that the request is to wear now, and the version that shows."""
+        with self.store.read() as tx:
+            current = outbox.by_key(tx, row.key) or row
+            return mark_of(calls.of_request(tx, row.run_id)), current.wanted
+
+    def _words(self, row: Message, body: Mapping[str, Any]) -> DrawnMessage:
+        """Draw what is not a card."""
+        match row.kind:
+            case MessageKind.ANSWER if not body["text"]:
+                return DrawnMessage("_(interrupted)_", [])
+            case MessageKind.ANSWER:
+                under, last = below_of(body), body["last"]
+                if under.ours:
+                    blocks = answers.answer_blocks(body["text"], row.run_id, last, below=under)
+                    return DrawnMessage(body["text"], blocks)
+                words = with_names(self.directory, body["text"])
+                said = without_markdown(show_link_targets(neutral_markdown(words)))
+                loud = f"⚠️ {under.record} " if under.loud else ""
+                text = escape(plain(loud + quoted_line(said), 300))
+                return DrawnMessage(
+                    text, answers.answer_blocks(words, row.run_id, last, below=under)
+                )
+            case MessageKind.TABLE:
+                text = escape(plain(f"{body['title']}: {body['total']} rows", 300))
+                return DrawnMessage(text, answers.table_blocks(body))
+            case _:
+                return DrawnMessage(body["text"], blocks_of(body))
+
+
+def below_of(body: Mapping[str, Any]) -> answers.AnswerFooter:
+    """Return what stands below an answer, by its body."""
+    kept = fields(answers.AnswerFooter)
+    return answers.AnswerFooter(
+        **{each.name: body[each.name] for each in kept if each.name in body}
+    )
+
+
+def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the blocks of a notice: its own, or those of its sentence."""
+    if "blocks" in body:
+        blocks: list[dict[str, Any]] = body["blocks"]
+        return blocks
+    return (
+        answers.prose_blocks(body["text"])
+        if body.get("mrkdwn")
+        else answers.notice_blocks(body["text"])
+    )
+
 
 # What the outbox knows and does not store: what stands in Slack, which channels have to rest,
 # and which messages hold up nobody.
@@ -195,7 +294,7 @@ class PostSearch:
         """Return the time before which it cannot have been posted: its request was not there."""
         with self._store.read() as tx:
             run = runs.get(tx, row.run_id)
-        unsure = SKEW + ahead_of_the_world(self._clock)
+        unsure = SKEW + lead_over_world_time(self._clock)
         return f"{(run.created_at - unsure).timestamp():.6f}" if run else "0"
 
     def _is_lost_stream(self, message: Found) -> bool:
@@ -203,7 +302,7 @@ class PostSearch:
         if message.get("user") != self._bot_user or state not in UNFINISHED:
             return False
         with self._store.read() as tx:
-            return not outbox.knows(tx, message["ts"])
+            return not outbox.is_known_message(tx, message["ts"])
 
 
 def key_of(message: Found) -> str:
@@ -236,7 +335,7 @@ class Posting:
                 link = self._permalink(run.channel, run.thread_ts)
                 with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
                     now = outbox.body(outbox.by_key(tx, row.key) or row)
-                    outbox.change(tx, row, body=outbox.dump({**now, "origin": link}))
+                    outbox.update_message(tx, row, body=outbox.dump_body({**now, "origin": link}))
 
     def _permalink(self, channel: str, ts: str) -> str:
         try:

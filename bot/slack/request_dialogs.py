@@ -1,22 +1,27 @@
-"""The dialogs in which a person asks for something without the agent, answers or delegates.
+"""The dialogs in which a person asks without the agent, answers or delegates, and what opens them:
+the slash command and the app's shortcuts.
 
-Decides nothing: a good form is stored for the loop.
+Decides nothing: a good submission is stored for the loop.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from slack_bolt import App
+from slack_sdk import WebClient
+
 from bot.approvals.delegation import NO_COLLEAGUE, Delegations
-from bot.approvals.dialog_access import TurnedAway
-from bot.approvals.form_requests import Declined
+from bot.approvals.dialog_access import DialogRefusal
+from bot.approvals.form_requests import DeclinedForm
 from bot.approvals.person_questions import server_of
 from bot.approvals.replies import OUTSIDER
 from bot.cards import refusals, request_sentences
-from bot.cards.action_names import Action, Dialog, Field
+from bot.cards.action_names import Action, Dialog, Field, Shortcut
+from bot.cards.answers import notice_blocks
 from bot.cards.button_codec import (
     CallTarget,
     Click,
@@ -31,12 +36,12 @@ from bot.cards.delegation_dialog import delegate_modal
 from bot.cards.field_layout import FieldErrors
 from bot.cards.notices import who_asks
 from bot.cards.question_message import answer_modal, read_answer
-from bot.cards.request_form import form_modal, picker_modal
+from bot.cards.request_form import MOST_QUOTED, form_modal, picker_modal
 from bot.cards.slack_text import strip_mrkdwn
-from bot.cards.views import team_of
+from bot.cards.views import message_text, team_of
 from bot.clock import Clock
-from bot.policy.directory import Directory, LookupFailedError
-from bot.slack.dialogs import Opening
+from bot.policy.authority import Directory, LookupFailedError
+from bot.slack.dialogs import Opening, view_of, why_not_opened
 from bot.slack.directory import with_names
 from storage import calls, runs
 from storage.store import Store
@@ -44,6 +49,11 @@ from storage.store import Store
 if TYPE_CHECKING:
     from bot.approvals.form_requests import FormParts
     from bot.approvals.question_answers import QuestionAnswers
+
+
+# The dialogs in which a person asks for something without the agent, answers or delegates.
+
+log = logging.getLogger("countersign.requests")
 
 
 # The dialog in which a question is answered: opened for who was asked, checked at its fields.
@@ -67,12 +77,12 @@ class AnswerDialogs:
         """The dialog itself."""
         return (Dialog.ANSWER,)
 
-    def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
+    def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
         """Return the form for who was asked; whoever else is told whom it is for."""
         if not isinstance(click.target, CallTarget):
-            return TurnedAway(refusals.stale_card())
+            return DialogRefusal(refusals.stale_card())
         found = self.answers.admit(click.target, body["user"]["id"], self.clock.now())
-        if isinstance(found, TurnedAway):
+        if isinstance(found, DialogRefusal):
             return found
         message, channel = body.get("message") or {}, (body.get("channel") or {}).get("id", "")
         thread = message.get("thread_ts") or message.get("ts") or ""
@@ -84,7 +94,7 @@ class AnswerDialogs:
         if not isinstance(subject.target, CallTarget):
             return {}
         found = self.answers.admit(subject.target, body["user"]["id"], self.clock.now())
-        if isinstance(found, TurnedAway):
+        if isinstance(found, DialogRefusal):
             inputs = [each for each in body["view"]["blocks"] if each["type"] == "input"]
             text = strip_mrkdwn(with_names(self.directory, found.sentence))[:150]
             return {inputs[0]["block_id"]: text} if inputs else {}
@@ -113,15 +123,15 @@ class DelegationDialogs:
         """The dialog itself."""
         return DIALOGS
 
-    def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
+    def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
         """Return the dialog; it says what it would take the place of."""
         person, authority = body["user"]["id"], self.delegations.authority
         try:
             is_ours = team_of(body) == authority.team and authority.colleague(person)
         except LookupFailedError:
-            return TurnedAway(refusals.lookup_failed())
+            return DialogRefusal(refusals.lookup_failed())
         if not is_ours:
-            return TurnedAway(NO_COLLEAGUE)
+            return DialogRefusal(NO_COLLEAGUE)
         given = [each for each in self.delegations.about(person) if each.own]
         now = self.delegations.clock.now()
         if not given:
@@ -137,7 +147,6 @@ class DelegationDialogs:
         return found if isinstance(found, dict) else {}
 
 
-log = logging.getLogger("countersign.dialogs")
 PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees
 
 
@@ -155,7 +164,7 @@ class RequestDialogs:
         self._entries = parts.entries()
         self._places = parts.places()
 
-    def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
+    def opening(self, click: Click, body: dict[str, Any]) -> Opening | DialogRefusal:
         """Return the dialog that a button or a menu asks for, or why this person does not get it.
 
         Looks people up.
@@ -172,11 +181,11 @@ class RequestDialogs:
             case Click(Action.ASK_AGAIN, CallTarget(call=call)):
                 return self._again(person, team, call)
             case _:
-                return TurnedAway(refusals.stale_card())
+                return DialogRefusal(refusals.stale_card())
 
     def picker(
         self, person: str, team: str, setting: Setting, words: str = ""
-    ) -> Opening | TurnedAway:
+    ) -> Opening | DialogRefusal:
         """Return what there is to choose from, or the form of what `words` name.
 
         Looks people up.
@@ -188,45 +197,45 @@ class RequestDialogs:
             if words.strip():
                 meant = self._offers.called(words, person, setting.channel)
                 if meant is None:
-                    return TurnedAway(request_sentences.not_there(words))
+                    return DialogRefusal(request_sentences.not_there(words))
                 return self._form(person, FormTarget(meant.kind, meant.name, setting))
             choices = self._offers.choices(person, setting.channel)
         except LookupFailedError:
-            return TurnedAway(refusals.lookup_failed())
+            return DialogRefusal(refusals.lookup_failed())
         if not choices:
-            return TurnedAway(request_sentences.nothing_to_ask())
+            return DialogRefusal(request_sentences.nothing_to_ask())
         return Opening(picker_modal(choices, setting))
 
-    def form(self, person: str, team: str, target: FormTarget) -> Opening | TurnedAway:
+    def form(self, person: str, team: str, target: FormTarget) -> Opening | DialogRefusal:
         """Return the form of what was chosen, or why this person does not get it."""
         try:
             return self._stranger(person, team) or self._form(person, target)
         except LookupFailedError:
-            return TurnedAway(refusals.lookup_failed())
+            return DialogRefusal(refusals.lookup_failed())
 
-    def _form(self, person: str, target: FormTarget) -> Opening | TurnedAway:
+    def _form(self, person: str, target: FormTarget) -> Opening | DialogRefusal:
         form = self._offers.form(target, person)
         if form is None:
-            return TurnedAway(request_sentences.not_there(self._offers.title(target)))
+            return DialogRefusal(request_sentences.not_there(self._offers.title(target)))
         return Opening(form_modal(form, target))
 
-    def _again(self, person: str, team: str, call_id: str) -> Opening | TurnedAway:
+    def _again(self, person: str, team: str, call_id: str) -> Opening | DialogRefusal:
         """Return the form of an earlier call, with its values, for who asked for it."""
         with self._store.read() as tx:
             call = calls.get(tx, call_id)
             run = runs.get(tx, call.run_id) if call else None
         if call is None or run is None:
-            return TurnedAway(refusals.stale_card())
+            return DialogRefusal(refusals.stale_card())
         if run.requester != person:
-            return TurnedAway(request_sentences.not_yours(run.requester), call, "not_requester")
+            return DialogRefusal(request_sentences.not_yours(run.requester), call, "not_requester")
         setting = self._setting(person, Setting(run.origin))
         return self.form(person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id))
 
-    def _stranger(self, person: str, team: str) -> TurnedAway | None:
+    def _stranger(self, person: str, team: str) -> DialogRefusal | None:
         if team != self._authority.team:
-            return TurnedAway(OUTSIDER)
+            return DialogRefusal(OUTSIDER)
         if not self._authority.colleague(person):
-            return TurnedAway(request_sentences.members_only())
+            return DialogRefusal(request_sentences.members_only())
         return None
 
     def _setting(self, person: str, asked: Setting) -> Setting:
@@ -253,10 +262,74 @@ class RequestDialogs:
         match self._entries.check(target, person, view["state"]["values"], PATIENCE):
             case FieldErrors(errors=errors):
                 return errors
-            case Declined(sentence=sentence):
+            case DeclinedForm(sentence=sentence):
                 return {first: self._plain(sentence)}
             case _:
                 return {}
 
     def _plain(self, text: str) -> str:
         return strip_mrkdwn(with_names(self._authority.directory, text))[:150]
+
+
+class RequestOpeners:
+    """Opens the dialogs of requests; any thread."""
+
+    def __init__(self, dialogs: RequestDialogs, client: WebClient, team: str) -> None:
+        """`client` opens dialogs; `team`: the only workspace that is heard."""
+        self._dialogs = dialogs
+        self._client = client
+        self._team = team
+
+    def listen(self, app: App) -> None:
+        """Hang the shortcuts on the Bolt app."""
+        for each in Shortcut:
+            app.shortcut(each)(self._shortcut)
+
+    def asked(self, person: str, channel: str, trigger: str, words: str) -> str:
+        """Open the dialog in which to choose, or the form of what `words` name.
+
+        Returns why not, in mrkdwn, or "". Looks people up.
+        """
+        return self._open(person, self._team, trigger, Setting(channel), words)
+
+    def _shortcut(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
+        ack()
+        person, message = body["user"]["id"], body.get("message") or {}
+        channel = (body.get("channel") or {}).get("id", "")
+        quoted = message_text(message, "")[:MOST_QUOTED]
+        link = self._link(channel, str(message.get("ts") or "")) if message else ""
+        setting = Setting(channel, quoted, link)
+        told = self._open(person, team_of(body), body["trigger_id"], setting)
+        if told:
+            self._tell(person, told)
+
+    def _open(self, person: str, team: str, trigger: str, setting: Setting, words: str = "") -> str:
+        view = view_of(self._dialogs.picker(person, team, setting, words))
+        if isinstance(view, str):
+            return view
+        try:
+            self._client.views_open(trigger_id=trigger, view=view)
+        except Exception as error:  # noqa: BLE001 - the person is told, and may try again
+            log.warning("the request dialog for %s: %s", person, error)
+            return why_not_opened(error)
+        return ""
+
+    def _link(self, channel: str, ts: str) -> str:
+        try:
+            found = self._client.chat_getPermalink(channel=channel, message_ts=ts)
+        except Exception as error:  # noqa: BLE001 - a link is a comfort
+            log.info("no link to a message: %s", error)
+            return ""
+        return str(found["permalink"])
+
+    def _tell(self, person: str, text: str) -> None:
+        """Say why nothing opened; nothing hangs on it, so it is not kept."""
+        try:
+            opened = self._client.conversations_open(users=person)
+            self._client.chat_postMessage(
+                channel=str(opened["channel"]["id"]),
+                text=strip_mrkdwn(text),
+                blocks=notice_blocks(text),
+            )
+        except Exception as error:  # noqa: BLE001 - they can ask again
+            log.warning("%s could not be told why: %s", person, error)

@@ -17,18 +17,26 @@ from typing import Any, TypeVar
 from slack_sdk.errors import SlackApiError, SlackRequestError
 from slack_sdk.web import SlackResponse
 
-from bot.approvals.expiry import close_unrooted, close_unseen, elsewhere, tell_of_rows
+from bot.approvals.deadlines import close_unrooted, close_unseen, elsewhere, tell_of_rows
 from bot.cards import answers
 from bot.clock import Clock
 from bot.monitoring.spans import Work
 from bot.signals import Signals
 from bot.slack.client import is_final, is_limited, meaning, seconds_asked, status_of
 from bot.slack.pace import Access, Channels, ElsewhereError, Pace, is_counted
-from bot.slack.posting import Found, OutboxMemory, Posting, PostSearch, SlackPost
-from bot.slack.render import Renderer, below_of, blocks_of
+from bot.slack.posting import (
+    Found,
+    OutboxMemory,
+    Posting,
+    PostSearch,
+    Renderer,
+    SlackPost,
+    below_of,
+    blocks_of,
+)
 from bot.slack_codes import CERTAIN, CODE, Meaning, code_of
 from storage import moves, outbox, runs
-from storage.availability import passes, reason
+from storage.availability import error_text, may_pass
 from storage.models import Message
 from storage.states import DRAWN, MessageKind, MessageStatus
 from storage.store import Store
@@ -101,9 +109,9 @@ class Sender:
         except _TooSoonError as error:
             return self._later(row, "it may be on its way", error.seconds)
         except Exception as error:
-            if passes(error):
+            if may_pass(error):
                 raise
-            why = f"{type(error).__name__}: {reason(error)}"
+            why = f"{type(error).__name__}: {error_text(error)}"
             log.warning("message %s (%s): %s", row.seq, row.kind, why)
             if row.attempts >= TRIES and not isinstance(error, NO_ANSWER):
                 self._set_aside(row, error)
@@ -117,7 +125,7 @@ class Sender:
         except Exception:
             log.exception("message %s (%s) is set aside", row.seq, row.kind)
             with self._store.write() as tx:
-                moves.message(tx, row, M.FAILED, error=reason(error)[:300], due_at=None)
+                moves.message(tx, row, M.FAILED, error=error_text(error)[:300], due_at=None)
 
     def _dispatch(self, row: Message) -> None:
         if stands := self._memory.posted(row.seq):
@@ -176,7 +184,7 @@ class Sender:
                 text = self._posting.pointer(row)
                 blocks = answers.prose_blocks(text)
                 with self._store.write(durable=True) as tx:
-                    outbox.change(tx, row, body=outbox.dump({**body, "doubted": True}))
+                    outbox.update_message(tx, row, body=outbox.dump_body({**body, "doubted": True}))
             else:
                 log.warning("message %s: it is not known whether it was said", row.seq)
                 self._sent(row, SlackPost("", row.wanted))
@@ -280,7 +288,9 @@ class Sender:
         opened = self._client.conversations_open(users=row.channel)
         with self._store.write() as tx:
             body = {**outbox.body(row), DIRECT: True}
-            outbox.change(tx, row, channel=str(opened["channel"]["id"]), body=outbox.dump(body))
+            outbox.update_message(
+                tx, row, channel=str(opened["channel"]["id"]), body=outbox.dump_body(body)
+            )
 
     def _update(self, row: Message) -> None:
         drawn, version, revisions = self._renderer.draw(row)
@@ -303,12 +313,12 @@ class Sender:
             names = [*worn, *(each for each in wanted if each not in worn)]
             unsure = {"unsure": True} if names == wanted else {}  # else they differ till it is done
             with self._store.write(durable=False) as tx:
-                outbox.change(tx, row, body=outbox.dump({"names": names, **unsure}))
+                outbox.update_message(tx, row, body=outbox.dump_body({"names": names, **unsure}))
             self._store.harden()
             self._posting.mark(row, [each for each in worn if each != name], name)
         with self._store.write(durable=False, told=False) as tx:
-            outbox.change(tx, row, body=outbox.dump({"names": wanted}))
-            outbox.sent(tx, row, ts=row.ts, shown=version)
+            outbox.update_message(tx, row, body=outbox.dump_body({"names": wanted}))
+            outbox.mark_sent(tx, row, ts=row.ts, shown=version)
 
     def _close_stream(self, row: Message) -> None:
         """Stop a stream with its last blocks.
@@ -324,7 +334,7 @@ class Sender:
             body["streamed"] = self._posting.stop_stream(row, body, last)
         if not row.ts:
             with self._store.write() as tx:  # one that has begun meanwhile is closed next
-                moves.never_began(tx, row, M.PENDING if body["text"] else M.FAILED)
+                moves.give_up_stream(tx, row, M.PENDING if body["text"] else M.FAILED)
         elif body["streamed"]:
             self._sent(row, SlackPost(row.ts, row.wanted))
         else:
@@ -335,13 +345,15 @@ class Sender:
         self._memory.keep(row.seq, stands)
         once = row.kind in ONCE
         with self._store.write(durable=once, told=once) as tx:
-            outbox.sent(tx, row, ts=stands.ts, shown=stands.shown)
-            begun = row.kind is MessageKind.ROOT and runs.rooted(
+            outbox.mark_sent(tx, row, ts=stands.ts, shown=stands.shown)
+            begun = row.kind is MessageKind.ROOT and runs.set_root(
                 tx, row.run_id, row.channel, stands.ts
             )
             if stands.revisions is not None:
                 at = self._clock.now()
-                outbox.showed(tx, row, ts=stands.ts, revisions=stands.revisions, at=at)
+                outbox.record_shown_revisions(
+                    tx, row, ts=stands.ts, revisions=stands.revisions, at=at
+                )
         self._memory.forget(row.seq)
         self._begun.discard(row.seq)
         row.status, row.ts = M.SENT, stands.ts
@@ -381,7 +393,7 @@ class Sender:
         due: datetime = self._clock.now() + timedelta(seconds=wait)
         attempts = row.attempts + (not seconds)  # where Slack says when, it is no failure
         with self._store.write() as tx:
-            outbox.change(tx, row, attempts=attempts, due_at=due, error=error[:300])
+            outbox.update_message(tx, row, attempts=attempts, due_at=due, error=error[:300])
         return row.kind is MessageKind.MARK
 
     def _give_up(self, row: Message, code: str) -> None:

@@ -29,7 +29,7 @@ from bot.cards.request_list import CommandAnswer
 from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import team_of
 from bot.explain.typed_call import MistypedError
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.slack.command_answers import COMMAND, QUESTIONS, Answerer, Question, SlashCommand
 from bot.slack.directory import named_where_literal
 

@@ -17,19 +17,19 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.agent import file_items, prompt
-from bot.agent.file_items import Content
+from bot.agent.file_items import FileContent
 from bot.agent.turn import PlannerError
 from bot.cards.slack_text import visible
 from bot.cards.views import message_text
 from bot.clock import Clock
-from bot.config.model_settings import FilesGiven
-from bot.policy.directory import Directory, LookupFailedError
+from bot.config.connection_settings import FilesGiven
+from bot.policy.authority import Directory, LookupFailedError
 from bot.slack.file_reader import FileReader, ReadFile, not_read
-from storage import attached_files, inbox, runs
-from storage.attached_files import AttachedFile, message_key
+from storage import inbox, runs, transcripts
 from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
+from storage.transcripts import AttachedFile, message_key
 
 # The files of the messages that a run is about to hear: read once, kept, and told to the model.
 
@@ -41,7 +41,7 @@ Item = dict[str, Any]
 class MessageFiles:
     """A message with files."""
 
-    key: str  # of the message: `storage.attached_files.message_key`
+    key: str  # of the message: `storage.transcripts.message_key`
     person: str  # Slack user id
     name: str
     files: Sequence[Mapping[str, Any]]  # as Slack tells of them
@@ -103,7 +103,7 @@ class AttachedFiles:
         if not with_files:
             return heard
         with self._store.read() as tx:
-            room = _Room(file_items.MOST_IN_THREAD - attached_files.size_in(tx, run))
+            room = _Room(file_items.MOST_IN_THREAD - transcripts.size_of_files(tx, run))
         for each in with_files:
             parts = []
             for told in each.files:
@@ -118,7 +118,7 @@ class AttachedFiles:
     def keep(self, tx: Transaction, heard: FileItems) -> None:
         """Store what is to be kept, in the transaction that stores the items."""
         for each in heard.rows:
-            attached_files.add(tx, each, at=self._clock.now())
+            transcripts.add_file(tx, each, at=self._clock.now())
 
     def _read(
         self, told: Mapping[str, Any], room: _Room, known: dict[str, ReadFile], until: float
@@ -141,12 +141,14 @@ class AttachedFiles:
         """Return the parts that tell of a file; what is given of it is added to `kept`."""
         content = read.content
         if content is None:
-            return [file_items.words(file_items.left_out(read.name, read.why))]
+            return [file_items.text_part(file_items.omission_note(read.name, read.why))]
         if self._which is FilesGiven.TEXT and not content.is_text:
-            return [file_items.words(file_items.left_out(read.name, file_items.TEXTS_ONLY))]
+            return [
+                file_items.text_part(file_items.omission_note(read.name, file_items.TEXTS_ONLY))
+            ]
         if not (room.text if content.is_text else room.bytes >= len(read.data)):
             why = file_items.TOO_MUCH_TEXT if content.is_text else file_items.NO_ROOM
-            return [file_items.words(file_items.left_out(read.name, why))]
+            return [file_items.text_part(file_items.omission_note(read.name, why))]
         if content.is_text:
             room.text -= min(room.text, len(content.text), file_items.MOST_TEXT)
         else:
@@ -163,13 +165,13 @@ class AttachedFiles:
             created_at=self._clock.now(),
         )
         kept.append(row)
-        label = file_items.words(file_items.label(read.name, len(read.data), content))
-        return [label, file_items.reference(row.id, read.name, content)]
+        label = file_items.text_part(file_items.file_label(read.name, len(read.data), content))
+        return [label, file_items.file_reference(row.id, read.name, content)]
 
 
-def _kept(content: Content, data: bytes) -> str:
+def _kept(content: FileContent, data: bytes) -> str:
     """A file as it is kept: in base64, or a text with its end left out where it is too long."""
-    return file_items.cut(content.text) if content.is_text else base64.b64encode(data).decode()
+    return file_items.cut_text(content.text) if content.is_text else base64.b64encode(data).decode()
 
 
 log = logging.getLogger("countersign.thread")
@@ -227,7 +229,7 @@ class SlackThread:
 
     def _held(self, run: Run) -> list[Delivery]:
         with self._store.read() as tx:
-            return inbox.held(tx, run.id)
+            return inbox.held_messages(tx, run.id)
 
     def _said(self, waiting: list[Delivery]) -> list[_Said]:
         """Return what the model is told of these messages."""
@@ -238,7 +240,7 @@ class SlackThread:
             if len(text) > LONGEST:
                 text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
             name = self._name(each.user)
-            item = prompt.request(each.user, name, text, each.received_at)
+            item = prompt.request_item(each.user, name, text, each.received_at)
             key = message_key(each.team, each.channel, event["ts"])
             found.append(_Said(item, MessageFiles(key, each.user, name, event.get("files") or [])))
         return found
@@ -252,7 +254,7 @@ class SlackThread:
             for item in items:
                 runs.append(tx, held, item, at=self._clock.now())
             self._files.keep(tx, heard)
-            if not all(inbox.heard(tx, each) for each in waiting):
+            if not all(inbox.mark_read(tx, each) for each in waiting):
                 raise _ChangedError
 
     def _name(self, user: str) -> str:
@@ -280,7 +282,7 @@ class SlackThread:
         except Exception as error:  # noqa: BLE001 - the request goes on without context
             log.warning("run %s: the thread could not be read: %s", run.id, error)
             unread = [("", "Countersign", "(earlier messages could not be read)")]
-            return _Before([prompt.overheard(unread, left_out=0)])
+            return _Before([prompt.overheard_item(unread, left_out=0)])
         authors = [each.get("user", "") for each in said.kept]
         lines = [
             (author, self._name(author), message_text(each, ""))
@@ -299,7 +301,7 @@ class SlackThread:
             for each, (author, name, _) in zip(said.kept, lines, strict=True)
         ]
         # the newest matter most
-        item = _bounded(lines, prompt.overheard, said.left_out)
+        item = _bounded(lines, prompt.overheard_item, said.left_out)
         return _Before([item], posted[: -MOST_MESSAGES - 1 : -1])
 
     def _read(
@@ -368,7 +370,7 @@ def _bounded(
     lines: list[tuple[str, str, str]], make: Callable[..., dict[str, Any]], left_out: int
 ) -> dict[str, Any]:
     """Keep how it began and the newest messages that fit, oldest first, and say how many of all
-    were left out, with the `left_out` that are not among them.
+    were left out, with the `omission_note` that are not among them.
     """
     (author, name, text), *later = lines
     beginning = (author, name, _cut(text, MOST_CHARACTERS // 4 if later else MOST_CHARACTERS))

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from bot.approvals.call_state import effect_of, still_needed
 from bot.approvals.card_views import call_view
-from bot.approvals.edits import Forbidden, Unchanged
+from bot.approvals.edits import ForbiddenEdit, UnchangedEdit
 from bot.approvals.person_questions import is_question, read
 from bot.cards.action_names import Action, Dialog
 from bot.cards.button_codec import CallTarget, CardTarget, Click, RunTarget, decode
@@ -24,7 +24,7 @@ from bot.cards.question_message import read_answer
 from bot.cards.review_dialog import MAX_WORDS
 from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import CallView
-from bot.policy.directory import NotYetKnownError
+from bot.policy.authority import NotYetKnownError
 from bot.policy.gates import Ask
 from bot.surfaces.port import Host
 from bot.terminal import operator_input, terminal_sentences
@@ -193,11 +193,11 @@ class OperatorActs:
         except NotYetKnownError:  # the tool is slow: the loop waits for it, and tells the rest
             return ""
         match read_:
-            case Forbidden(sentence=sentence):
+            case ForbiddenEdit(sentence=sentence):
                 return strip_mrkdwn(host.named(sentence))
             case FieldErrors() as errors:
                 return errors
-            case Unchanged():
+            case UnchangedEdit():
                 return terminal_sentences.nothing_changed()
             case _:
                 return ""

@@ -15,8 +15,8 @@ from bot.cards.field_slots import SlotKind, slots, value_at
 from bot.cards.slack_text import visible
 from bot.terminal.terminal_messages import FieldShown
 from bot.tools import Tool
-from bot.tools.people.question import AskPerson, form_of, suggested
-from storage.masking import masked
+from bot.tools.person_question import AskPerson, answer_form, suggested_values
+from storage.masking import mask_secrets
 from storage.models import Delivery, Run, new_id
 from storage.states import DeliveryKind, Surface, Verb
 
@@ -101,7 +101,7 @@ def inputs_of_edit(tool: Tool[Any], arguments: Mapping[str, Any]) -> list[Input]
 
 def inputs_of_question(question: AskPerson) -> list[Input]:
     """Return the inputs of a question's answer: those of its dialog."""
-    tool, initial = form_of(question), suggested(question)
+    tool, initial = answer_form(question), suggested_values(question)
     found = [make_input(slot, value_at(initial, slot.keys)) for slot in slots(tool, initial)]
     return [each for each in found if each]
 
@@ -165,7 +165,7 @@ def _text(made: Input) -> str:
         return ""
     if isinstance(made.initial, int):  # a moment, in seconds
         return f"{datetime.fromtimestamp(made.initial, UTC):%Y-%m-%d %H:%M}"
-    return visible(masked(made.initial))
+    return visible(mask_secrets(made.initial))
 
 
 def _element(made: Input, typed: str) -> dict[str, Any] | str:

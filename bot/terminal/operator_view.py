@@ -16,8 +16,7 @@ from bot.cards.button_codec import CallTarget, encode
 from bot.cards.call_pieces import finality
 from bot.cards.slack_text import in_utc, mention, strip_mrkdwn, visible
 from bot.cards.views import CallView
-from bot.policy.authority import Yes
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import LookupFailedError, Yes
 from bot.policy.gates import Approvers, Ask
 from bot.surfaces.port import Host
 from bot.terminal.operator_input import inputs_of_edit, inputs_of_question, shown
@@ -25,7 +24,7 @@ from bot.terminal.request_reports import deciders_of, plan_of, stored_gate
 from bot.terminal.terminal_messages import CallShown, FieldShown, May
 from bot.tools.arguments import as_editable, readable_arguments
 from storage import call_history, calls, request_lists, runs
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.models import Call, Run, Vote
 from storage.states import CallStatus, Verb
 from storage.transaction import Transaction
@@ -70,7 +69,7 @@ class Seen:
             declined = call_history.is_declined(tx, call)
         wanted, asker = encode(CallTarget(call.id, call.revision)), self.person(run.requester)
         if view is None:
-            note = visible(masked(call.note))
+            note = visible(mask_secrets(call.note))
             return CallShown(wanted, "", run.id, call.status, effect, asker, (), note=note)
         return CallShown(
             id=wanted,
@@ -84,7 +83,7 @@ class Seen:
             final=finality(view.does, view.stated),
             chain=view.chain,
             preview=view.preview,
-            reason=visible(masked(view.agent_reason)),
+            reason=visible(mask_secrets(view.agent_reason)),
             deciders=self._in_words(who, run),
             deadline=in_utc(call.deadline) if call.deadline else "",
             approved_by=", ".join(self.person(vote.person) for vote in approving(votes)),
@@ -177,7 +176,7 @@ def _values(view: CallView) -> Iterator[tuple[str, str, str]]:
 def _asked(question: AskedQuestion, fields: Sequence[FieldShown]) -> Iterator[tuple[str, str, str]]:
     if server := server_of(question.run):
         yield "Asked by", visible(f"the server {server}"), ""
-    yield "Question", visible(masked(question.asked.question)), ""
+    yield "Question", visible(mask_secrets(question.asked.question)), ""
     if len(fields) > 1:
         yield "Asks for", ", ".join(each.label for each in fields), ""
     elif fields and fields[0].options:

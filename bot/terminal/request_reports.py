@@ -23,7 +23,7 @@ from bot.cards.request_list import PastVote
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
 from storage import call_history, calls, person_answers, request_lists, runs, sub_agents
-from storage.masking import masked
+from storage.masking import mask_secrets
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
@@ -181,9 +181,9 @@ def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> 
     run = runs.get(tx, call.run_id if call else wanted)
     if run is None:
         return None
-    run = sub_agents.root(tx, run)
+    run = sub_agents.root_run(tx, run)
     told = [call] if call else calls.of_request(tx, run.id)
-    said = (prompt.asked(item) for item in runs.heard(tx, run.id, now))
+    said = (prompt.words_of_request(item) for item in runs.read_messages(tx, run.id, now))
     return RunTold(
         id=run.id,
         status=run.status,
@@ -191,7 +191,7 @@ def whole_life(tx: Transaction, tools: Registry, wanted: str, now: datetime) -> 
         client=run.client,
         channel=run.channel,
         thread_ts=run.thread_ts,
-        asked=tuple(masked(" ".join(text.split())) for text in said if text.strip()),
+        asked=tuple(mask_secrets(" ".join(text.split())) for text in said if text.strip()),
         created_at=run.created_at,
         calls=tuple(_call(tx, tools, each, now) for each in told),
     )
@@ -221,7 +221,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
         deciders=deciders_of(tx, call, now),
         asked_at=call.asked_at,
         deadline=call.deadline,
-        agent_reason=masked(call.reason),
+        agent_reason=mask_secrets(call.reason),
         chain=view.chain if view else (),
         preview=view.preview if view else "",
         revisions=tuple(
@@ -238,7 +238,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
         answer=_answer(tx, call),
         decided_at=call.decided_at,
         finished_at=call.finished_at,
-        note=masked(call.note),
+        note=mask_secrets(call.note),
     )
 
 
@@ -249,5 +249,5 @@ def _answer(tx: Transaction, call: Call) -> AnswerTold | None:
         return None
     given = json.loads(answer.given)
     lines = answer_in_words(found.asked, given) if found and given else ()
-    values = {label: masked(text) for label, text, _ in lines}
+    values = {label: mask_secrets(text) for label, text, _ in lines}
     return AnswerTold(answer.person, answer.created_at, values, answer.declined)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel
 
 from bot.policy.condition_values import Id
-from bot.tools.declared_secrets import dumped_as, may_hold_secrets, secret_paths, veiled
+from bot.tools.declared_secrets import dumped_name, mask_at_paths, may_hold_secrets, secret_paths
 from bot.tools.effect_source import EffectSource
 from bot.tools.elicitation import NOBODY, ElicitationPort
 from bot.tools.registration import (
@@ -34,9 +34,9 @@ from bot.tools.registration import (
     argument_model,
     check_fields,
     check_functions,
-    written,
+    schema_text,
 )
-from storage.masking import MASK, Path, replaced
+from storage.masking import MASK, ValuePath, replace_at_paths
 
 if TYPE_CHECKING:
     from bot.tools.agents import Agent
@@ -132,7 +132,7 @@ def _schema(model: type[BaseModel]) -> str:
     """A model's JSON schema, as text; it is made anew each time, and every turn of the model needs
     all.
     """
-    return json.dumps(written(model))
+    return json.dumps(schema_text(model))
 
 
 @lru_cache(1024)
@@ -177,7 +177,7 @@ class Tool(Generic[A]):
         return self.asks or self.does is not Effect.READ
 
     @property
-    def said_to_do(self) -> str:
+    def stated_effect(self) -> str:
         """What it does to the world, as its author says; "" where that is not known."""
         return self.does.value if self.stated is EffectSource.BY_AUTHOR else ""
 
@@ -203,7 +203,7 @@ class Tool(Generic[A]):
         body = json.dumps([digest, *agent])
         return hashlib.sha256(body.encode()).hexdigest()
 
-    def secret_paths(self, values: Mapping[str, Any] | BaseModel) -> frozenset[Path]:
+    def secret_paths(self, values: Mapping[str, Any] | BaseModel) -> frozenset[ValuePath]:
         """Where in these arguments a value is declared secret, at any depth."""
         return secret_paths(self.arguments, self.secret, values)
 
@@ -214,7 +214,7 @@ class Tool(Generic[A]):
 
     def masked(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The same values with secret ones, at any depth, replaced by a mask of fixed length."""
-        found: dict[str, Any] = replaced(values, self.secret_paths(values), lambda *_: MASK)
+        found: dict[str, Any] = replace_at_paths(values, self.secret_paths(values), lambda *_: MASK)
         return dict(found)
 
     def effect_sentence(self, args: A, names: Mapping[str, str] | None = None) -> str:
@@ -225,9 +225,9 @@ class Tool(Generic[A]):
         paths = self.secret_paths(args)
         values: dict[str, Any] = {}
         for name in type(args).model_fields:
-            key = dumped_as(type(args), name)
+            key = dumped_name(type(args), name)
             below = frozenset(path[1:] for path in paths if path[0] == key)
-            value = veiled(getattr(args, name), below)
+            value = mask_at_paths(getattr(args, name), below)
             values[name] = MASK if name in self.secret else _named(value, names or {})
         try:
             return " ".join(self.effect.format(**values).split())

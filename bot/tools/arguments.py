@@ -15,10 +15,10 @@ from pydantic_core import to_jsonable_python
 from bot.policy.condition_values import Id
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
-from bot.tools.decimals import in_full
+from bot.tools.decimals import write_all_decimals
 from bot.tools.described.time_budget import checked_before
-from bot.tools.names import Naming
-from storage.digest import canonical
+from bot.tools.names import NameResolver
+from storage.digest import canonical_json
 
 
 def dump_arguments(args: BaseModel) -> str:
@@ -26,12 +26,14 @@ def dump_arguments(args: BaseModel) -> str:
 
     Raises OddValueError.
     """
-    return canonical(
-        to_jsonable_python(opened(args.model_dump(mode="python", exclude_computed_fields=True)))
+    return canonical_json(
+        to_jsonable_python(
+            open_secrets(args.model_dump(mode="python", exclude_computed_fields=True))
+        )
     )
 
 
-def load_arguments(tool: Tool[Any], text: str, names: Naming | None = None) -> BaseModel:
+def load_arguments(tool: Tool[Any], text: str, names: NameResolver | None = None) -> BaseModel:
     """Arguments as the tool's model: stored ones, or with `names` new ones, in which names become
     ids.
 
@@ -41,7 +43,7 @@ def load_arguments(tool: Tool[Any], text: str, names: Naming | None = None) -> B
         args: BaseModel = tool.arguments.model_validate_json(
             text, extra="forbid", by_alias=True, by_name=True, context=names
         )
-    return in_full(args)
+    return write_all_decimals(args)
 
 
 def readable_arguments(
@@ -51,7 +53,9 @@ def readable_arguments(
     40.00, not 40; with `names`, each id has its name beside it.
     """
     args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
-    values: dict[str, Any] = to_jsonable_python(opened(_with_names(args, names or {}), exact=False))
+    values: dict[str, Any] = to_jsonable_python(
+        open_secrets(_with_names(args, names or {}), exact=False)
+    )
     return values
 
 
@@ -65,23 +69,23 @@ def _with_names(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
-def opened(value: Any, *, exact: bool = True) -> Any:
+def open_secrets(value: Any, *, exact: bool = True) -> Any:
     """A dumped value with secret types opened (Pydantic writes them as stars), sets in order.
 
     `exact`: equal decimals in one form.
     """
     if isinstance(value, SecretStr | SecretBytes | Secret):
-        return opened(value.get_secret_value(), exact=exact)
+        return open_secrets(value.get_secret_value(), exact=exact)
     if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text
-        return json.loads(canonical(value))
+        return json.loads(canonical_json(value))
     if isinstance(value, dict):
-        return {key: opened(each, exact=exact) for key, each in value.items()}
+        return {key: open_secrets(each, exact=exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [opened(each, exact=exact) for each in value]
+        return [open_secrets(each, exact=exact) for each in value]
     # a set has no order of its own, and the digest needs one
     if isinstance(value, set | frozenset):
-        members = (opened(each, exact=exact) for each in value)
-        return sorted(members, key=lambda each: canonical(to_jsonable_python(each)))
+        members = (open_secrets(each, exact=exact) for each in value)
+        return sorted(members, key=lambda each: canonical_json(to_jsonable_python(each)))
     return value
 
 

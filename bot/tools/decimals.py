@@ -18,7 +18,7 @@ Node = Mapping[str, Any]  # of Pydantic's core schema
 _SAME = ("schema", "lax_schema", "strict_schema", "json_schema", "python_schema")  # same value
 
 
-def in_full(args: BaseModel) -> BaseModel:
+def write_all_decimals(args: BaseModel) -> BaseModel:
     """Return these arguments with each amount in all of its declared decimals; changes them."""
     if _has_places(type(args)):
         _of_model(args)

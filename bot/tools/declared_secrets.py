@@ -266,7 +266,7 @@ def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
     """What a value consists of, by key or by place."""
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
-            yield dumped_as(type(value), name), getattr(value, name, None)
+            yield dumped_name(type(value), name), getattr(value, name, None)
         yield from (value.__pydantic_extra__ or {}).items()
     elif isinstance(value, Mapping):
         yield from ((str(key), each) for key, each in value.items())
@@ -276,7 +276,7 @@ def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
         yield from ((name, getattr(value, name, None)) for name in value.__dataclass_fields__)
 
 
-def dumped_as(model: type[BaseModel], name: str) -> str:
+def dumped_name(model: type[BaseModel], name: str) -> str:
     """Return the key that model_dump() gives a field."""
     field = model.model_fields[name]
     if not model.model_config.get("serialize_by_alias"):
@@ -291,19 +291,19 @@ def _keys(model: type[BaseModel], name: str) -> set[str]:
     return {name, *(each for each in aliases if isinstance(each, str))}
 
 
-def veiled(value: Any, paths: frozenset[Path]) -> Any:
+def mask_at_paths(value: Any, paths: frozenset[Path]) -> Any:
     """Return a value as it may be read: with a mask at these paths within it."""
     if () in paths:
         return None if value is None else MASK
     if not paths:
         return value
     below = {
-        step: veiled(part, frozenset(path[1:] for path in paths if path[0] == step))
+        step: mask_at_paths(part, frozenset(path[1:] for path in paths if path[0] == step))
         for step, part in _parts(value)
     }
     if isinstance(value, BaseModel):
         made = value.model_copy()
-        steps = {dumped_as(type(value), name): name for name in type(value).model_fields}
+        steps = {dumped_name(type(value), name): name for name in type(value).model_fields}
         for step, part in below.items():
             if step in steps:
                 made.__dict__[steps[str(step)]] = part
@@ -320,13 +320,13 @@ def secret_texts(value: Any, paths: frozenset[Path]) -> list[str]:
     return sorted(found, key=len, reverse=True)
 
 
-def without_secrets(text: str, value: Any, paths: frozenset[Path]) -> str:
+def mask_secret_texts(text: str, value: Any, paths: frozenset[Path]) -> str:
     """Return a text with a mask for what is secret within a value, however it is written there: as
     it is, with other blanks, quoted as Python or JSON does, or as part of an address.
     """
     for secret in secret_texts(value, paths):
-        as_python, as_json = repr(secret)[1:-1], json.dumps(secret)[1:-1]
-        forms = (secret, as_python, as_json, json.dumps(secret, ensure_ascii=False)[1:-1])
+        as_python, dump_with_secrets = repr(secret)[1:-1], json.dumps(secret)[1:-1]
+        forms = (secret, as_python, dump_with_secrets, json.dumps(secret, ensure_ascii=False)[1:-1])
         in_address = (way(secret, safe="", errors="replace") for way in (quote, quote_plus))
         for form in dict.fromkeys((*forms, *in_address)):
             text = re.sub(_written(form), MASK, text)
@@ -350,7 +350,7 @@ def _collect(value: Any, paths: frozenset[Path], found: set[str], *, within: boo
         _collect(part, below, found, within=within)
 
 
-def as_json(args: BaseModel, *, computed: bool = False) -> dict[str, Any]:
+def dump_with_secrets(args: BaseModel, *, computed: bool = False) -> dict[str, Any]:
     """Return arguments as JSON values, secret ones among them, in the form of the tool's types.
 
     `computed`: with what the model computes of them.

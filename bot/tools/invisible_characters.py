@@ -123,6 +123,6 @@ def is_hidden(char: str) -> bool:
     return char not in "\n\t" and (char in _UNSEEN or unicodedata.category(char) in _HIDING)
 
 
-def hidden_in(text: str) -> list[str]:
+def hidden_characters(text: str) -> list[str]:
     """List what a reader cannot see in a text, in order; what makes an emoji of others is seen."""
     return [] if is_plain(text) else list(filter(is_hidden, EMOJI.sub("", text)))

@@ -4,8 +4,8 @@
         channel: ChannelId = Field(title="Channel")
         people: list[PersonId]
 
-Who proposes or edits a call validates with `Naming`, which asks Slack; who loads stored arguments
-does not, for they hold ids only.
+Who proposes or edits a call validates with `NameResolver`, which asks Slack; who loads stored
+arguments does not, for they hold ids only.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Annotated, Any
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
+from bot.policy.authority import Directory
 from bot.policy.condition_values import Id
-from bot.policy.directory import Directory
 
 MARK = "x-id-of"  # in a field's JSON schema
 _ID = {
@@ -33,12 +33,12 @@ _BRACKETS = str.maketrans("()（）⁽⁾❨❩﹙﹚<>", "[][][][][]‹›")
 _MENTION = re.compile(r"<(?:[#@]|!subteam\^)([A-Z0-9]+)(?:\|[^>]*)?>")
 
 
-def no_channel(name: str) -> str:
+def no_channel_sentence(name: str) -> str:
     """Say that there is no such channel: the same of a private one that whoever asked is not in."""
     return f"There is no channel {name} that the bot and the person who asked can both see."
 
 
-def as_name(chosen: str) -> str:
+def clean_name(chosen: str) -> str:
     """Return the name that somebody has given themselves, with nothing in it that looks like the id
     which stands in brackets behind it: on one line, at most 80 characters.
     """
@@ -46,7 +46,7 @@ def as_name(chosen: str) -> str:
     return one if len(one) <= MOST_OF_NAME else f"{one[: MOST_OF_NAME - 1]}…"
 
 
-class Named(StrEnum):
+class NamedKind(StrEnum):
     """What an argument can name."""
 
     CHANNEL = "channel"
@@ -55,7 +55,7 @@ class Named(StrEnum):
 
 
 @dataclass(slots=True)
-class Naming:
+class NameResolver:
     """Makes ids of names, by live look-ups, and keeps the names for the card.
 
     Its methods raise ValueError for what is not there or may be several, LookupFailedError and
@@ -66,18 +66,18 @@ class Naming:
     asker: str | None  # who asked: sees no private channel but their own; None: the operator
     found: dict[str, str] = field(default_factory=dict)  # by id, as people read them
 
-    def id_of(self, kind: Named, wanted: str) -> str:
+    def id_of(self, kind: NamedKind, wanted: str) -> str:
         """Return the id of what is called so."""
         text = wanted.strip()
         mention = _MENTION.fullmatch(text)
         text = mention.group(1) if mention else text
         known = bool(_ID[kind].fullmatch(text))
         match kind:
-            case Named.CHANNEL:
+            case NamedKind.CHANNEL:
                 return self._channel(wanted, text, known)
-            case Named.PERSON:
+            case NamedKind.PERSON:
                 return self._person(wanted, text, known)
-            case Named.GROUP:
+            case NamedKind.GROUP:
                 return self._group(wanted, text, known)
 
     def _channel(self, wanted: str, text: str, known: bool) -> str:
@@ -86,7 +86,7 @@ class Naming:
         name = text if known else "#" + text.removeprefix("#").lower()
         found = self.directory.channel(name)
         if found is None or not (self.asker is None or self.directory.sees(self.asker, name)):
-            raise ValueError(no_channel(name))
+            raise ValueError(no_channel_sentence(name))
         if not known:  # an id is shown as it is: its name may be known to its members only
             self.found[found] = name
         return found
@@ -107,7 +107,7 @@ class Naming:
             raise ValueError(
                 f"{person.name} ({text}) is {'deactivated' if person.deleted else 'a bot'}."
             )
-        self.found[text] = as_name(person.name)
+        self.found[text] = clean_name(person.name)
         return text
 
     def _group(self, wanted: str, text: str, known: bool) -> str:
@@ -125,7 +125,7 @@ class Naming:
 class _IdOf:
     """Marks a text as the id of something, and makes it one where names may be looked up."""
 
-    kind: Named
+    kind: NamedKind
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -139,16 +139,16 @@ class _IdOf:
 
     def _made(self, value: str, info: ValidationInfo) -> Id:
         names = info.context
-        return Id(names.id_of(self.kind, value) if isinstance(names, Naming) else value)
+        return Id(names.id_of(self.kind, value) if isinstance(names, NameResolver) else value)
 
 
 _TEXT = {"min_length": 1, "max_length": 100}
 ChannelId = Annotated[
-    str, Field(**_TEXT, description="#name or the channel's id."), _IdOf(Named.CHANNEL)
+    str, Field(**_TEXT, description="#name or the channel's id."), _IdOf(NamedKind.CHANNEL)
 ]
 PersonId = Annotated[
-    str, Field(**_TEXT, description="@handle, full name or id."), _IdOf(Named.PERSON)
+    str, Field(**_TEXT, description="@handle, full name or id."), _IdOf(NamedKind.PERSON)
 ]
 GroupId = Annotated[
-    str, Field(**_TEXT, description="@handle or the group's id."), _IdOf(Named.GROUP)
+    str, Field(**_TEXT, description="@handle or the group's id."), _IdOf(NamedKind.GROUP)
 ]

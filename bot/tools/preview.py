@@ -16,14 +16,14 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel
 
-from bot.policy.directory import NotYetKnownError
+from bot.policy.authority import NotYetKnownError
 from bot.tools import Preview, Tool, ToolContext, ToolError
-from bot.tools.runner import concealed, settle, told
+from bot.tools.runner import await_result, conceal_secrets, error_line
 
 # Where async tools and async previews run: one event loop on one thread, started when needed.
 
 
-class Portal:
+class AsyncPortal:
     """Calls async functions from other threads; its own thread starts with the first of them."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ log = logging.getLogger("countersign.preview")
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class EarlyPreview:
     """A preview begun before anybody needs it."""
 
     future: Future[Preview]
@@ -69,11 +69,11 @@ class Previews:
 
     def __init__(self, seconds: float = SECONDS) -> None:
         """`seconds` bounds each preview."""
-        self.portal = Portal()  # where async previews and async tools run
+        self.portal = AsyncPortal()  # where async previews and async tools run
         self._seconds = seconds
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="preview")
         self._lock = threading.Lock()
-        self._ahead: dict[tuple[str, int, str], Ahead] = {}
+        self._ahead: dict[tuple[str, int, str], EarlyPreview] = {}
 
     def of(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
         """Return the tool's preview, or a line that says why there is none.
@@ -84,7 +84,7 @@ class Previews:
             return Preview("")
         return self._ended(tool, args, self._begin(tool, args, context), self._seconds)
 
-    def of_edit(
+    def preview_of_edit(
         self,
         tool: Tool[Any],
         args: BaseModel,
@@ -105,7 +105,7 @@ class Previews:
         with self._lock:
             found = self._ahead.get(key)
             if found is None or now - found.begun > max(FRESH, self._seconds):
-                found = Ahead(self._begin(tool, args, context), now)
+                found = EarlyPreview(self._begin(tool, args, context), now)
                 self._ahead[key] = found
                 while len(self._ahead) > MOST_AHEAD:
                     del self._ahead[next(iter(self._ahead))]
@@ -148,9 +148,9 @@ class Previews:
         in_thread = made.in_thread
         return replace(
             made,
-            text=concealed(tool, args, str(made.text)),
+            text=conceal_secrets(tool, args, str(made.text)),
             expects=str(made.expects),
-            in_thread=None if in_thread is None else concealed(tool, args, str(in_thread)),
+            in_thread=None if in_thread is None else conceal_secrets(tool, args, str(in_thread)),
         )
 
     def _ended(
@@ -166,7 +166,7 @@ class Previews:
             return _none(tool, "the bot is stopping")
         if error is None:
             return future.result()
-        message = told(tool, args, error)
+        message = error_line(tool, args, error)
         if isinstance(error, ToolError):
             raise ToolError(message) from error
         return _none(tool, message)
@@ -203,4 +203,4 @@ def _answer(future: Future[Preview], seconds: float, then: Callable[[], None]) -
 
 async def _within(made: Awaitable[Any], seconds: float) -> Any:
     with anyio.fail_after(seconds):
-        return await settle(made)
+        return await await_result(made)

@@ -34,7 +34,7 @@ _NOT_AT_TOP = ("description", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "t
 Schema = dict[str, Any]
 
 
-def written(model: type[BaseModel]) -> Schema:
+def schema_text(model: type[BaseModel]) -> Schema:
     """The schema of an argument model in as few words as say everything."""
     schema: Schema = _plain(model.model_json_schema(schema_generator=_Bounded))
     for key in _NOT_AT_TOP:  # and the tool has a description of its own

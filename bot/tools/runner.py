@@ -1,27 +1,15 @@
-"""Running one tool call: bounded in time and output, its end told apart. It decides nothing and
-writes nothing.
-
-    Ran       it returned: what the model is told, and one line for people
-    Refused   it raised ToolError, in words meant for the model: it certainly did nothing, but for
-              a BrokeOffError of a tool that changes something
-    Changed   it raised ChangedError: it did nothing, for what it showed no longer holds
-    Raised    it raised something else; `certain` when it cannot have changed anything
-    Lost      the connection broke or timed out under it: what it did is not known (never for reads)
-    TimedOut  it is still running; `future` tells how it ended, see `ended`
-
-A tool that cannot tell whether its effect happened raises ConnectionError or TimeoutError, from
-whatever it saw.
-"""
+"""Runs one tool call, bounded in time and output, and reports its steps to whoever listens."""
 
 from __future__ import annotations
 
 import inspect
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Executor, Future, wait
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -30,6 +18,7 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
+from bot.live import EventKind, Live, StepEnd, StepEvent, ToolStep
 from bot.tools import (
     BrokeOffError,
     ChangedError,
@@ -40,14 +29,20 @@ from bot.tools import (
     ToolError,
     tables,
 )
-from bot.tools.declared_secrets import without_secrets
+from bot.tools.declared_secrets import mask_secret_texts
+from storage.masking import mask_secrets
+from storage.models import Call, Run
 
-# What people are told of a call that ran: its tool's own sentence, else the text it returned.
+# Running one tool call: bounded in time and output, its end told apart. It decides nothing and
+# writes nothing.
 
 log = logging.getLogger(__name__)
 
 
-def outcome_of(tool: Tool[Any], args: BaseModel, result: Any) -> str:
+# What people are told of a call that ran: its tool's own sentence, else the text it returned.
+
+
+def tool_outcome(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     """Return what the tool says of its own run, unmasked; "" where it says nothing in words.
 
     Raises nothing: the effect has happened, whatever its sentence does.
@@ -55,17 +50,17 @@ def outcome_of(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     if tool.outcome is None:
         return _in_words(result)
     try:
-        told = tool.outcome(args, result)
+        error_line = tool.outcome(args, result)
     except Exception:
         log.exception("%s ran, and its outcome sentence failed", tool.name)
         return ""
-    return told if isinstance(told, str) else ""
+    return error_line if isinstance(error_line, str) else ""
 
 
 def _in_words(result: Any) -> str:
     """Return the first line of a text, or how many rows a table has."""
     if isinstance(result, Table):
-        return tables.summary(result)
+        return tables.table_summary(result)
     if not isinstance(result, str):
         return ""
     return next((line for line in result.splitlines() if line.strip()), "")
@@ -162,17 +157,17 @@ def run_tool(
         patience = min(beat, 2 * patience)
         if not done and heartbeat is not None:
             _beat(heartbeat, context)
-    return ended(tool, args, future)
+    return tool_end(tool, args, future)
 
 
-def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
+def tool_end(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
     """How a finished call ended; also for the late result of a TimedOut."""
     if future.cancelled():  # an executor cancels only what it has not begun
         return ToolFailure("The bot is stopping; the tool was not started.", certain=True)
     error = future.exception()
     if error is None:
         return _ran(tool, args, future.result())
-    message = told(tool, args, error)
+    message = error_line(tool, args, error)
     if isinstance(error, ToolError):
         certain = tool.does is Effect.READ or not isinstance(error, BrokeOffError)
         return (
@@ -185,14 +180,14 @@ def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
     return LostToolAnswer(message) if _answer_lost(error) else ToolFailure(message, certain=False)
 
 
-def told(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
+def error_line(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
     """Return what a tool raised as one line of at most 1,000 characters, its secrets masked."""
     return one_line(tool, args, _message(error), MESSAGE_LENGTH)
 
 
 def one_line(tool: Tool[Any], args: BaseModel, text: str, limit: int) -> str:
     """Return a text as one line of at most `limit` characters, the call's secrets masked."""
-    return _clip(concealed(tool, args, _clean(text)), limit)
+    return _clip(conceal_secrets(tool, args, _clean(text)), limit)
 
 
 def output(result: Any, limit: int) -> str:
@@ -214,10 +209,10 @@ def _call(
     # Async tools wait on this thread too, so that a stalled event loop cannot hold up the caller's
     # clock.
     result = tool.function(args, context)
-    return portal().call(settle, result) if inspect.isawaitable(result) else result
+    return portal().call(await_result, result) if inspect.isawaitable(result) else result
 
 
-async def settle(result: Awaitable[Any]) -> Any:
+async def await_result(result: Awaitable[Any]) -> Any:
     """Return what an async tool or preview comes to; nothing it raises ends the thread of all."""
     try:
         return await result
@@ -245,13 +240,13 @@ def _beat(heartbeat: Callable[[], None], context: ToolContext) -> None:
 def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess:
     try:
         if isinstance(result, Table):
-            table = tables.plain(result)
-            text = _clean(tables.for_model(table, tool.max_output))
+            table = tables.json_table(result)
+            text = _clean(tables.table_for_model(table, tool.max_output))
             return ToolSuccess(text, _summary(tool, args, table), table)
         return ToolSuccess(output(result, tool.max_output), _summary(tool, args, result))
     except Exception as error:  # noqa: BLE001 # logged without its traceback, which may quote secrets
         # It did run: a result nobody can write down must not turn into a failure.
-        why = told(tool, args, error)
+        why = error_line(tool, args, error)
         log.error("the result of %s cannot be written down: %s", tool.name, why)
         text = f"The tool ran, but its result cannot be shown ({type(error).__name__})."
         return ToolSuccess(text, text)
@@ -259,7 +254,7 @@ def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess:
 
 def _summary(tool: Tool[Any], args: BaseModel, result: Any) -> str:
     """Return what people are told of it, on one line of at most 200 characters."""
-    return one_line(tool, args, outcome_of(tool, args, result), SUMMARY_LENGTH)
+    return one_line(tool, args, tool_outcome(tool, args, result), SUMMARY_LENGTH)
 
 
 def _answer_lost(error: BaseException) -> bool:
@@ -290,9 +285,9 @@ def _message(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def concealed(tool: Tool[Any], args: BaseModel, text: str) -> str:
+def conceal_secrets(tool: Tool[Any], args: BaseModel, text: str) -> str:
     """Return a text with the call's secrets masked wherever they stand in it."""
-    return without_secrets(text, args, tool.secret_paths(args))
+    return mask_secret_texts(text, args, tool.secret_paths(args))
 
 
 def _json(result: Any) -> str:
@@ -307,3 +302,94 @@ def _clean(text: str) -> str:
 def _clip(text: str, limit: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+LENGTH = 100  # characters
+SO_FAR = 60  # characters of how far it is
+BETWEEN = 1.0  # seconds between two words of a tool on how far it is
+
+
+def step_sentence(tool: Tool[Any], args: BaseModel, call: Call) -> ToolStep:
+    """Return what a call of this tool does, on one line of at most 100 characters.
+
+    Raises nothing: a sentence that fails is none.
+    """
+    doing = ""
+    if tool.step is not None:
+        try:
+            said = tool.step(args)
+            doing = (
+                mask_secrets(one_line(tool, args, said, LENGTH)) if isinstance(said, str) else ""
+            )
+        except Exception as error:  # noqa: BLE001 # its traceback may quote secrets
+            why = error_line(tool, args, error)
+            log.error("%s runs, and its step sentence failed: %s", tool.name, why)
+    return ToolStep(
+        call_id=call.id,
+        tool=tool.name,
+        title=one_line(tool, args, tool.title, LENGTH),
+        doing=doing.rstrip(" .…"),
+        asked=call.asked_at is not None,
+    )
+
+
+class StepTeller:
+    """Tells how one call goes on; used by the thread that waits for it, and by its tool."""
+
+    def __init__(self, live: Live, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> None:
+        """Its words are put together when somebody listens, once."""
+        self._live, self._run = live, run
+        self._of = tool, args, call
+        self._step: ToolStep | None = None
+        self._lock = threading.RLock()  # the tool may tell on threads of its own
+        self._so_far, self._is_over, self._said_at = "", False, float("-inf")
+        self.is_long = False  # somebody was told that it takes long
+
+    def began(self) -> None:
+        """The tool is about to be called."""
+        self._tell(EventKind.STEP_BEGAN)
+
+    def goes_on(self) -> None:
+        """It takes long."""
+        self.is_long = True
+        self._tell(EventKind.STEP_GOES_ON)
+
+    def says(self, words: str) -> None:
+        """The tool says how far it is; any thread, told once a second at most."""
+        now = time.monotonic()
+        with self._lock:
+            if self._is_over:
+                return
+            tool, args, _ = self._of
+            self._so_far = mask_secrets(one_line(tool, args, words, SO_FAR))
+            if now - self._said_at < BETWEEN:
+                return  # the next beat tells it
+            self._said_at = now
+            self._tell(EventKind.STEP_TOLD)
+
+    def ended(self, outcome: ToolOutcome) -> None:
+        """It is over, and how is stored."""
+        with self._lock:
+            self._is_over = True
+        self._tell(EventKind.STEP_ENDED, step_end(self._of[0], outcome))
+
+    def _tell(self, kind: EventKind, end: StepEnd | None = None) -> None:
+        self._live.tell(lambda: StepEvent(kind, self._run, self._words(), end))
+
+    def _words(self) -> ToolStep:
+        if self._step is None:
+            self._step = step_sentence(*self._of)
+        return replace(self._step, so_far=self._so_far) if self._so_far else self._step
+
+
+def step_end(tool: Tool[Any], outcome: ToolOutcome) -> StepEnd:
+    """Return how a tool ended."""
+    match outcome:
+        case ToolSuccess():
+            return StepEnd.DONE if tool.agent is None else StepEnd.ENTRUSTED
+        case ToolStateChange():
+            return StepEnd.NOT_DONE
+        case LostToolAnswer() | ToolTimeout() if tool.does is not Effect.READ:
+            return StepEnd.UNKNOWN
+        case _:
+            return StepEnd.FAILED

@@ -18,7 +18,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the be
 NOTE_LENGTH = 80  # characters kept free for the note about what is not shown
 
 
-def plain(table: Table) -> Table:
+def json_table(table: Table) -> Table:
     """The same with values that JSON has: exact decimals as text, times in ISO form, bytes in
     base64.
     """
@@ -30,7 +30,7 @@ def plain(table: Table) -> Table:
     )
 
 
-def for_model(table: Table, limit: int) -> str:
+def table_for_model(table: Table, limit: int) -> str:
     """A line with the columns, a JSON list per row, as many as fit into `limit` characters, and
     what is missing.
     """
@@ -48,13 +48,13 @@ def for_model(table: Table, limit: int) -> str:
     return "\n".join([*lines, *([f"[… {'; '.join(notes)}]"] if notes else [])])
 
 
-def summary(table: Table) -> str:
+def table_summary(table: Table) -> str:
     """One line for the card."""
     count = f"{len(table.rows):,} row{'' if len(table.rows) == 1 else 's'}"
     return f"{count}, and there are more" if table.more else count
 
 
-def cell(value: Any) -> str:
+def table_cell(value: Any) -> str:
     """A value as people read it."""
     if value is None:
         return "—"

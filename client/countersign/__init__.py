@@ -14,17 +14,21 @@ if TYPE_CHECKING:
     from countersign.client import Countersign
     from countersign.context import asking
     from countersign.decorated import countersigned
-    from countersign.errors import (
+    from countersign.request import (
         AlreadyTaken,
         CountersignError,
         DidNotWork,
+        Does,
         Expired,
+        Handout,
         NotAllowed,
+        OwnAction,
         Rejected,
+        Request,
+        RequestStatus,
         Undecided,
         Unreachable,
     )
-    from countersign.request import Does, Handout, OwnAction, Request, RequestStatus
 
 __all__ = [
     "AlreadyTaken",
@@ -57,4 +61,4 @@ def __getattr__(name: str) -> Any:
     """Load what is named above where it is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'errors')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'request')}"), name)

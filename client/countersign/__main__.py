@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from countersign.cli.main import main as run_command
+from countersign.cli.commands import main as run_command
 from countersign.cli.process import leave
 
 

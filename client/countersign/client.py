@@ -24,17 +24,22 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, bu
 from urllib.request import Request as HttpRequest
 
 from countersign.context import Circumstances, current, key_of
-from countersign.errors import (
+from countersign.request import (
     AlreadyTaken,
     CountersignError,
     Expired,
+    Handout,
     NoAnswer,
     NotAllowed,
+    OwnAction,
+    Request,
+    RequestStatus,
     TooManyAtOnce,
     Unreachable,
+    handout_of,
+    request_of,
     trouble_of,
 )
-from countersign.request import Handout, OwnAction, Request, RequestStatus, handout_of, request_of
 from countersign.version import VERSION
 
 # The line to Countersign: HTTP by the standard library, tried again while that can help.

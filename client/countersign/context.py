@@ -15,8 +15,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from countersign.errors import AlreadyTaken, CountersignError, DidNotWork, Undecided, trouble_of
-from countersign.request import Request
+from countersign.request import (
+    AlreadyTaken,
+    CountersignError,
+    DidNotWork,
+    Request,
+    Undecided,
+    trouble_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

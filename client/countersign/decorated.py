@@ -21,9 +21,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from countersign.client import Countersign, Seconds
 from countersign.context import Circumstances, as_told, suspension_now
-from countersign.errors import CountersignError
 from countersign.gated_call import GatedCall, TakenCall, Terms
-from countersign.request import Does, OwnAction, Request, as_effect
+from countersign.request import CountersignError, Does, OwnAction, Request, as_effect
 from countersign.schema import FunctionShape, named_parameters, shape_of
 
 # Work for asyncio on threads of its own: they may wait for days, and hold up no other, nor the

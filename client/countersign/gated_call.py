@@ -14,8 +14,15 @@ from typing import Any
 
 from countersign.client import Countersign, GivenUp, Seconds, new_claimant
 from countersign.context import Circumstances, Suspension, current, suspension_now
-from countersign.errors import AlreadyTaken, CountersignError, Expired, trouble_of
-from countersign.request import OwnAction, Request, RequestStatus
+from countersign.request import (
+    AlreadyTaken,
+    CountersignError,
+    Expired,
+    OwnAction,
+    Request,
+    RequestStatus,
+    trouble_of,
+)
 from countersign.schema import as_outcome
 
 log = logging.getLogger("countersign.client")

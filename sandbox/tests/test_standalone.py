@@ -17,7 +17,7 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
 from slack_sandbox.standalone import environment
 

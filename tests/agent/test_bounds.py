@@ -12,10 +12,9 @@ import openai
 import pytest
 
 from bot.agent.chat_completions import CHAT
-from bot.agent.dialect import Dialect
 from bot.agent.planner import ENDLESS, MOST, Planner
 from bot.agent.responses import RESPONSES
-from bot.agent.turn import PlannerError
+from bot.agent.turn import Dialect, PlannerError
 from tests.agent.test_planner import Words
 
 AGAIN = "and again, "

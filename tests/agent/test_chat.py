@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.chat_completions import CHAT_AT_OPENAI, OURS, messages, request_of
-from bot.agent.dialect import Inquiry
+from bot.agent.turn import ModelRequest
 from bot.demo.chat_checks import check_chat
 from bot.demo.responses_checks import check
 from bot.demo.responses_wire import seal
@@ -151,13 +151,13 @@ def test_a_refusal_is_said_again_as_words() -> None:
 
 def test_without_tools_none_are_named() -> None:
     """A request without tools has no list of them, which servers refuse; an effort is handed on."""
-    bare = request_of(Inquiry("gpt-5", None, [message("user", "hello")], [], "Be brief."))
+    bare = request_of(ModelRequest("gpt-5", None, [message("user", "hello")], [], "Be brief."))
     assert set(bare) == {"model", "messages"}
-    inquiry = Inquiry("gpt-5", None, [message("user", "hello")], [], "Be brief.")
+    inquiry = ModelRequest("gpt-5", None, [message("user", "hello")], [], "Be brief.")
     assert CHAT_AT_OPENAI.request_of(inquiry) == {**bare, "store": False}
     tool = {"type": "function", "name": "note", "description": "Note", "strict": False}
     full = request_of(
-        Inquiry("gpt-5", "low", [message("user", "hello")], [{**tool, "parameters": {}}], "")
+        ModelRequest("gpt-5", "low", [message("user", "hello")], [{**tool, "parameters": {}}], "")
     )
     assert (full["reasoning_effort"], full["tool_choice"]) == ("low", "auto")
     [offered] = full["tools"]

@@ -10,14 +10,14 @@ from typing import Any
 import openai
 import pytest
 
-from bot.agent import compaction
 from bot.agent.chat_completions import CHAT
-from bot.agent.model_errors import raise_failed, window_in
+from bot.agent.model_errors import raise_failed, window_in_error
 from bot.agent.planner import Planner
 from bot.agent.responses import RESPONSES
 from bot.agent.turn import TooLongError
 from bot.demo.model_server import Part
 from bot.demo.model_server import StandInPlanner as Server
+from bot.runs import compaction
 from tests.agent.test_planner import Words
 
 LONG = [{"role": "user", "content": [{"type": "input_text", "text": "words " * 4_000}]}]
@@ -65,7 +65,7 @@ def test_a_failure_in_the_stream_is_told_as_such() -> None:
 )
 def test_how_much_fits_is_read_from_a_refusal(said: str, window: int) -> None:
     """As the servers word it that we know of."""
-    assert window_in(said) == window
+    assert window_in_error(said) == window
 
 
 def test_the_server_compacts(server: Server) -> None:
@@ -131,7 +131,7 @@ def test_a_summary_is_asked_of_what_fits() -> None:
         call,
         {"type": "function_call_output", "call_id": "c", "output": "x" * 9_000},
     ]
-    item, out = compaction.source(items, 4_000)
+    item, out = compaction.compaction_source(items, 4_000)
     text = item["content"][0]["text"]
     head, *lines = text.splitlines()
     assert head == compaction.SOURCE
@@ -142,5 +142,5 @@ def test_a_summary_is_asked_of_what_fits() -> None:
     assert '> The agent called peek: {"text": "1042"}' in lines
     assert "gAAAA" not in text
     assert len(text) < 4_200
-    stands = compaction.summed_up("So it was.\n\nReally.", out, 13)["content"][0]["text"]
+    stands = compaction.summary_item("So it was.\n\nReally.", out, 13)["content"][0]["text"]
     assert stands.splitlines()[1:] == [lines[1], "> So it was.", "> R …"]

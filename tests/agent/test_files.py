@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from bot.agent import file_items
 from bot.agent.chat_completions import messages
-from bot.agent.file_items import PDF, TEXT, EncodedFile, content_of
-from bot.agent.model_errors import TRANSIENT, error_of, may_pass
+from bot.agent.file_items import PDF, TEXT, EncodedFile, recognise_content
+from bot.agent.model_errors import TRANSIENT, may_pass, planner_error
 from bot.agent.turn import RequestRefusedError
 from bot.demo.chat_checks import check_chat
 from bot.demo.responses_checks import check
@@ -45,7 +45,7 @@ PNG = b"\x89PNG\r\n\x1a\n rest"
 )
 def test_a_file_is_what_its_bytes_say(data: bytes, media: str) -> None:
     """Neither name nor announced type decide; what nobody can read is nothing."""
-    content = content_of(data, said_to_be_text=False)
+    content = recognise_content(data, said_to_be_text=False)
     assert (content.media if content else "") == media
 
 
@@ -53,27 +53,27 @@ def test_a_text_of_an_unknown_encoding_is_guessed_and_said_so() -> None:
     """What Slack takes for a text is read as spreadsheets write it, with a word of doubt; a picture
     that is announced as a text is a picture.
     """
-    content = content_of("Größe;5 €".encode("cp1252"), said_to_be_text=True)
+    content = recognise_content("Größe;5 €".encode("cp1252"), said_to_be_text=True)
     assert content is not None
     assert (content.text, content.guessed) == ("Größe;5 €", True)
-    assert "letters may be wrong" in file_items.label("a.csv", 9, content)
-    picture = content_of(PNG, said_to_be_text=True)
+    assert "letters may be wrong" in file_items.file_label("a.csv", 9, content)
+    picture = recognise_content(PNG, said_to_be_text=True)
     assert picture is not None
     assert picture.is_picture
-    assert content_of(b"\x00\xff\x00", said_to_be_text=True) is None
+    assert recognise_content(b"\x00\xff\x00", said_to_be_text=True) is None
 
 
 @any_of(st.text())
 def test_no_line_of_a_text_stands_outside_its_quotation(text: str) -> None:
     """Whatever a text holds, each of its lines is quoted."""
-    assert all(line.startswith("> ") for line in file_items.quoted(text).splitlines())
+    assert all(line.startswith("> ") for line in file_items.quote_lines(text).splitlines())
 
 
 def test_a_long_text_is_cut_and_says_by_how_much() -> None:
     """What is left out is counted."""
-    kept = file_items.cut("x" * (file_items.MOST_TEXT + 7))
+    kept = file_items.cut_text("x" * (file_items.MOST_TEXT + 7))
     assert kept == "x" * file_items.MOST_TEXT + "\n[… 7 more characters were left out]"
-    assert file_items.cut("short") == "short"
+    assert file_items.cut_text("short") == "short"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_server_that_does_not_take_files_is_understood(
     response = httpx2.Response(status, request=httpx2.Request("POST", "http://model.test/v1"))
     make = openai.OpenAI(api_key="sk-x", base_url="http://model.test/v1")._make_status_error
     error = make(said, body={"message": said}, response=response)
-    assert isinstance(error_of(error, "gpt-5"), RequestRefusedError) is refused
+    assert isinstance(planner_error(error, "gpt-5"), RequestRefusedError) is refused
     if refused:
         assert not (isinstance(error, TRANSIENT) and may_pass(error))
 
@@ -110,11 +110,11 @@ def item(*kinds: bytes) -> dict[str, Any]:
     """An item with a reference for each of these files, whose ids are their numbers."""
     parts = []
     for number, data in enumerate(kinds):
-        content = content_of(data, said_to_be_text=False)
+        content = recognise_content(data, said_to_be_text=False)
         assert content is not None
         parts += [
-            file_items.words(f"file {number}:"),
-            file_items.reference(str(number), "a.b", content),
+            file_items.text_part(f"file {number}:"),
+            file_items.file_reference(str(number), "a.b", content),
         ]
     return file_items.item("Files that Ben (<@U1>) posted, quoted.", parts)
 
@@ -127,7 +127,7 @@ def test_references_are_filled_as_both_apis_take_them() -> None:
     said = {"role": "user", "content": [{"type": "input_text", "text": "attached:0"}]}
     told = {"role": "assistant", "content": [{"type": "output_text", "text": "attached:1"}]}
     transcript = [item(PNG, b"%PDF-1.4", b"a\nb", PNG, PNG), told, said]
-    assert file_items.references(transcript) == ["0", "1", "2", "3", "4"]
+    assert file_items.file_references(transcript) == ["0", "1", "2", "3", "4"]
     files = {
         "0": EncodedFile("image/png", base64.b64encode(PNG).decode()),
         "1": EncodedFile(PDF, base64.b64encode(b"%PDF-1.4").decode()),
@@ -143,7 +143,7 @@ def test_references_are_filled_as_both_apis_take_them() -> None:
         file_items.REFUSED,
         file_items.DELETED,
     ]
-    assert file_items.references(filled) == []
+    assert file_items.file_references(filled) == []
     check({"model": "gpt-5", "input": filled})
     chat = messages("Be brief.", filled)
     check_chat({"model": "gpt-5", "messages": chat})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bot.agent.late_planner import LatePlanner
-from bot.agent.turn import PlannerError, Reply, Sink
+from bot.agent.turn import AnswerSink, PlannerError, Reply
 
 
 class Silent:
@@ -34,7 +34,7 @@ class Short:
         transcript: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]],
         instructions: str,
-        sink: Sink,
+        sink: AnswerSink,
     ) -> Reply:
         """The one word."""
         return Reply("yes", [], 1)
@@ -82,7 +82,7 @@ def test_a_client_that_cannot_be_made_is_told() -> None:
 def test_a_start_waits_for_no_library_of_the_model() -> None:
     """Putting the bot together imports neither the model's library nor the parsers of databases."""
     heavy = "{'openai', 'aiohttp', 'sqlglot', 'psycopg'}"
-    code = f"import sys, bot.cli.run, bot.app; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, bot.cli.service, bot.app; print(sorted({heavy} & set(sys.modules)))"
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

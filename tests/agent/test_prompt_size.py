@@ -13,10 +13,10 @@ from bot.runs.sub_agent_runs import function_schema
 from bot.slack.directory import SlackDirectory
 from bot.tools.database.child_tools import database_tools
 from bot.tools.database.config import parse_databases
-from bot.tools.people.question import ASK_PERSON
-from bot.tools.shop.order_tools import order_tools
-from bot.tools.shop.shop import Shop
-from bot.tools.slack.slack_tools import slack_tools
+from bot.tools.person_question import ASK_PERSON
+from bot.tools.shop_tools import order_tools
+from bot.tools.slack_tools import slack_tools
+from bot.tools.web_shop import Shop
 
 CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
 DATABASES = '[[database]]\nname = "shop"\nabout = "Orders."\nurl = "sqlite:////never-made.db"\n'

@@ -10,11 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field, Secret, SecretStr, create_model
 
-from bot.mcp.definitions import Definition
-from bot.mcp.server_file import Server
+from bot.mcp.server_file import Definition, Server
 from bot.mcp.server_tools import _Line, make_tool
 from bot.tools import Effect, Tool, ToolContext
-from bot.tools.handed_over import HandedOver, described
+from bot.tools.handed_over import HandedOverAction, load_action_tool
 
 KEYS = (
     *("url", "method", "body", "amount", "order_id", "a b", "a.b", "a_b", "A b", "сумма", "счёт"),
@@ -225,8 +224,8 @@ def nothing(args: BaseModel, context: ToolContext) -> None:
 
 
 def of_program(schema: dict[str, Any]) -> Tool[Any]:
-    action = HandedOver("act", "Act", "Act on it", Effect.WRITE, schema)
-    tool = described(json.dumps(asdict(action) | {"client": ""}))
+    action = HandedOverAction("act", "Act", "Act on it", Effect.WRITE, schema)
+    tool = load_action_tool(json.dumps(asdict(action) | {"client": ""}))
     assert tool is not None
     return tool
 

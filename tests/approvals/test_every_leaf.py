@@ -23,7 +23,7 @@ from bot.cards.field_values import diff, values
 from bot.cards.review_dialog import review_modal
 from bot.cards.slack_text import look_of
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
-from bot.tools.runner import concealed
+from bot.tools.runner import conceal_secrets
 from slack_sandbox.blockkit.inputs import states
 from tests.approvals.every_leaf import Maker, Sample, texts
 from tests.messages.cards_support import NOW, REFUND, view
@@ -166,5 +166,5 @@ def test_no_text_of_a_tool_holds_a_secret(source: str, part: int) -> None:
     """What a tool, or its preview, says with a secret in it is masked."""
     for sample, stored in samples(source, part):
         args = load_arguments(sample.tool, stored)
-        said = concealed(sample.tool, args, f"I sent {sorted(sample.secrets)} on")
+        said = conceal_secrets(sample.tool, args, f"I sent {sorted(sample.secrets)} on")
         assert not any(secret in said for secret in sample.secrets if secret in stored)

@@ -9,7 +9,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from bot.agent import outputs
-from bot.approvals.expiry import Expiry
+from bot.approvals.deadlines import Expiry
 from bot.cards import notices
 from bot.cards.action_names import Action, Dialog
 from bot.cards.button_codec import (
@@ -128,10 +128,10 @@ def test_a_dialog_in_time_keeps_it(clockwork: Clockwork) -> None:
     for number, (kind, body) in enumerate(
         (("submission", view), ("submission", {}), ("action", {"actions": [{}]}))
     ):
-        clockwork.store_click(delivery(f"{number}", kind, body=outbox.dump(body)))
+        clockwork.store_click(delivery(f"{number}", kind, body=outbox.dump_body(body)))
     value = encode(about(lost, "call"))
     event = {"actions": [{"action_id": Action.APPROVE, "value": value}]}
-    clockwork.store_click(delivery("event", "event", body=outbox.dump(event)))
+    clockwork.store_click(delivery("event", "event", body=outbox.dump_body(event)))
     clockwork.expiry.expire()
     assert (kept.call().status, lost.call().status) == (C.PENDING, C.EXPIRED)
 

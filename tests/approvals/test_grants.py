@@ -144,7 +144,7 @@ def test_it_holds_while_its_rule_does(world: World) -> None:
     policy.policy = parse(OFFERS)
     with world.store.write() as tx:
         assert grants.use(tx, policy, made.call(), gate, AT) is True
-        assert grants.giver(tx, made.call()) == ANA
+        assert grants.grantor(tx, made.call()) == ANA
 
 
 def test_a_call_without_one(world: World) -> None:
@@ -153,7 +153,7 @@ def test_a_call_without_one(world: World) -> None:
     call, gate = world.asked(world.gate()).call(), world.gate()
     gone = world.asked(world.gate(), grant_id="gone").call()
     with world.store.write() as tx:
-        assert [grants.giver(tx, each) for each in (call, gone)] == ["", ""]
+        assert [grants.grantor(tx, each) for each in (call, gone)] == ["", ""]
         assert grants.use(tx, world.core.policy, call, gate, AT) is False
 
 

@@ -9,10 +9,16 @@ import pytest
 from bot.approvals.permissions import NAMED, STRANGER
 from bot.cards import refusals
 from bot.cards.slack_text import mention
-from bot.policy.authority import No
-from bot.policy.directory import Person
+from bot.policy.authority import No, Person
 from bot.policy.gates import Approvers
-from storage.decisions import Closed, Decided, Gone, Stale, TooLate, Voted
+from storage.decisions import (
+    AlreadyDecided,
+    Closed,
+    MissedDeadline,
+    MissingCall,
+    RepeatedVote,
+    StaleRevision,
+)
 from storage.models import Call
 from storage.states import CallStatus, Verb
 from storage.store import Store
@@ -93,26 +99,26 @@ def test_who_came_too_late_hears_by_whom(world: World) -> None:
     made = world.asked(
         gate_of([ANA, CLEO]), C.APPROVED, votes=[voted(ANA), voted(CLEO, V.REJECT)], decided_at=AT
     )
-    lost, decided = world.permissions.lost, Decided(made.call())
+    lost, decided = world.permissions.lost, AlreadyDecided(made.call())
     assert lost(decided, DAN) == refusals.already_decided(ANA, "approve", AT)
     assert lost(decided, ANA) == refusals.your_own_click("approve")
     over = world.asked(gate_of([ANA]), C.CANCELLED).call()
-    assert lost(Decided(over), DAN) == refusals.already_decided("", "cancel", None)
+    assert lost(AlreadyDecided(over), DAN) == refusals.already_decided("", "cancel", None)
 
 
 def test_what_else_is_in_the_way(world: World) -> None:
     """The clock, an older card, one's own vote, or that of who stands in."""
     call = world.asked(gate_of([ANA])).call()
     expired = world.asked(gate_of([ANA]), C.EXPIRED, deadline=AT - timedelta(hours=1)).call()
-    gone: Closed = Gone()
+    gone: Closed = MissingCall()
     found = [
         world.permissions.lost(each, DAN)
         for each in (
-            Decided(expired),
-            TooLate(call),
-            Voted(call, V.APPROVE, ANA),
-            Voted(call, V.REJECT, DAN),
-            Stale(call),
+            AlreadyDecided(expired),
+            MissedDeadline(call),
+            RepeatedVote(call, V.APPROVE, ANA),
+            RepeatedVote(call, V.REJECT, DAN),
+            StaleRevision(call),
             gone,
         )
     ]

@@ -64,7 +64,7 @@ class Booth:
         key = f"click {next(NUMBERS)}"
         with self.store.write() as tx:
             inbox.store_delivery(tx, click(key, "approve", "", person))
-            [self.delivery] = [each for each in inbox.new(tx) if each.key == key]
+            [self.delivery] = [each for each in inbox.new_deliveries(tx) if each.key == key]
         return self.delivery
 
     def vote(

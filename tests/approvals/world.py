@@ -10,8 +10,8 @@ from sqlmodel import col
 
 from bot.approvals.permissions import Permissions
 from bot.core import Core
+from bot.policy.authority import LookupFailedError, Person
 from bot.policy.condition_values import Facts
-from bot.policy.directory import LookupFailedError, Person
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls
 from storage.columns import values

@@ -9,7 +9,7 @@ import pytest
 
 from bot.config.settings import Settings
 from bot.demo.local_slack import local_slack
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
 from tests.runs.harness import LoopHarness, approved
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from storage.chain import key_id
-from storage.head_file import head_path
-from storage.record_copies import tables as poured
+from storage.record_copies import record_tables as poured
 from storage.sqlite import lock
 from storage.store import Store
+from storage.trail import head_path
 from tests.runs.harness import LoopHarness
 
 Output = pytest.CaptureFixture[str]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from storage.chain import key_id
 from tests.cli.test_backup import Output, key_of, names, rows
 

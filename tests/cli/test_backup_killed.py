@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from tests.cli.test_backup import names, rows
 from tests.runs.harness import LoopHarness
 

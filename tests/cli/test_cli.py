@@ -17,8 +17,7 @@ import pytest
 
 from bot.demo.local_slack import local_slack
 from bot.demo.model_server import StandInPlanner
-from countersign.cli.commands import all_commands
-from countersign.cli.main import main
+from countersign.cli.commands import all_commands, main
 from storage.sqlite_connections import PRAGMAS
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from storage import inbox, trail
 from storage.chain import key_id
 from storage.record_copies import counts

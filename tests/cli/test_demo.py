@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bot.demo.local_slack import local_slack
-from bot.tools.shop.shop import Shop
-from countersign.cli.main import main
+from bot.tools.web_shop import Shop
+from countersign.cli.commands import main
 from slack_sandbox.ports import PortTakenError, free_port
 from storage.sqlite import lock
 from tests.cli.test_cli import PATIENCE, ROOT, command

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.checks.rules import check_hours
+from bot.checks.inspection import check_hours
 from bot.policy.evaluation import parse
 
 HOURS = """

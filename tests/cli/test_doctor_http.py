@@ -50,7 +50,7 @@ def test_a_bot_that_listens_there_is_asked(tmp_path: Path) -> None:
     try:
         settings = harness.settings()
         harness.slack.wait(lambda: "a bot is ready" in found(settings)["http address"].text)
-        harness.app.ways_in.shut()
+        harness.app.endpoints.shut()
         stopping = found(settings)["http address"]
         assert (stopping.level, "process: is stopping" in stopping.text) == ("warn", True)
     finally:

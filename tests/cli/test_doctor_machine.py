@@ -13,12 +13,12 @@ import pytest
 from bot.agent.prompt import INSTRUCTIONS
 from bot.checks.check import Check
 from bot.cli.doctor.checks import check_database, check_tools
-from bot.cli.doctor.model import check_model
+from bot.cli.doctor.doctor import check_model
 from bot.cli.read_only_core import NotLookedUp
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.demo.model_server import Part, StandInPlanner, Turn
-from bot.toolbox import toolbox
+from bot.toolbox import make_tools
 from storage.digest import key_path
 from storage.store import Store
 
@@ -115,7 +115,7 @@ def test_the_model_is_tried_with_a_whole_request(environ: dict[str, str]) -> Non
         assert model(environ).level == "ok"
         (asked,) = planner.requests
         assert asked["instructions"] == INSTRUCTIONS
-        tools = toolbox(Settings.load(environ), None, NotLookedUp("without Slack"))
+        tools = make_tools(Settings.load(environ), None, NotLookedUp("without Slack"))
         assert [each["name"] for each in asked["tools"]] == [each.name for each in tools]
         assert asked["max_output_tokens"] <= 100
         planner.fail(400)

@@ -255,7 +255,7 @@ def record(settings: Settings, requester: str, times: int, days: int = 1) -> Non
             created_at=at,
             updated_at=at,
         )
-        moves.started(tx, run, at=at)
+        moves.insert_run(tx, run, at=at)
         plan = Plan(run_id=run.id, turn=1, created_at=at)
         add_plan(tx, plan)
         for position in range(times):
@@ -269,7 +269,7 @@ def record(settings: Settings, requester: str, times: int, days: int = 1) -> Non
                 gate=dump_gate(gate),
                 created_at=at,
             )
-            moves.born(tx, call, at=at, actor="policy")
+            moves.insert_call(tx, call, at=at, actor="policy")
     store.close()
 
 

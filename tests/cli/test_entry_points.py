@@ -10,7 +10,7 @@ from bot.checks.check import Level
 from bot.cli.doctor.checks import check_surfaces, check_tools
 from bot.config.settings import Settings
 from bot.surfaces.registry import PartKind
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from tests.added_package import add_package
 from tests.pages import ROOT, blocks
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from tests.cli.test_audit import column
 from tests.cli.test_purge import told  # noqa: F401 - a fixture: Slack has been told all
 

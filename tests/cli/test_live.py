@@ -14,7 +14,7 @@ import pytest
 
 from bot.cli.doctor import live_check
 from bot.demo.local_slack import local_slack
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
 from tests.stories.harness import Harness
 

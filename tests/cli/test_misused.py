@@ -11,8 +11,7 @@ import pytest
 
 from bot.monitoring.logs import LogFormat, write_logs
 from bot.policy.evaluation import PolicyError, parse
-from countersign.cli.commands import all_commands
-from countersign.cli.main import main
+from countersign.cli.commands import all_commands, main
 
 NOBODY = "postgresql://nobody:secret-word@127.0.0.1:1/none"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from storage.store import Store
 
 pytestmark = pytest.mark.file

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from tests.missing import missing
 from tests.runs.fakes import ANA
 

@@ -26,7 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, 
 def shop(served: tuple[Harness, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     """People at work, and a program with that key in its environment; at rest."""
     harness, key = served
-    web = harness.app.ways_in.web
+    web = harness.app.endpoints.web
     assert web is not None
     monkeypatch.setenv("COUNTERSIGN_URL", web.url)
     monkeypatch.setenv("COUNTERSIGN_API_KEY", key)

@@ -14,7 +14,7 @@ import pytest
 
 from countersign import RequestStatus
 from countersign.cli.ask import Exit
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT
 

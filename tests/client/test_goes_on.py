@@ -18,7 +18,7 @@ from bot.http import ask_route as waiting_programs
 from bot.programs.program_client import KeyWanted, say_to_the_bot
 from countersign.cli import approval_wait
 from countersign.cli.ask import Exit
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from countersign.schema import schema_of_values
 from storage.models import Call
 from tests.client.shop import DEPLOY, Shop, ended

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from countersign.cli.commands import main
 from countersign.cli.hook import BLOCKED
-from countersign.cli.main import main
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT
 

@@ -61,7 +61,7 @@ def test_whatever_breaks_is_a_no(name: str, silent: dict[str, str]) -> None:
     """In the process itself, at its edges, and in what it is answered."""
     code = (
         f"import sys\n{BREAKS[name]}\n"
-        "from countersign.cli.main import main\nsys.exit(main(['hook', '--wait', '30s']))"
+        "from countersign.cli.commands import main\nsys.exit(main(['hook', '--wait', '30s']))"
     )
     never_comes = name == "input that never comes"
     with subprocess.Popen(
@@ -110,7 +110,7 @@ def test_a_hook_that_is_ended_is_a_no(
         "import json, sys\n"
         "def load(source):\n    print('loads', file=sys.stderr, flush=True)\n    source.read()\n"
         "json.load = load\n"
-        "from countersign.cli.main import main\nsys.exit(main(['hook']))"
+        "from countersign.cli.commands import main\nsys.exit(main(['hook']))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script],

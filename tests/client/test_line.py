@@ -78,7 +78,7 @@ def test_no_answer_is_tried_again_and_then_said() -> None:
 
 def test_refusals_are_told_in_their_words(shop: Shop) -> None:
     """A key that is none, a request of nobody's, fields that do not fit: each says so at once."""
-    web = shop.harness.app.ways_in.web
+    web = shop.harness.app.endpoints.web
     assert web is not None
     with pytest.raises(NotAllowed, match="key"):
         Countersign(web.url, "csk_none").look("x")

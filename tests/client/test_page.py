@@ -19,7 +19,7 @@ from bot.http.api import terms_of
 from bot.policy.evaluation import parse
 from countersign.cli import ask, hook
 from countersign.cli.ask import JobCommand
-from countersign.errors import CountersignError
+from countersign.request import CountersignError
 from tests.client.shop import Shop, ended
 from tests.pages import ROOT, blocks, blocks_in, section
 from tests.stories.harness import SUPPORT

@@ -14,14 +14,14 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from bot.app import build
-from bot.config.environment import prepare_environment
+from bot.config.settings import prepare_environment
 from bot.config.startup import read_settings_and_policy
 
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
         "__main__",
-        "bot.cli.run",
+        "bot.cli.service",
         "bot.app",
         "bot.agent.planner",
         "bot.replicas.replicas",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.mcp.definitions import write_lock
-from bot.mcp.server_tools_check import look
+from bot.mcp.server_connection import look_up_tools
+from bot.mcp.server_file import write_lock
 from storage import trail
 from storage.models import Call
 from storage.states import CallStatus
@@ -31,7 +31,7 @@ def begin(cluster: Cluster) -> Any:
     with over_http(cluster.folder) as server:
         file = cluster.folder / "servers.toml"
         file.write_text(f'[[server]]\nname = "depot"\nurl = "{server.url}"\n')
-        write_lock(cluster.folder / "servers.lock.json", {server.name: look(server)})
+        write_lock(cluster.folder / "servers.lock.json", {server.name: look_up_tools(server)})
 
         def begun() -> Replica:
             address = f"127.0.0.1:{free_port()}"

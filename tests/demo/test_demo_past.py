@@ -16,7 +16,7 @@ from bot.demo.demo import begin, demo_settings, serving_at
 from bot.demo.first_days import HISTORY
 from bot.demo.local_slack import local_slack
 from bot.demo.model_server import StandInPlanner
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from storage import trail
 from storage.models import Call, Run
 from storage.states import CallStatus

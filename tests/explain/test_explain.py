@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.demo.local_slack import local_slack
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from slack_sandbox.server import Sandbox
 
 POLICY = """

@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.explain.report import Fate, report
-from bot.explain.report_text import MOST_LINES, brief_duration, report_lines
+from bot.explain.report import MOST_LINES, CallFate, brief_duration, compute_report, report_lines
+from storage.call_history import AskedCall, DraftedRevision, ReportedVote
 from storage.calls import FORM
-from storage.reports import AskedCall, Drafted, Said
 from storage.states import CallStatus, Verb
 
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -39,12 +38,12 @@ def call(
     Where somebody edited it, that was a minute later, and the votes came after.
     """
     shown = AT + timedelta(days=day)
-    drafts = {1: Drafted("agent", shown)}
+    drafts = {1: DraftedRevision("agent", shown)}
     if editor:
         shown += timedelta(minutes=1)
-        drafts[2] = Drafted(editor, shown)
+        drafts[2] = DraftedRevision(editor, shown)
     given = tuple(
-        Said(person, verb, len(drafts), shown + timedelta(seconds=after))
+        ReportedVote(person, verb, len(drafts), shown + timedelta(seconds=after))
         for person, verb, after in votes
     )
     return AskedCall("id", tool, status, AT + timedelta(days=day, hours=1), BEN, drafts, given)
@@ -65,30 +64,30 @@ CALLS = [
 
 def test_outcomes_are_counted_by_tool() -> None:
     """Each call counts once, by what came of it; what ran without people does not."""
-    found = report(CALLS, AT, UNTIL)
-    counts = {Fate.APPROVED: 3, Fate.REJECTED: 1, Fate.EXPIRED: 1}
-    assert found.total.fates == counts | {Fate.CLOSED: 1, Fate.WAITING: 1}
+    found = compute_report(CALLS, AT, UNTIL)
+    counts = {CallFate.APPROVED: 3, CallFate.REJECTED: 1, CallFate.EXPIRED: 1}
+    assert found.total.fates == counts | {CallFate.CLOSED: 1, CallFate.WAITING: 1}
     assert [(each.tool, each.asked) for each in found.tools] == [("refund", 6), ("wipe", 1)]
     assert (found.total.asked, found.total.edited) == (7, 1)
 
 
 def test_time_to_decide_goes_from_the_card_to_the_last_vote() -> None:
     """A quorum is decided by its last vote; an edit does not begin anew; the clock is no person."""
-    found = report(CALLS, AT, UNTIL).total.speed  # 2.5 s, 10 s, 90 s and 600 s
+    found = compute_report(CALLS, AT, UNTIL).total.speed  # 2.5 s, 10 s, 90 s and 600 s
     assert found.median == timedelta(seconds=50)
     assert found.slow == timedelta(seconds=600)
-    assert report([call(CallStatus.EXPIRED)], AT, UNTIL).total.speed.median is None
+    assert compute_report([call(CallStatus.EXPIRED)], AT, UNTIL).total.speed.median is None
 
 
 def test_nine_of_ten_are_within_the_90th_percentile() -> None:
     """Of ten decisions after 1 to 10 seconds it is the ninth."""
     ten = [call(CallStatus.SUCCEEDED, (ANA, APPROVE, after)) for after in range(10, 0, -1)]
-    assert report(ten, AT, UNTIL).total.speed.slow == timedelta(seconds=9)
+    assert compute_report(ten, AT, UNTIL).total.speed.slow == timedelta(seconds=9)
 
 
 def test_approvers_are_told_by_their_votes() -> None:
     """Votes on what still waits count too; the time is that since the revision was shown."""
-    ana, cleo = report(CALLS, AT, UNTIL).approvers
+    ana, cleo = compute_report(CALLS, AT, UNTIL).approvers
     assert (ana.person, ana.approved, ana.rejected, ana.edited, ana.hasty) == (ANA, 3, 0, 1, 1)
     assert ana.speed.median == timedelta(seconds=5)
     assert (cleo.person, cleo.approved, cleo.rejected, cleo.edited, cleo.hasty) == (
@@ -104,29 +103,29 @@ def test_approvers_are_told_by_their_votes() -> None:
 def test_who_asks_with_a_form_edits_nothing() -> None:
     """The first values are the request itself, whoever wrote them."""
     written = call(CallStatus.SUCCEEDED, (ANA, APPROVE, 30))
-    written.drafts[1] = Drafted(FORM, AT)
-    found = report([written], AT, UNTIL)
+    written.drafts[1] = DraftedRevision(FORM, AT)
+    found = compute_report([written], AT, UNTIL)
     assert (found.total.edited, [each.person for each in found.approvers]) == (0, [ANA])
 
 
 def test_three_seconds_are_not_hasty() -> None:
     """Under three seconds is."""
     for after, hasty in ((2.99, 1), (3, 0)):
-        found = report([call(CallStatus.SUCCEEDED, (ANA, APPROVE, after))], AT, UNTIL)
+        found = compute_report([call(CallStatus.SUCCEEDED, (ANA, APPROVE, after))], AT, UNTIL)
         assert (found.hasty, found.votes) == (hasty, 1)
 
 
 def test_days_are_those_on_which_something_ended() -> None:
     """What waits has no day yet, and days on which nothing ended are not there."""
-    days = report(CALLS, AT, UNTIL).days
+    days = compute_report(CALLS, AT, UNTIL).days
     assert [day.day for day, _ in days] == [2, 3, 4]
-    assert days[0][1][Fate.APPROVED] == 2
-    assert days[2][1] == dict.fromkeys(Fate, 0) | {Fate.EXPIRED: 1}
+    assert days[0][1][CallFate.APPROVED] == 2
+    assert days[2][1] == dict.fromkeys(CallFate, 0) | {CallFate.EXPIRED: 1}
 
 
 def test_the_lines_say_all_of_it() -> None:
     """Who reads them sees the share of hasty votes, a line for each tool and person, and a day."""
-    lines = list(report_lines(report(CALLS, AT, UNTIL), Names()))
+    lines = list(report_lines(compute_report(CALLS, AT, UNTIL), Names()))
     assert lines[0] == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
     assert "1 of 6 votes (17%) were given in under 3 s." in lines[1]
     [refund] = [line for line in lines if line.startswith("refund")]
@@ -138,14 +137,14 @@ def test_the_lines_say_all_of_it() -> None:
 
 def test_nothing_asked_is_one_line() -> None:
     """An empty time has no empty tables."""
-    lines = list(report_lines(report([], AT, UNTIL), Names()))
+    lines = list(report_lines(compute_report([], AT, UNTIL), Names()))
     assert lines[1:] == ["Nobody was asked about anything."]
 
 
 def test_long_tables_say_what_they_leave_out() -> None:
     """Of many tools the most asked are listed, and how many are not."""
     many = [call(CallStatus.EXPIRED, tool=f"tool_{number}") for number in range(MOST_LINES + 3)]
-    lines = list(report_lines(report(many, AT, UNTIL), Names()))
+    lines = list(report_lines(compute_report(many, AT, UNTIL), Names()))
     assert "… and 3 more tools" in lines
     assert sum(line.startswith("tool_") for line in lines) == MOST_LINES
 

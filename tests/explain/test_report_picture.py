@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.dates import date2num
 
-from bot.explain.report import Report, report
-from bot.explain.report_picture import MOST, figure, has_picture, png
+from bot.explain.report import Report, compute_report
+from bot.explain.report_picture import MOST, draw_figure, draw_png, has_picture
 from storage.states import CallStatus
 from tests.explain.test_report import ANA, APPROVE, AT, CALLS, CLEO, REJECT, UNTIL, call
 
@@ -21,7 +21,7 @@ TITLES = {"refund": "Refund an order, for $5 or $6"}
 
 def panels(of: Report) -> tuple[Axes, Axes]:
     """The two halves of the picture: the days, the tools."""
-    days, tools = figure(of, TITLES).axes
+    days, tools = draw_figure(of, TITLES).axes
     return days, tools
 
 
@@ -42,7 +42,7 @@ def told(axes: Axes) -> list[str]:
 
 def test_a_day_has_a_column_of_what_was_decided() -> None:
     """Approved at the bottom, rejected and expired on it, as many as the numbers say."""
-    days, _ = panels(report(CALLS, AT, UNTIL))
+    days, _ = panels(compute_report(CALLS, AT, UNTIL))
     found = bars(days)
     assert [each.get_label() for each in found] == ["approved (3)", "rejected (1)", "expired (1)"]
     heights = [[bar.get_height() for bar in each] for each in found]
@@ -55,7 +55,7 @@ def test_a_day_has_a_column_of_what_was_decided() -> None:
 def test_a_long_time_is_drawn_by_week() -> None:
     """The Monday stands for its seven days, so that columns stay wide enough to see."""
     calls = [call(CallStatus.EXPIRED, day=day) for day in (0, 6, 7, 200)]
-    days, _ = panels(report(calls, AT, AT + timedelta(days=365)))
+    days, _ = panels(compute_report(calls, AT, AT + timedelta(days=365)))
     *_, expired = bars(days)
     assert [bar.get_height() for bar in expired] == [2, 1, 1]
     assert days.get_title("left") == "Decisions each week"
@@ -65,7 +65,7 @@ def test_a_long_time_is_drawn_by_week() -> None:
 
 def test_a_tool_has_a_bar_of_its_median_and_a_mark_at_the_90th_percentile() -> None:
     """The most asked stands on top, by its title; what has none by its name."""
-    _, tools = panels(report(CALLS, AT, UNTIL))
+    _, tools = panels(compute_report(CALLS, AT, UNTIL))
     [medians] = bars(tools)
     assert [bar.get_width() for bar in medians] == [90, 10]
     [marks] = tools.lines
@@ -80,7 +80,7 @@ def test_the_marks_are_within_the_axis() -> None:
     quick = call(CallStatus.SUCCEEDED, (ANA, APPROVE, 0.3), tool="quick")
     slow = call(CallStatus.REJECTED, (CLEO, REJECT, 40 * 86_400), tool="slow")
     for calls in ([quick], [slow], [quick, slow]):
-        _, tools = panels(report(calls, AT, UNTIL))
+        _, tools = panels(compute_report(calls, AT, UNTIL))
         low, high = tools.get_xlim()
         [medians], [marks] = bars(tools), tools.lines
         assert all(low < bar.get_width() < high for bar in medians)
@@ -94,14 +94,14 @@ def test_many_tools_say_how_many_are_left_out() -> None:
         call(CallStatus.SUCCEEDED, (ANA, APPROVE, 9), tool=f"tool_{number:02}")
         for number in range(MOST + 3)
     ]
-    _, tools = panels(report(many, AT, UNTIL))
+    _, tools = panels(compute_report(many, AT, UNTIL))
     assert names(tools) == [f"tool_{number:02}" for number in range(MOST)]
     assert "3 more tools are not shown" in tools.get_xlabel()
 
 
 def test_what_only_expired_has_no_times() -> None:
     """The clock is no person: it takes no time to decide."""
-    found = report([call(CallStatus.EXPIRED)], AT, UNTIL)
+    found = compute_report([call(CallStatus.EXPIRED)], AT, UNTIL)
     days, tools = panels(found)
     assert [[bar.get_height() for bar in each] for each in bars(days)] == [[0], [0], [1]]
     assert told(tools) == ["People have decided nothing."]
@@ -111,18 +111,20 @@ def test_what_only_expired_has_no_times() -> None:
 @pytest.mark.parametrize("status", [CallStatus.PENDING, CallStatus.CANCELLED])
 def test_what_waits_or_was_closed_is_no_picture(status: CallStatus) -> None:
     """Where nothing was decided and nothing expired there is nothing to draw."""
-    assert not has_picture(report([call(status)], AT, UNTIL))
+    assert not has_picture(compute_report([call(status)], AT, UNTIL))
 
 
 def test_the_file_is_a_png_of_that_size() -> None:
     """Its head says so, and names no program that made it; the title has the dates."""
-    found = report(CALLS, AT, UNTIL)
-    file = png(found, TITLES)
+    found = compute_report(CALLS, AT, UNTIL)
+    file = draw_png(found, TITLES)
     assert file.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = (int.from_bytes(file[at : at + 4], "big") for at in (16, 20))
     assert (width, height) == (1820, 756)
     assert b"Software" not in file
-    assert figure(found, TITLES).get_suptitle() == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
+    assert (
+        draw_figure(found, TITLES).get_suptitle() == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
+    )
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from bot.cli.read_only_core import NotLookedUp
-from bot.explain.typed_call import MistypedError, typed_call
+from bot.explain.typed_call import MistypedError, parse_typed_call
 from bot.tools import Effect, Registry, ToolContext, tool
 
 OFF = NotLookedUp("Slack is not asked")
@@ -54,7 +54,7 @@ def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
 
     JSON is only read where words do not do.
     """
-    _, args = typed_call(
+    _, args = parse_typed_call(
         _tools(), ["take", *([] if field == "amount" else ["amount=1"]), word], OFF, None
     )
     assert getattr(args, field) == value
@@ -67,7 +67,7 @@ def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
 def test_values_that_are_none(word: str) -> None:
     """What is neither words for the field nor one JSON value is refused, and adds nothing."""
     with pytest.raises(MistypedError):
-        typed_call(_tools(), ["take", "amount=1", word], OFF, None)
+        parse_typed_call(_tools(), ["take", "amount=1", word], OFF, None)
 
 
 def _tools() -> Registry:

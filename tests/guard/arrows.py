@@ -12,7 +12,7 @@ LONGEST_CHAIN = 12  # files
 
 # Rooms, and those below them that each may import. A file right in bot/ is a room of its own.
 LEAVES = (
-    "bot.alarm",
+    "bot.signals",
     "bot.clock",
     "countersign.durations",
     "bot.identity",
@@ -77,7 +77,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
 }
 SANDBOX = "slack_sandbox"
 OVER_ALL = (
-    *("bot/__main__.py", "bot/cli/demo.py", "bot/cli/sandbox.py", "bot/cli/commands.py"),
+    *("bot/__main__.py", "bot/cli/demo.py", "bot/cli/demo.py", "bot/cli/commands.py"),
     *("bot/demo/demo.py", "bot/demo/first_days.py"),
 )
 
@@ -192,10 +192,10 @@ class Rule:
 
 
 SLACK = ("slack_sdk", "slack_bolt")
-SLACK_TOOLS = "bot/tools/slack/*"
+SLACK_TOOLS = "bot/tools/slack_*"
 ENTRIES = (
-    "bot/cli/run.py",
-    "bot/cli/serve.py",
+    "bot/cli/service.py",
+    "bot/cli/service.py",
     "bot/cli/demo.py",
     "bot/demo/demo.py",
     "tests/*",
@@ -226,7 +226,7 @@ RULES = (
         ("*",),
         (SANDBOX,),
         "the sandbox is for its two commands and tests",
-        ("bot/cli/demo.py", "bot/cli/sandbox.py", "bot/demo/*", "sandbox/*", "tests/*"),
+        ("bot/cli/demo.py", "bot/cli/demo.py", "bot/demo/*", "sandbox/*", "tests/*"),
     ),
     Rule(("*",), ("bot.app",), "only the entry points build it all", ENTRIES),
 )

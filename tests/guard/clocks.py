@@ -16,7 +16,7 @@ MAY_ASK = {
 }
 MAY_MAKE = {
     "bot/clock.py": "it is the clock",
-    "bot/alarm.py": "the scheduler goes by the machine's clock; the loop also looks by itself",
+    "bot/signals.py": "the scheduler goes by the machine's clock; the loop also looks by itself",
 }
 ASKS = {"now", "utcnow", "today"}
 OF_TIME = {"time", "time_ns", "localtime", "gmtime", "ctime", "clock_gettime"}

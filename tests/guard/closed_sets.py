@@ -12,10 +12,10 @@ NOT_OURS = (  # where these words mean something else
     "sandbox/slack_sandbox/",
     "bot/demo/",
     "bot/tools/",  # SQL's statements and tables, the shop's orders
-    "bot/policy/condition_parser.py",  # the parser's tokens
+    "bot/policy/condition.py",  # the parser's tokens
     "bot/slack/presence.py",  # Slack's own status line
     "bot/cards/answers.py",  # elements of Slack's rich text
-    "bot/cards/field_errors.py",  # Pydantic's kinds of errors
+    "bot/cards/field_layout.py",  # Pydantic's kinds of errors
     "storage/migrations/",
 )
 CODEC = "bot/cards/button_codec.py"

@@ -27,7 +27,7 @@ from tests.guard.words import (
 Check = Callable[[Source], Iterator[str]]
 BOTH_EDGES = "from bot.agent.planner import Planner\nfrom bot.slack.channel_queues import Outbox"
 LONG = "def work():\n" + "    x = 1\n" * 50
-SHOP, SLACK = "bot/tools/shop/order_tools.py", "bot/tools/slack/slack_tools.py"
+SHOP, SLACK = "bot/tools/shop_tools.py", "bot/tools/slack_tools.py"
 RULES, LOOP, CARD = "bot/policy/rules.py", "bot/runs/loop.py", "bot/cards/card.py"
 ROWS = "storage/outbox.py"
 wiring = partial(patched, names=frozenset({"wake"}))

@@ -97,7 +97,7 @@ def at_work(
 ) -> Iterator[tuple[Shop, subprocess.Popen[str]]]:
     """The agent at work, whose model wants to deploy that version and then says that it is done."""
     harness, key = served
-    web = harness.app.ways_in.web
+    web = harness.app.endpoints.web
     assert web is not None
     call = ("deploy", {"version": version, "env": "prod"})
     harness.planner.script(Turn(calls=[call]), said(DONE, framework.name == "beeai"))

@@ -19,10 +19,9 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from bot.config.connection_settings import Transport
-from bot.mcp.definitions import write_lock
-from bot.mcp.server_file import read_servers
-from bot.mcp.server_tools import tool_name
-from bot.mcp.server_tools_check import look
+from bot.mcp.server_connection import look_up_tools
+from bot.mcp.server_file import read_servers, write_lock
+from bot.mcp.server_tools import prefixed_tool_name
 from bot.programs.program_client import KeyWanted, say_to_the_bot
 from tests.pages import ROOT
 from tests.proxy.host import hosting, said
@@ -120,13 +119,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         file = read_servers(path, os.environ)
         harness = Harness(folder, FakeTools().tools, transport=Transport.HTTP)
         harness.slack.wait(lambda: is_there(port), 30)
-        found = {each.name: look(each) for each in file.servers}
+        found = {each.name: look_up_tools(each) for each in file.servers}
         write_lock(file.lock, found)
         harness.app.stop()
         harness.extra["COUNTERSIGN_SERVERS"] = str(path)
         harness.start()
         names = {
-            f"{each.name} {tool}": tool_name(each, tool)
+            f"{each.name} {tool}": prefixed_tool_name(each, tool)
             for each in file.servers
             for tool in found[each.name]
         }

@@ -13,7 +13,7 @@ import pytest
 from bot.config.connection_settings import Transport
 from bot.demo.model_server import StandInPlanner
 from countersign import Countersign
-from storage.program_requests import LEASE
+from storage.programs import LEASE
 from storage.states import CallStatus
 from tests.client.shop import Shop, key_for
 from tests.integrations.frameworks import DONE, FRAMEWORKS, PATIENCE, Framework
@@ -41,7 +41,7 @@ def work(
     framework: Framework = request.param
     if not framework.python.exists():
         pytest.skip("`make integrations` installs the frameworks")
-    web = harness.app.ways_in.web
+    web = harness.app.endpoints.web
     assert web is not None
     key = key_for(harness, framework.name, "deploy")
     asked = {"COUNTERSIGN_URL": web.url, "COUNTERSIGN_API_KEY": key}

@@ -12,12 +12,11 @@ from bot.cards.answers import help_text
 from bot.cards.call_pieces import FINAL, UNSAID, UNTRUSTED, confirmation_of_all
 from bot.cards.card import draw_card
 from bot.cards.review_dialog import review_modal
-from bot.mcp.definitions import Definition
-from bot.mcp.server_file import Server
+from bot.mcp.server_file import Definition, Server
 from bot.mcp.server_tools import _Line, make_tool
 from bot.tools import Effect, Tool
 from bot.tools.effect_source import EffectSource
-from bot.tools.handed_over import HandedOver, described
+from bot.tools.handed_over import HandedOverAction, load_action_tool
 from tests.messages.cards_support import CANCEL, NOW, view
 
 SAID = {
@@ -37,8 +36,8 @@ def of_server(*, trusted: bool = False, **hints: bool) -> Tool[Any]:
 
 def of_program(does: Effect | None) -> Tool[Any]:
     """What a program describes."""
-    action = asdict(HandedOver("deploy", "Deploy", "Deploy", does)) | {"client": ""}
-    tool = described(json.dumps(action))
+    action = asdict(HandedOverAction("deploy", "Deploy", "Deploy", does)) | {"client": ""}
+    tool = load_action_tool(json.dumps(action))
     assert tool is not None
     return tool
 
@@ -65,7 +64,7 @@ def test_what_is_not_said_counts_as_destructive(
 ) -> None:
     """And it is known that it was not said, or by whom."""
     assert (tool.does, tool.stated) == (does, stated)
-    assert tool.said_to_do == (does if stated is EffectSource.BY_AUTHOR else "")
+    assert tool.stated_effect == (does if stated is EffectSource.BY_AUTHOR else "")
 
 
 @pytest.mark.parametrize("stated", EffectSource)

@@ -17,7 +17,7 @@ from bot.cards.question_message import (
     question_message,
     read_answer,
 )
-from bot.tools.people.question import AskPerson, suggested
+from bot.tools.person_question import AskPerson, suggested_values
 from storage.states import CallStatus
 from tests.messages.cards_support import NOW, accept_message, accept_view, inside
 
@@ -101,4 +101,4 @@ def test_only_what_was_corrected_is_told_as_corrected() -> None:
 def test_a_suggestion_of_another_kind_is_refused() -> None:
     """A date that is none is found before anybody is asked."""
     with pytest.raises(ValueError, match="suggestion"):
-        suggested(question_of(question="When was it?", kind="date", suggestion="soon"))
+        suggested_values(question_of(question="When was it?", kind="date", suggestion="soon"))

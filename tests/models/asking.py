@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bot.agent.chat_completions import messages
-from bot.config.model_settings import ModelApi
+from bot.config.connection_settings import ModelApi
 from bot.demo.chat_checks import check_chat
 from storage import runs
 from storage.models import Run

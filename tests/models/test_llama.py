@@ -13,11 +13,11 @@ from typing import Any
 import openai
 import pytest
 
-from bot.cli.doctor.model import check_model
+from bot.cli.doctor.doctor import check_model
 from bot.cli.read_only_core import NotLookedUp
-from bot.config.model_settings import ModelApi
+from bot.config.connection_settings import ModelApi
 from bot.runs.sub_agent_runs import function_schema
-from bot.toolbox import toolbox
+from bot.toolbox import make_tools
 from storage.states import RunStatus
 from tests.models.asking import (
     OFFERED,
@@ -127,7 +127,7 @@ def test_each_tool_that_ships_has_a_grammar(models: dict[str, Path], tmp_path: P
     model = models["random-1"]
     with serving(model, CALLING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
         settings = harness.settings().model_copy(update={"slack_tools": True, "without_tools": ()})
-        tools = toolbox(settings, None, NotLookedUp("it is tried without Slack"))
+        tools = make_tools(settings, None, NotLookedUp("it is tried without Slack"))
         with openai.OpenAI(api_key="offline", base_url=url, max_retries=0) as client:
             for each in tools:
                 fields = function_schema(each)["parameters"]["properties"]

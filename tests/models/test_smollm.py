@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bot.cards.slack_text import visible
-from bot.config.model_settings import ModelApi
+from bot.config.connection_settings import ModelApi
 from storage import runs
 from storage.states import CallStatus, RunStatus
 from tests.models.asking import (

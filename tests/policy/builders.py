@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bot.policy.condition import Condition, ConditionError, Facts, SpendingSum
 from bot.policy.evaluation import PolicyError, parse
-from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
-from bot.policy.tally import Ballot
+from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Offer, Stage
 
 DAY = 86_400
 ARGS: dict[str, Any] = {

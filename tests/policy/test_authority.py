@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.policy.authority import Authority, No, Verdict, Yes
-from bot.policy.directory import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
 from bot.policy.gates import Approvers, Ask, Stage
 from tests.runs.fakes import ANA, BEN, BOT, CLEO, DAN, EVE, GUS, ZOE, FakeDirectory
 from tests.storage.builders import TEAM

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.policy.authority import Authority, No, Yes, is_colleague
-from bot.policy.directory import LookupFailedError, Person
+from bot.policy.authority import Authority, LookupFailedError, No, Person, Yes, is_colleague
 from bot.policy.gates import Approvers, Ask, Escalation, Stage
 from tests.runs.fakes import ANA, BEN, CLEO, DAN, GUS, FakeDirectory
 from tests.storage.builders import TEAM

@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, Stage
-from bot.policy.tally import Ballot, Tally, tally
+from bot.policy.gates import Allow, Approvers, Ask, Ballot, Deny, Gate, Stage, Tally, tally
 from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
 
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))

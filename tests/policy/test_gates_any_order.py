@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from bot.policy.authority import _missing
 from bot.policy.evaluation import parse
-from bot.policy.gates import Approvers, Ask, Stage, stricter_gate
-from bot.policy.tally import Ballot, tally
+from bot.policy.gates import Approvers, Ask, Ballot, Stage, stricter_gate, tally
 from storage.states import Verb
 from tests.policy.builders import ASKED, asks, facts
 

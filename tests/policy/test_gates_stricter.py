@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from bot.policy.gates import Approvers, Ask, Escalation, Stage, stricter_gate
-from bot.policy.tally import Ballot, tally
+from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Stage, stricter_gate, tally
 from tests.policy.builders import asks, ballot, ballots
 
 FINANCE, OPS, CHANNEL = (

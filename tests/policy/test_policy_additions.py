@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Policy, parse
-from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Escalation, Stage, tighten_gate
+from bot.policy.gates import (
+    Addition,
+    Allow,
+    Approvers,
+    Ask,
+    Deny,
+    Escalation,
+    Stage,
+    tally,
+    tighten_gate,
+)
 from bot.policy.rules import Rule
-from bot.policy.tally import tally
 from storage.states import Verb
 from tests.policy.builders import approvers, asks, ballot, facts, problems, stages
 

@@ -136,7 +136,7 @@ def hosting(
     """
     wanted = KeyWanted(name, "@ben", tools=("*",))
     key = say_to_the_bot(wanted, harness.app.core.store.path).key
-    web = harness.app.ways_in.web
+    web = harness.app.endpoints.web
     assert web is not None
     where = ["--channel", "#support", "--prefix", "shop_"]
     command = ["-m", "bot", "mcp-proxy", *where, *options, "--", *server]

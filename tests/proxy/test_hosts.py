@@ -65,7 +65,7 @@ class Hosts:
 
     @asynccontextmanager
     async def _connected(self, key: str, more: dict[str, str]) -> AsyncIterator[Client]:
-        web = self.harness.app.ways_in.web
+        web = self.harness.app.endpoints.web
         assert web is not None
         headers = {"Authorization": f"Bearer {key}", **more}
         async with create_mcp_http_client(headers=headers) as http:

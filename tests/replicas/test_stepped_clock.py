@@ -11,8 +11,7 @@ from datetime import timedelta
 import pytest
 
 from bot.clock import SystemClock
-from bot.replicas.living import Living
-from bot.replicas.replicas import LEASE, Heartbeat, ReplicaChannels
+from bot.replicas.replicas import LEASE, Heartbeat, LostReplicas, ReplicaChannels
 from bot.replicas.shared_clock import SharedClock
 from storage import replicas
 from storage.store import Store
@@ -62,14 +61,14 @@ class Replica:
 
     def __init__(self, store: Store, name: str) -> None:
         self.clock, self.time = SharedClock(SystemClock()), Time()
-        self.living = Living(LEASE, self.time.passed)
+        self.living = LostReplicas(LEASE, self.time.passed)
         self.pulse = Heartbeat(
             store,
             self.clock,
             name,
             LEASE,
             active=set,
-            learn=lambda tx: self.living.look(lambda: replicas.beats(tx)),
+            learn=lambda tx: self.living.look(lambda: replicas.latest_heartbeats(tx)),
             lapsed=lambda: self.channels.lose(),
         )
         self.channels = ReplicaChannels(store, self.living, name, self.pulse.is_alive, lambda: None)

@@ -14,10 +14,8 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.core import Core
 from bot.identity import Identity
-from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.directory import Group, LookupFailedError, Person
-from bot.policy.evaluation import parse
+from bot.policy.authority import Authority, Group, LookupFailedError, Person
+from bot.policy.evaluation import CurrentPolicy, parse
 from bot.tools import Effect, Registry, Tool, ToolContext, tool
 from bot.tools.agents import agent_tool
 from storage.store import Store
@@ -72,7 +70,7 @@ class FakeDirectory:
             raise LookupFailedError("ratelimited")
 
     def person(self, user: str) -> Person | None:
-        """As `bot.policy.directory.Directory` says."""
+        """As `bot.policy.authority.Directory` says."""
         self._up(user)
         return self.known.get(user)
 

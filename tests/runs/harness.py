@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlmodel import col
 
-from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
+from bot.agent.turn import FunctionCall, PlannerError, Proposal, Reply
 from bot.cards.answers import NOTHING_BELOW, AnswerFooter
 from bot.policy.evaluation import Allow
 from bot.policy.gates import load_gate
@@ -103,7 +103,7 @@ class FakeModel:
             for index, (name, text) in enumerate(step)
         ]
         proposed = [
-            Proposed(i["call_id"], i["name"], i["arguments"], n) for n, i in enumerate(items)
+            FunctionCall(i["call_id"], i["name"], i["arguments"], n) for n, i in enumerate(items)
         ]
         return Proposal("", proposed, list(items), 1)
 
@@ -118,11 +118,11 @@ class SilentThread:
         """Held messages become items."""
         with self._harness.store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
-            for each in inbox.held(tx, run.id):
+            for each in inbox.held_messages(tx, run.id):
                 runs.append(
                     tx, held, {"role": "user", "content": each.key}, at=self._harness.clock.now()
                 )
-                inbox.settle(tx, each, "taken")
+                inbox.settle_delivery(tx, each, "taken")
 
     def write(self, text: str) -> None:
         """Nobody reads it."""
@@ -229,7 +229,7 @@ class LoopHarness:
         """Workers take every run that is ready, until none is; a Crash passes through."""
         for _ in range(50):
             with self.store.read() as tx:
-                ready = runs.ready(tx)
+                ready = runs.ready_run_ids(tx)
             if not ready:
                 return
             for run_id in ready:
@@ -291,7 +291,7 @@ class LoopHarness:
     def post(self, row: Message) -> None:
         """Slack shows this card now."""
         with self.store.write() as tx:
-            outbox.sent(tx, row, ts=f"9{row.seq}.0", shown=row.wanted)
+            outbox.mark_sent(tx, row, ts=f"9{row.seq}.0", shown=row.wanted)
 
 
 def approved(path: Path, name: str = "note") -> LoopHarness:

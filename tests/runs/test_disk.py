@@ -157,7 +157,7 @@ def read_only(store: Store, pragma: str = "PRAGMA query_only=ON") -> Iterator[No
 def kept(core: Core) -> list[str]:
     """Kinds of what is in the inbox, but for the filler."""
     with core.store.read() as tx:
-        return [each.kind for each in inbox.new(tx) if each.kind != "event"]
+        return [each.kind for each in inbox.new_deliveries(tx) if each.kind != "event"]
 
 
 def test_what_cannot_be_stored_is_not_acknowledged(core: Core, full: Full) -> None:

@@ -234,7 +234,7 @@ def on_grant(harness: LoopHarness) -> str:
         waits = calls.get(tx, call.id)
         assert waits is not None
         moves.call(tx, waits, C.APPROVED, at=now, actor="policy")
-        runs.free(tx, run.id, at=now, actor="policy")
+        runs.free_if_decided(tx, run.id, at=now, actor="policy")
     return grant.id
 
 
@@ -265,7 +265,7 @@ def test_a_remembered_approval_that_holds_no_longer(begin: Begin) -> None:
 
     def revoked(harness: LoopHarness, grant: str) -> None:
         with harness.store.write() as tx:
-            grants.revoke(tx, grant, ANA, harness.clock.now())
+            grants.revoke_grant(tx, grant, ANA, harness.clock.now())
 
     def left(harness: LoopHarness, _grant: str) -> None:
         harness.directory.groups["shop-leads"] = frozenset({CLEO})

@@ -32,7 +32,7 @@ def test_one_of_several_replicas_takes_it_up(tmp_path: Path) -> None:
     harness.work()
     key = harness.store.key
     copy = tmp_path / "copy.db"
-    backups.make(harness.store, copy, key, at=harness.clock.now(), version="0")
+    backups.make_backup(harness.store, copy, key, at=harness.clock.now(), version="0")
     harness.stop()
     assert PROGRAMS is not None
     with serve(PROGRAMS) as server:
@@ -42,7 +42,7 @@ def test_one_of_several_replicas_takes_it_up(tmp_path: Path) -> None:
             closing(Store(f"sqlite:///{copy}", key=key)) as source,
             closing(Store(url, key=key).open()) as target,
         ):
-            backups.replace(source, target, [], harness.clock.now())
+            backups.replace_record(source, target, [], harness.clock.now())
         stores = [Store(url, key=key).open() for _ in range(2)]
         assert all(each.astray for each in stores)
         tools = make_tools(harness._act)

@@ -54,7 +54,9 @@ class LoopSetup:
     def told(self, prefix: str) -> list[Message]:
         """Messages in the outbox whose key begins like this."""
         with self.store.read() as tx:
-            return [row for row in outbox.due(tx, AT + 9 * HOUR) if row.key.startswith(prefix)]
+            return [
+                row for row in outbox.due_messages(tx, AT + 9 * HOUR) if row.key.startswith(prefix)
+            ]
 
 
 @pytest.fixture
@@ -198,7 +200,7 @@ def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
     stopping.join(30)
     assert not stopping.is_alive()
     with setup.store.read() as tx:
-        assert len(runs.ready(tx)) == 3
+        assert len(runs.ready_run_ids(tx)) == 3
 
 
 def test_clicks_count_in_the_order_they_were_stored(setup: LoopSetup) -> None:
@@ -249,7 +251,7 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
     """
     seeded = seed(setup.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with setup.store.write() as tx:
-        endings.cancel(tx, seeded.run(), at=AT, actor=BEN, words=outputs)
+        endings.cancel_run(tx, seeded.run(), at=AT, actor=BEN, words=outputs)
     setup.loop.adopt()
     setup.loop.adopt()
     call = seeded.call()

@@ -15,15 +15,14 @@ from typing import Any
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-from bot.mcp.definitions import write_lock
-from bot.mcp.server_file import Server, ServerFile
+from bot.mcp.server_connection import look_up_tools
+from bot.mcp.server_file import Server, ServerFile, write_lock
 from bot.mcp.server_tools import server_tools
-from bot.mcp.server_tools_check import look
 from bot.tools import Tool
 from bot.tools.arguments import load_arguments
-from bot.tools.preview import Portal
+from bot.tools.preview import AsyncPortal
 from bot.tools.runner import ToolOutcome, run_tool
-from storage.digest import canonical
+from storage.digest import canonical_json
 from tests.servers.depot import depot
 from tests.tools import context
 
@@ -63,8 +62,8 @@ class Kit:
         """Accept all that there is now (of `accept`, where another one is to be accepted)."""
         self.folder, self.server = folder, server
         self.file = ServerFile(folder / "servers.toml", (server,))
-        write_lock(self.file.lock, {server.name: look(accept or server)})
-        self.portal = Portal()
+        write_lock(self.file.lock, {server.name: look_up_tools(accept or server)})
+        self.portal = AsyncPortal()
         self.pool = ThreadPoolExecutor(4)
         self.read()
 
@@ -75,7 +74,7 @@ class Kit:
     def run(self, name: str, **arguments: Any) -> ToolOutcome:
         """Call a tool."""
         tool = self.tools[f"depot_{name}"]
-        args = load_arguments(tool, canonical(arguments))
+        args = load_arguments(tool, canonical_json(arguments))
         return run_tool(tool, args, context(), portal=self.portal, executor=self.pool)
 
     def noted(self, name: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.mcp.definitions import read_lock, write_lock
+from bot.mcp.server_file import read_lock, write_lock
 from bot.tools import Effect
 from bot.tools.runner import LostToolAnswer, ToolRefusal, ToolSuccess
 from tests.servers.support import Kit, until

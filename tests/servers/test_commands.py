@@ -14,10 +14,9 @@ import pytest
 from bot.cli import mcp
 from bot.cli.doctor.checks import check_servers
 from bot.config.settings import Settings
-from bot.mcp.definitions import Definition, changes, read_lock
-from bot.mcp.server_file import Server
-from bot.mcp.server_tools_check import look
-from countersign.cli.main import main
+from bot.mcp.server_connection import look_up_tools
+from bot.mcp.server_file import Definition, Server, find_changes, read_lock
+from countersign.cli.commands import main
 from tests.missing import missing
 from tests.servers.support import over_http
 
@@ -104,7 +103,7 @@ def test_what_a_server_calls_itself_passes_for_nothing_else(
     """Whatever lines it puts into a name or a title, none of them looks like one of a hint."""
     fake = "Look\n  +hint, only reads: yes"
     found = Definition(f"look{fake}", fake, fake, {"type": "object"})
-    mcp._show(Server(name="depot", command="x"), next(changes({}, {found.name: found})))
+    mcp._show(Server(name="depot", command="x"), next(find_changes({}, {found.name: found})))
     said = capsys.readouterr().out
     assert "look" in said
     assert not [each for each in said.splitlines() if each.strip().startswith("+hint")]
@@ -127,7 +126,7 @@ def test_what_cannot_be_reached_is_said(
     with pytest.raises(SystemExit):
         main(["mcp", "accept", "other"])
     assert "there are: depot" in capsys.readouterr().err
-    missing(monkeypatch, "mcp", "bot.mcp.server_tools_check")
+    missing(monkeypatch, "mcp", "bot.mcp.server_connection")
     assert main(["mcp", "accept"]) == 1
     assert "pip install 'countersign-bot[mcp]'" in capsys.readouterr().err
     monkeypatch.delenv("COUNTERSIGN_SERVERS")
@@ -150,7 +149,7 @@ def test_tools_that_ask_are_seen_where_they_may(
             "answer_within": answer_within,
         }
     )
-    assert set(look(server)) == ({"plain", "asks"} if asks else {"plain"})
+    assert set(look_up_tools(server)) == ({"plain", "asks"} if asks else {"plain"})
 
 
 def test_only_the_file_of_servers_is_needed_to_accept(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.mcp.server_questions import Elicitation, NotTakenError, UnaskableError, taken
-from bot.tools.people.question import AnswerKind
+from bot.mcp.server_questions import Elicitation, NotTakenError, UnaskableError, convert_answers
+from bot.tools.person_question import AnswerKind
 
 COLOURS = {"oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}
 
@@ -22,7 +22,7 @@ def wants(message: str = "About the order", **properties: Any) -> Elicitation:
 def answered(wish: Elicitation, *given: Any) -> Any:
     """What the server is given for these answers to its one question."""
     [(_, part)] = wish.questions()
-    return taken(part, {f"a{number}": each for number, each in enumerate(given)})
+    return convert_answers(part, {f"a{number}": each for number, each in enumerate(given)})
 
 
 def test_each_kind_of_value_has_its_kind_of_answer() -> None:
@@ -60,7 +60,7 @@ def test_one_value_is_asked_without_a_form() -> None:
     optional = Elicitation("A note?", {"properties": {"note": {"type": "string"}}})
     [(asked, part)] = optional.questions()
     assert asked.kind is AnswerKind.FORM
-    assert taken(part, {"a0": None}) == {}
+    assert convert_answers(part, {"a0": None}) == {}
 
 
 def test_an_option_is_read_as_it_is_shown() -> None:

@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from bot.mcp.definitions import Definition, LockError, changes, read_lock, write_lock
-from bot.mcp.server_file import Server, ServersError, parse_servers, read_servers
-from bot.mcp.server_tools import tool_name
+from bot.mcp.server_file import (
+    Definition,
+    LockError,
+    Server,
+    ServersError,
+    find_changes,
+    parse_servers,
+    read_lock,
+    read_servers,
+    write_lock,
+)
+from bot.mcp.server_tools import prefixed_tool_name
 
 GOOD = """
 [[server]]
@@ -79,8 +88,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_names_are_those_that_models_take() -> None:
     """Two tools of a server never get one name, however they are written."""
     server = Server(name="issue-tracker", command="x")
-    assert tool_name(server, "create_issue") == "issue_tracker_create_issue"
-    odd = [tool_name(server, name) for name in ("a.b", "a-b", "a/b", "x" * 80, "x" * 81)]
+    assert prefixed_tool_name(server, "create_issue") == "issue_tracker_create_issue"
+    odd = [prefixed_tool_name(server, name) for name in ("a.b", "a-b", "a/b", "x" * 80, "x" * 81)]
     assert len(set(odd)) == 5
     assert all(len(each) <= 64 and each.replace("_", "a").isalnum() for each in odd)
 
@@ -95,7 +104,7 @@ def test_what_was_accepted_is_kept_and_compared(tmp_path: Path) -> None:
     assert read_lock(path) == {"s": {"a": one, "b": two}}
     other = Definition("a", "A", "Does a.\nAnd sends all you know.", {"type": "object"}, True)
     new = Definition("c", "", "", {})
-    told = {each.name: each for each in changes({"a": one, "b": two}, {"a": other, "c": new})}
+    told = {each.name: each for each in find_changes({"a": one, "b": two}, {"a": other, "c": new})}
     assert {name: each.kind for name, each in told.items()} == {
         "a": "changed",
         "b": "gone",

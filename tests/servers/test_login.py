@@ -15,8 +15,7 @@ import httpx2
 import pytest
 from anyio import to_thread
 
-from countersign.mcp_client.address import UrlAddress
-from countersign.mcp_client.connection import NotReachedError, ServerConnection
+from countersign.mcp_client.connection import NotReachedError, ServerConnection, UrlAddress
 from countersign.mcp_client.login import LoginFile, ServerLogin, login_path
 from countersign.mcp_client.sent_calls import CallOutcome, GaveResult, NotStarted, Unknown
 from tests.servers.guarded import Guarded, guarded

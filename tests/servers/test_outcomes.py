@@ -22,8 +22,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from countersign.mcp_client.address import Address, CommandAddress, UrlAddress
-from countersign.mcp_client.connection import NotReachedError, ServerConnection
+from countersign.mcp_client.connection import (
+    Address,
+    CommandAddress,
+    NotReachedError,
+    ServerConnection,
+    UrlAddress,
+)
 from countersign.mcp_client.sent_calls import (
     CallOutcome,
     Failed,

@@ -11,8 +11,7 @@ from sqlmodel import col
 
 from bot.slack.client import SlackClient
 from bot.slack.pace import Access, Channels, EveryChannel, Pace
-from bot.slack.posting import OutboxMemory, Posting, PostSearch
-from bot.slack.render import Renderer
+from bot.slack.posting import OutboxMemory, Posting, PostSearch, Renderer
 from bot.slack.sender import Sender
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import ApiCall
@@ -61,10 +60,10 @@ class PostOffice:
     def put(self, kind: str = "notice", **columns: Any) -> Message:
         """A row of the outbox as it is read; `body` as a mapping."""
         key = f"key {next(NUMBERS)}"
-        body = outbox.dump(columns.pop("body", {"text": f"words of {key}"}))
+        body = outbox.dump_body(columns.pop("body", {"text": f"words of {key}"}))
         with self.store.write() as tx:
             channel = columns.pop("channel", SUPPORT)
-            outbox.put(tx, Message(key=key, kind=kind, channel=channel, body=body))
+            outbox.put_message(tx, Message(key=key, kind=kind, channel=channel, body=body))
             row = outbox.by_key(tx, key)
             assert row is not None
             if columns:
@@ -75,7 +74,7 @@ class PostOffice:
         """The card of a plan, with what it needs to be drawn."""
         row = made.card()
         with self.store.write() as tx:
-            outbox.change(tx, row, body=outbox.dump({**outbox.body(row), **ALONE}))
+            outbox.update_message(tx, row, body=outbox.dump_body({**outbox.body(row), **ALONE}))
         return self.now(row)
 
     def now(self, row: Message) -> Message:

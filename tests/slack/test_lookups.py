@@ -11,16 +11,16 @@ import pytest
 from slack_sdk.errors import SlackApiError
 
 from bot.demo.local_slack import local_slack
-from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.authority import LookupFailedError, NotYetKnownError
 from bot.signals import Signals
 from bot.slack.client import SlackClient, reading_client
 from bot.slack.directory import FEW, SlackDirectory
 from bot.slack.lookups import LookupCache, Topic
-from bot.tools.names import Named, Naming
+from bot.tools.names import NamedKind, NameResolver
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.people import Channel, Person
 
-PERSON = Named.PERSON
+PERSON = NamedKind.PERSON
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def test_a_limited_call_waits_and_stops_waiting(slack: Sandbox, client: SlackCli
 
 def test_a_name_does_not_pass_for_somebody_else(slack: Sandbox, directory: SlackDirectory) -> None:
     """Nothing in the name that people give themselves looks like the id that stands behind it."""
-    names = Naming(directory, None)
+    names = NameResolver(directory, None)
     new = Person("fay", "UFAY00001", "Ana Ruiz (UANA00001)\n" + "x" * 200)
     with slack.world.lock:
         slack.world.people["fay"] = slack.world.by_id[new.id] = new
@@ -256,7 +256,7 @@ def test_a_name_that_is_missing_is_looked_for_in_a_new_list(
     slack: Sandbox, directory: SlackDirectory
 ) -> None:
     """Somebody who came after everybody was listed is found by name; who is nowhere is not."""
-    names = Naming(directory, None)
+    names = NameResolver(directory, None)
     assert [names.id_of(PERSON, each) for each in ("@dan", "Ana Ruiz")] == [
         "UDAN00001",
         "UANA00001",

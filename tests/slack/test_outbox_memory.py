@@ -13,8 +13,7 @@ from bot.clock import SystemClock
 from bot.demo.local_slack import local_slack
 from bot.slack.channel_queues import Outbox
 from bot.slack.client import SlackClient
-from bot.slack.posting import Posting, PostSearch
-from bot.slack.render import Renderer
+from bot.slack.posting import Posting, PostSearch, Renderer
 from slack_sandbox.server import Sandbox
 from storage import outbox
 from storage.models import Message
@@ -63,7 +62,9 @@ class Running:
     def put(self, **columns: Any) -> None:
         """One message."""
         with self.store.write() as tx:
-            outbox.put(tx, Message(key="k", channel=SUPPORT, body='{"text": "once"}', **columns))
+            outbox.put_message(
+                tx, Message(key="k", channel=SUPPORT, body='{"text": "once"}', **columns)
+            )
 
     def status(self) -> str:
         """Where the message stands."""

@@ -65,7 +65,7 @@ def test_a_private_line_that_cannot_stand_there(office: PostOffice) -> None:
     opened = ["conversations.open", "chat.postMessage"]
     assert office.methods() == ["chat.postEphemeral", *opened]
     with office.store.write() as tx:
-        outbox.change(tx, direct, channel=ANA)
+        outbox.update_message(tx, direct, channel=ANA)
     for _ in range(2):
         assert office.send(direct) is True
     assert office.methods() == opened
@@ -253,7 +253,7 @@ def test_a_card_is_posted_and_drawn_again(office: PostOffice) -> None:
     assert office.send(card) is True
     assert office.methods() == ["chat.postMessage"]
     first = office.now(card)
-    assert (first.status, first.showing) == (M.SENT, outbox.dump({made.ids[0]: 1}))
+    assert (first.status, first.showing) == (M.SENT, outbox.dump_body({made.ids[0]: 1}))
     with office.store.write() as tx:
         moves.redraw(tx, made.plan_id)
     assert office.send(card) is True
@@ -348,7 +348,7 @@ def test_a_card_elsewhere_links_back(
     place = {"channel": "C0FINANCE", "plan_id": made.plan_id, "run_id": made.run_id}
     card = office.put("card", body=asks, **place)
     with office.store.write() as tx:  # some of its approvers are found to be away meanwhile
-        outbox.change(tx, card, body=outbox.dump({**asks, "away": {}}))
+        outbox.update_message(tx, card, body=outbox.dump_body({**asks, "away": {}}))
     assert office.sender.send(card) is True
     assert "away" in outbox.body(office.now(card))
     asked = ["chat.postMessage"] if link is False else ["chat.getPermalink", "chat.postMessage"]

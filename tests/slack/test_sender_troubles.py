@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.approvals.expiry import NO_FILE, NO_ROWS, NO_TABLE
+from bot.approvals.deadlines import NO_FILE, NO_ROWS, NO_TABLE
 from storage import outbox
 from storage.states import CallStatus, MessageStatus, RunStatus
 from tests.runs.fakes import ANA, BEN
@@ -128,7 +128,7 @@ def test_a_card_nobody_can_see_fails_closed(office: PostOffice) -> None:
     copy.body = first.body
     copy.key, copy.channel = f"{copy.key}:2", "C0FINANCE"
     with office.store.write() as tx:
-        outbox.put(tx, copy)
+        outbox.put_message(tx, copy)
     for row, status in ((first, C.PENDING), (copy, C.CANCELLED)):
         assert not office.signals.work.is_given()
         office.slack.faults.fail(POST, "is_archived")
@@ -290,7 +290,7 @@ def test_a_stream_that_begins_while_it_is_looked_for(office: PostOffice) -> None
     sending.start()
     assert held.arrived.wait(30)
     with office.store.write() as tx:
-        outbox.change(tx, row, ts=stands)
+        outbox.update_message(tx, row, ts=stands)
     held.release()
     sending.join(30)
     assert office.now(row).status is M.CLOSING

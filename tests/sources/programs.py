@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 from bot.programs.program_client import NotRunningError, Requested, request
 from countersign import Countersign, OwnAction, Request, countersigned
 from countersign.client import new_claimant
-from countersign.errors import CountersignError, trouble_of
+from countersign.request import CountersignError, trouble_of
 from tests.sources.place import BEN, PATIENCE, Place
 from tests.sources.relay import Relay
 from tests.sources.source import Asked, End, Heard, Source, Stage

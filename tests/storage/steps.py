@@ -6,7 +6,7 @@ import json
 
 from bot.agent import outputs
 from storage import decisions
-from storage.decisions import Applied, Decided, Outcome
+from storage.decisions import AlreadyDecided, AppliedDecision, Outcome
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, Seeded
 
 ANA, CLEO = "UANA00001", "UCLEO0001"
@@ -55,4 +55,4 @@ def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> Outcome:
 
 def status_of(outcome: Outcome) -> object:
     """What the loser is told about the call."""
-    return outcome.call.status if isinstance(outcome, Decided | Applied) else outcome
+    return outcome.call.status if isinstance(outcome, AlreadyDecided | AppliedDecision) else outcome

@@ -8,13 +8,13 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlmodel import col
 
-from storage import attached_files, channel_changes
-from storage.attached_files import AttachedFile, Withheld
-from storage.columns import altered
+from storage import channel_changes, transcripts
+from storage.columns import altered_row
 from storage.models import Audit, Run
-from storage.record_copies import tables
+from storage.record_copies import record_tables
 from storage.store import Store
 from storage.transaction import rows
+from storage.transcripts import AttachedFile, WithheldReason
 from tests.storage.builders import AT, seed
 
 WORDS = "what nobody is to find "
@@ -24,7 +24,7 @@ def file(run: Run, ts: str, media: str = "image/png", size: int = 7) -> Attached
     """A file of that run's thread."""
     return AttachedFile(
         run_id=run.id,
-        message=attached_files.message_key(run.team, run.channel, ts),
+        message=transcripts.message_key(run.team, run.channel, ts),
         slack_id=f"F{ts}",
         person="U1",
         media=media,
@@ -43,13 +43,13 @@ def test_a_thread_has_room_for_so_many_bytes(store: Store) -> None:
     with store.write() as tx:
         picture = file(run, "1.1", size=100)
         for each in (picture, file(run, "1.2", "application/pdf", 20)):
-            attached_files.add(tx, each, at=AT)
-        attached_files.add(tx, file(run, "1.3", attached_files.TEXT, 3), at=AT)
-        attached_files.add(tx, file(later, "2.2", size=1000), at=AT)
-        assert attached_files.size_in(tx, run) == 1120
-        assert attached_files.size_in(tx, altered(run, thread_ts="3.0")) == 0
-        attached_files.withhold(tx, picture, Withheld.DELETED, at=AT, actor="system")
-        assert attached_files.size_in(tx, run) == 1020
+            transcripts.add_file(tx, each, at=AT)
+        transcripts.add_file(tx, file(run, "1.3", transcripts.TEXT, 3), at=AT)
+        transcripts.add_file(tx, file(later, "2.2", size=1000), at=AT)
+        assert transcripts.size_of_files(tx, run) == 1120
+        assert transcripts.size_of_files(tx, altered_row(run, thread_ts="3.0")) == 0
+        transcripts.withhold_file(tx, picture, WithheldReason.DELETED, at=AT, actor="system")
+        assert transcripts.size_of_files(tx, run) == 1020
 
 
 def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
@@ -58,13 +58,13 @@ def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
     """
     run = seed(store).run()
     with store.write() as tx:
-        attached_files.add(tx, file(run, "1.1"), at=AT)
+        transcripts.add_file(tx, file(run, "1.1"), at=AT)
     [mine] = everything(store)
     with store.write() as tx:
-        attached_files.was_read(tx, mine, AT)
-        attached_files.withhold(tx, mine, Withheld.REFUSED, at=AT, actor="worker")
-        attached_files.withhold(tx, mine, Withheld.DELETED, at=AT, actor="system")
-        assert attached_files.of_message(tx, mine.message) == []
+        transcripts.mark_file_accepted(tx, mine, AT)
+        transcripts.withhold_file(tx, mine, WithheldReason.REFUSED, at=AT, actor="worker")
+        transcripts.withhold_file(tx, mine, WithheldReason.DELETED, at=AT, actor="system")
+        assert transcripts.files_of_message(tx, mine.message) == []
         found = rows(tx, Audit, select(Audit).where(col(Audit.event).startswith("file.")))
     assert [each.event for each in found] == ["file.given", "file.refused"]
     assert json.loads(found[1].data)["file"] == "F1.1"
@@ -75,24 +75,24 @@ def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
         assert WORDS.encode() not in each.read_bytes(), each
     store.open()
     [now] = everything(store)
-    assert (now.withheld, now.data, now.read_at) == (Withheld.REFUSED, "", AT)
+    assert (now.withheld, now.data, now.read_at) == (WithheldReason.REFUSED, "", AT)
 
 
 def test_a_channel_with_another_id_keeps_its_files(store: Store) -> None:
     """Their messages are known by the new id, so that what is deleted there is found."""
     run = seed(store).run()
     with store.write() as tx:
-        attached_files.add(tx, file(run, "1.1"), at=AT)
-        channel_changes.follow(tx, run.team, run.channel, "C0NEW", at=AT)
-        [found] = attached_files.of_message(
-            tx, attached_files.message_key(run.team, "C0NEW", "1.1")
+        transcripts.add_file(tx, file(run, "1.1"), at=AT)
+        channel_changes.follow_channel(tx, run.team, run.channel, "C0NEW", at=AT)
+        [found] = transcripts.files_of_message(
+            tx, transcripts.message_key(run.team, "C0NEW", "1.1")
         )
     assert found.slack_id == "F1.1"
 
 
 def test_they_are_copied_with_the_record() -> None:
     """A copy into another database takes them along."""
-    assert "attached" in [each.name for each in tables()]
+    assert "attached" in [each.name for each in record_tables()]
 
 
 def everything(store: Store) -> list[AttachedFile]:

@@ -137,7 +137,10 @@ def test_what_looks_like_a_secret_is_masked(store: Store) -> None:
         why = {"why": "the model said xoxb-123456789012-abc", "of": ["password=hunter2"]}
         trail.record(tx, "note", at=AT, actor="system", run_id=seeded.run_id, data=why)
     [*_, row] = seeded.audit()
-    assert trail.said(row) == {"of": ["password=••••••••"], "why": "the model said xoxb-••••••••"}
+    assert trail.row_as_read(row) == {
+        "of": ["password=••••••••"],
+        "why": "the model said xoxb-••••••••",
+    }
     assert "123456789012" not in row.data + row.payload
     assert broken_at(store) is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bot.agent import outputs
 from storage import endings, moves, outbox, runs
-from storage.decisions import Decided
+from storage.decisions import AlreadyDecided
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus
 from storage.store import Store
@@ -25,8 +25,8 @@ def test_cancelling_gives_each_call_one_output(store: Store) -> None:
     """Cancelling ends what was not started, keeps what was, and gives each call its one output."""
     seeded = seed(store, C.PENDING, C.APPROVED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED)
     with store.write() as tx:
-        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
-        assert not endings.cancel(
+        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+        assert not endings.cancel_run(
             tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA, words=outputs
         )
     assert seeded.run().status is R.CANCELLED
@@ -41,7 +41,7 @@ def test_cancelling_gives_each_call_one_output(store: Store) -> None:
     assert found[3].deadline is None
     told = ["CANCELLED", "CANCELLED", "output", "output", "output"]
     assert told_outputs(seeded) == [(f"call_{i}", word) for i, word in enumerate(told)]
-    assert isinstance(vote(seeded), Decided)
+    assert isinstance(vote(seeded), AlreadyDecided)
 
 
 def test_cancel_while_a_tool_runs(store: Store) -> None:
@@ -51,7 +51,7 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
     """
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with store.write() as tx:
-        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
     assert ([seeded.call(i).status for i in range(2)], told_outputs(seeded)) == (
         [C.RUNNING, C.CANCELLED],
         [],
@@ -67,7 +67,7 @@ def test_cancel_after_a_crash(store: Store) -> None:
     """A call whose worker died, and whose run was cancelled before a take-over, ends unknown."""
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
     with store.write() as tx:
-        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
     assert [(seeded.call(i).status, seeded.call(i).deadline is None) for i in range(2)] == [
         (C.UNKNOWN, True),
         (C.CANCELLED, False),
@@ -81,8 +81,8 @@ def test_cancel_while_an_answer_is_streamed(store: Store) -> None:
     with store.write() as tx:
         row = Message(key="answer", kind=MessageKind.ANSWER, status=MessageStatus.STREAMING)
         row.run_id, row.channel, row.body = seeded.run_id, "C1", "{}"
-        outbox.put(tx, row)
-        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+        outbox.put_message(tx, row)
+        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
     with store.read() as tx:
         closing = outbox.by_key(tx, "answer")
     assert closing is not None
@@ -96,8 +96,8 @@ def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
     """
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
     with store.write() as tx:
-        assert endings.remake(tx, seeded.run(), at=AT, words=outputs) == 2
-        assert endings.remake(tx, seeded.run(), at=AT, words=outputs) == 0
+        assert endings.supersede_run(tx, seeded.run(), at=AT, words=outputs) == 2
+        assert endings.supersede_run(tx, seeded.run(), at=AT, words=outputs) == 0
     assert [seeded.call(i).status for i in range(4)] == [
         C.SUPERSEDED,
         C.SUPERSEDED,
@@ -106,4 +106,4 @@ def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
     ]
     assert (seeded.run().status, seeded.call(2).deadline) == (R.WAITING, None)
     assert len(told_outputs(seeded)) == 4
-    assert isinstance(vote(seeded), Decided)
+    assert isinstance(vote(seeded), AlreadyDecided)

@@ -31,13 +31,13 @@ def test_a_compaction_is_no_item(store: Store) -> None:
         found = Transcripts().read(tx, run)
         made = Compaction(found.last, frozenset(), (STANDS,), "https://there/v1/", whole=False)
         runs.append(tx, run, made.body(), at=AT)
-        runs.spend(tx, run, 70)
+        runs.count_tokens(tx, run, 70)
     with store.read() as tx:
         run, read = seeded.run(), Transcripts().read(tx, seeded.run())
         assert (read.items, read.compactions) == ((SAID,), (made,))
         assert read.seen("https://there/v1/") == [STANDS]
         assert runs.transcript(tx, run) == [SAID]
-        assert runs.unanswered(tx, run.id)
+        assert runs.is_unanswered(tx, run.id)
         assert run.tokens == 70
 
 
@@ -61,10 +61,10 @@ def test_what_is_on_record(store: Store) -> None:
         child = sub_agents.delegate(tx, seeded.run(), seeded.call(0), SAID, at=AT)
         theirs = {**values(seeded.call(4)), "id": "theirs", "run_id": child.id}
         tx.execute(insert(Call).values({**theirs, "provider_id": "call_of_theirs"}))
-        runs.spend(tx, child, 30)
+        runs.count_tokens(tx, child, 30)
     with store.read() as tx:
-        assert transcripts.on_record(tx, seeded.run()) == {"call_0", "call_3", "call_4"}
-        assert transcripts.on_record(tx, child) == {"call_of_theirs"}
+        assert transcripts.recorded_call_ids(tx, seeded.run()) == {"call_0", "call_3", "call_4"}
+        assert transcripts.recorded_call_ids(tx, child) == {"call_of_theirs"}
         spent = runs.get(tx, child.id)
         assert spent is not None
         assert (seeded.run().tokens, spent.tokens, spent.status) == (30, 30, RunStatus.READY)

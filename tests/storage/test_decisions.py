@@ -9,7 +9,13 @@ import pytest
 
 from bot.agent import outputs
 from storage import calls, decisions, endings, schedule
-from storage.decisions import Applied, Decided, Gone, Stale, TooLate
+from storage.decisions import (
+    AlreadyDecided,
+    AppliedDecision,
+    MissedDeadline,
+    MissingCall,
+    StaleRevision,
+)
 from storage.store import Store
 from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed
 from tests.storage.steps import ANA, CLEO, edit, resolve, status_of, vote
@@ -21,7 +27,7 @@ def test_an_approval_is_recorded_and_frees_the_run(store: Store) -> None:
     """The first approval counts, with its digest in vote and audit, and frees the run."""
     seeded = seed(store)
     won = vote(seeded)
-    assert isinstance(won, Applied)
+    assert isinstance(won, AppliedDecision)
     assert (won.call.status, won.call.decided_at, won.call.note) == (C.APPROVED, AT, "too dear")
     assert [(v.person, v.verb, v.digest, v.revision) for v in seeded.votes()] == [
         (ANA, "approve", "digest-0", 1)
@@ -29,7 +35,7 @@ def test_an_approval_is_recorded_and_frees_the_run(store: Store) -> None:
     assert seeded.events() == ["call.approved", "run.ready"]
     assert json.loads(seeded.audit()[0].data)["digest"] == "digest-0"
     assert status_of(vote(seeded)) is C.APPROVED  # the double click
-    assert isinstance(vote(seeded, "reject", CLEO), Decided)
+    assert isinstance(vote(seeded, "reject", CLEO), AlreadyDecided)
     assert (len(seeded.votes()), seeded.events()) == (1, ["call.approved", "run.ready"])
 
 
@@ -44,7 +50,7 @@ def test_a_rejection_quotes_its_reason(store: Store) -> None:
     assert '"too dear"' in seeded.call().output
     assert outputs.rejected([(ANA, "x" * 600)]).count("x") == 500
     assert "no reason" in outputs.rejected([(ANA, "")])
-    assert isinstance(vote(seeded), Decided)
+    assert isinstance(vote(seeded), AlreadyDecided)
 
 
 def test_only_known_verbs(store: Store) -> None:
@@ -72,13 +78,13 @@ def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bo
     for verb in ("approve", "reject", "edit"):
         seeded = seed(store, deadline=AT + early)
         outcome = edit(seeded) if verb == "edit" else vote(seeded, verb)
-        assert isinstance(outcome, Applied) == won
-        assert isinstance(outcome, TooLate) != won
+        assert isinstance(outcome, AppliedDecision) == won
+        assert isinstance(outcome, MissedDeadline) != won
         with store.write() as tx:
-            fell = endings.expire(tx, seeded.call(), at=AT, words=outputs)
+            fell = endings.expire_call(tx, seeded.call(), at=AT, words=outputs)
         assert fell != won
     seeded = seed(store, C.UNKNOWN, deadline=AT + early)
-    assert isinstance(resolve(seeded, "done"), Applied) == won
+    assert isinstance(resolve(seeded, "done"), AppliedDecision) == won
 
 
 def test_an_edit_drops_votes_and_older_buttons(store: Store) -> None:
@@ -88,7 +94,7 @@ def test_an_edit_drops_votes_and_older_buttons(store: Store) -> None:
     """
     seeded = seed(store)
     done = edit(seeded)
-    assert isinstance(done, Applied)
+    assert isinstance(done, AppliedDecision)
     assert (done.call.revision, done.call.digest, done.call.status) == (2, "digest new", C.PENDING)
     assert (done.call.gate, done.call.deadline, done.call.preview) == (
         ALLOWED,
@@ -109,10 +115,10 @@ def test_an_edit_drops_votes_and_older_buttons(store: Store) -> None:
         edit(seeded, "other"),
         vote(seeded, "reject", revision=3),
     ):
-        assert isinstance(outcome, Stale)
-    assert isinstance(vote(seeded, revision=2), Applied)
+        assert isinstance(outcome, StaleRevision)
+    assert isinstance(vote(seeded, revision=2), AppliedDecision)
     assert [(v.revision, v.digest) for v in seeded.votes()] == [(2, "digest new")]
-    assert isinstance(edit(seeded, revision=2), Decided)
+    assert isinstance(edit(seeded, revision=2), AlreadyDecided)
     assert seeded.events() == ["call.edited", "call.approved", "run.ready"]
 
 
@@ -120,12 +126,13 @@ def test_what_is_not_there(store: Store) -> None:
     """A button of a call that does not exist is answered as such, for every verb."""
     with store.write() as tx:
         assert isinstance(
-            decisions.vote(tx, "nothing", 1, "approve", ANA, at=AT, weigh=ONE, words=outputs), Gone
+            decisions.vote(tx, "nothing", 1, "approve", ANA, at=AT, weigh=ONE, words=outputs),
+            MissingCall,
         )
         assert isinstance(
-            decisions.resolve(tx, "nothing", 1, ANA, "done", at=AT, words=outputs), Gone
+            decisions.resolve(tx, "nothing", 1, ANA, "done", at=AT, words=outputs), MissingCall
         )
-        assert isinstance(decisions.look(tx, "nothing", 1, AT), Gone)
+        assert isinstance(decisions.check_decidable(tx, "nothing", 1, AT), MissingCall)
 
 
 def test_the_deadline_denies_once(store: Store) -> None:
@@ -133,26 +140,26 @@ def test_the_deadline_denies_once(store: Store) -> None:
     seeded = seed(store, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
-        assert endings.expire(tx, first, at=AT, words=outputs)
-        assert not endings.expire(tx, second, at=AT, words=outputs)
+        assert endings.expire_call(tx, first, at=AT, words=outputs)
+        assert not endings.expire_call(tx, second, at=AT, words=outputs)
     assert (seeded.call().status, seeded.run().status, seeded.votes()) == (C.EXPIRED, R.READY, [])
     assert [(a.event, a.actor) for a in seeded.audit()] == [
         ("call.expired", "clock"),
         ("run.ready", "clock"),
     ]
     assert "not a person's rejection" in seeded.call().output
-    assert isinstance(vote(seeded), Decided)
+    assert isinstance(vote(seeded), AlreadyDecided)
     with store.write() as tx:  # somebody else had read that it was due
-        assert not endings.expire(tx, seeded.call(), at=AT, words=outputs)
+        assert not endings.expire_call(tx, seeded.call(), at=AT, words=outputs)
 
 
 def test_no_deadline_never_falls(store: Store) -> None:
     """A call without a deadline, or with a future one, is neither expired nor listed as due."""
     seeded, later = seed(store, deadline=None), seed(store, deadline=AT + TICK)
     with store.write() as tx:
-        assert not endings.expire(tx, seeded.call(), at=AT + HOUR, words=outputs)
-        assert not endings.expire(tx, later.call(), at=AT, words=outputs)
-        assert schedule.due(tx, AT) == []
+        assert not endings.expire_call(tx, seeded.call(), at=AT + HOUR, words=outputs)
+        assert not endings.expire_call(tx, later.call(), at=AT, words=outputs)
+        assert schedule.due_calls(tx, AT) == []
         assert schedule.next_deadline(tx) == AT + TICK
 
 
@@ -163,7 +170,7 @@ def test_due_is_ordered(store: Store) -> None:
     seed(store, C.APPROVED, deadline=AT)
     unknown = seed(store, C.UNKNOWN, deadline=AT + 2 * TICK)
     with store.read() as tx:
-        found = schedule.due(tx, AT + HOUR)
+        found = schedule.due_calls(tx, AT + HOUR)
     assert [call for call, _ in found] == [
         s.ids[0] for s in (pending[1], pending[2], unknown, pending[0])
     ]
@@ -198,9 +205,9 @@ def test_asking_again_drops_the_votes(store: Store) -> None:
         shown = calls.shown(tx, now.id)
         assert shown is not None
         assert (shown.arguments, calls.votes(tx, now.id, 2)) == ({"text": "note 0"}, [])
-    assert isinstance(vote(seeded, revision=1), Stale)
+    assert isinstance(vote(seeded, revision=1), StaleRevision)
     # the same person may say so of the new one
-    assert isinstance(vote(seeded, revision=2), Applied)
+    assert isinstance(vote(seeded, revision=2), AppliedDecision)
 
 
 def test_a_card_decides_its_own_calls(store: Store) -> None:

@@ -15,7 +15,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.digest import SAFE_INTEGER, OddValueError, canonical, digest, parse_object
+from storage.digest import SAFE_INTEGER, OddValueError, canonical_json, digest, parse_object
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 safe = st.integers(-SAFE_INTEGER, SAFE_INTEGER)
@@ -72,7 +72,7 @@ def same(left: Any, right: Any) -> bool:
 @given(values, values)
 def test_equal_text_means_equal_values(left: Any, right: Any) -> None:
     """Two values have the same canonical text exactly when they are equal."""
-    assert (canonical(left) == canonical(right)) == same(left, right)
+    assert (canonical_json(left) == canonical_json(right)) == same(left, right)
 
 
 @given(values)
@@ -81,11 +81,11 @@ def test_canonical_text_reads_back(value: Any) -> None:
 
     It does not depend on key order.
     """
-    written = canonical(value)
+    written = canonical_json(value)
     assert same(json.loads(written), value)
-    assert canonical(json.loads(written)) == written
+    assert canonical_json(json.loads(written)) == written
     if isinstance(value, dict):
-        assert canonical(dict(reversed(value.items()))) == written
+        assert canonical_json(dict(reversed(value.items()))) == written
 
 
 @given(st.integers(), st.integers())
@@ -96,8 +96,8 @@ def test_whole_numbers_of_any_size(left: int, right: int) -> None:
     """
     for add in (0, SAFE_INTEGER, 2**64, -(2**53)):
         a, b = left + add, right + add
-        assert (canonical(a) == canonical(b)) == (a == b)
-        assert int(json.loads(canonical(a))) == a
+        assert (canonical_json(a) == canonical_json(b)) == (a == b)
+        assert int(json.loads(canonical_json(a))) == a
 
 
 amounts = (
@@ -111,34 +111,34 @@ amounts = (
 def test_equal_decimals_have_one_text(left: Decimal, right: Decimal) -> None:
     """Equal decimals have one text (40.0 and 40.00), others never, and no digit is lost."""
     zeros = Decimal(f"{left:f}" + ("0" if "." in f"{left:f}" else ".0"))
-    assert canonical(zeros) == canonical(left)
-    assert (canonical(left) == canonical(right)) == (left == right)
-    assert Decimal(json.loads(canonical(left))) == left
+    assert canonical_json(zeros) == canonical_json(left)
+    assert (canonical_json(left) == canonical_json(right)) == (left == right)
+    assert Decimal(json.loads(canonical_json(left))) == left
 
 
 @pytest.mark.parametrize("zeros", ["40", "40.0", "40.00", "4E+1", "0.4E2"])
 def test_trailing_zeros_do_not_count(zeros: str) -> None:
     """However an amount was written, it is one amount; zero is zero with either sign."""
-    assert canonical(Decimal(zeros)) == '"40"'
-    assert canonical(Decimal("-0.00")) == canonical(Decimal(0)) == '"0"'
+    assert canonical_json(Decimal(zeros)) == '"40"'
+    assert canonical_json(Decimal("-0.00")) == canonical_json(Decimal(0)) == '"0"'
 
 
 def test_long_decimals_are_not_rounded() -> None:
     """Amounts that differ in the fortieth digit differ in the digest."""
     ones = "1." + "1" * 40
-    assert canonical(Decimal(ones)) == f'"{ones}"'
-    assert canonical(Decimal(ones)) != canonical(Decimal(ones + "1"))
+    assert canonical_json(Decimal(ones)) == f'"{ones}"'
+    assert canonical_json(Decimal(ones)) != canonical_json(Decimal(ones + "1"))
 
 
 def test_kinds_are_kept_apart() -> None:
     """1, "1", true and [1] differ, also as keys' values; 1 and 1.0 are JSON's same number."""
     texts = [
-        canonical({"x": each})
+        canonical_json({"x": each})
         for each in (1, "1", True, None, [1], {"1": 1}, "true", Decimal(1) + 1)
     ]
     assert len(set(texts)) == len(texts)
-    assert canonical(1) == canonical(1.0) == "1"
-    assert canonical(-0.0) == canonical(0) == "0"
+    assert canonical_json(1) == canonical_json(1.0) == "1"
+    assert canonical_json(-0.0) == canonical_json(0) == "0"
 
 
 @given(text)
@@ -149,8 +149,8 @@ def test_unicode_forms_differ(word: str) -> None:
         unicodedata.normalize("NFD", word + "é"),
     )
     assert composed != apart
-    assert canonical(composed) != canonical(apart)
-    assert canonical({composed: 1}) != canonical({apart: 1})
+    assert canonical_json(composed) != canonical_json(apart)
+    assert canonical_json({composed: 1}) != canonical_json({apart: 1})
 
 
 class Size(Enum):
@@ -163,9 +163,9 @@ class Level(IntEnum):
 
 def test_values_of_models() -> None:
     """Enums, dates and times have the text of what they stand for."""
-    assert canonical([Size.SMALL, Level.HIGH, date(2026, 3, 2)]) == '["s",3,"2026-03-02"]'
-    assert canonical(datetime(2026, 3, 2, 1, 2, 3)) == '"2026-03-02T01:02:03"'
-    assert canonical((1, 2)) == canonical([1, 2])
+    assert canonical_json([Size.SMALL, Level.HIGH, date(2026, 3, 2)]) == '["s",3,"2026-03-02"]'
+    assert canonical_json(datetime(2026, 3, 2, 1, 2, 3)) == '"2026-03-02T01:02:03"'
+    assert canonical_json((1, 2)) == canonical_json([1, 2])
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_odd_values_are_refused(odd: Any) -> None:
     """
     for value in (odd, {"deep": [{"er": odd}]}):
         with pytest.raises(OddValueError):
-            canonical(value)
+            canonical_json(value)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_odd_values_are_refused(odd: Any) -> None:
 def test_parsing_refuses_what_is_ambiguous(text: str) -> None:
     """Malformed, ambiguous, endless and non-object arguments are refused in one way."""
     with pytest.raises(OddValueError) as caught:
-        canonical(parse_object(text))
+        canonical_json(parse_object(text))
     assert len(str(caught.value)) < 200
 
 
@@ -235,7 +235,7 @@ def test_parsing_refuses_what_is_ambiguous(text: str) -> None:
 def test_parsing_reads_every_object(value: dict[str, Any]) -> None:
     """Every JSON object that is in order is read as it is."""
     assert same(parse_object(json.dumps(value)), value)
-    assert same(parse_object(canonical(value)), value)
+    assert same(parse_object(canonical_json(value)), value)
 
 
 PARTS: dict[str, Any] = {
@@ -285,12 +285,12 @@ def test_canonical_text_is_that_of_the_standard(value: Any) -> None:
         expected = rfc8785.dumps(value).decode()
     except (rfc8785.CanonicalizationError, UnicodeEncodeError):
         with pytest.raises(OddValueError):
-            canonical(value)
+            canonical_json(value)
     else:
-        assert canonical(value) == expected
+        assert canonical_json(value) == expected
 
 
 def test_keys_beyond_the_first_plane_come_first() -> None:
     """Keys are in the order of their UTF-16, as RFC 8785 has it, and not of their code points."""
     value = {"\ufb33": 1, "\U0001f600": 2}
-    assert list(json.loads(canonical(value))) == ["\U0001f600", "\ufb33"]
+    assert list(json.loads(canonical_json(value))) == ["\U0001f600", "\ufb33"]

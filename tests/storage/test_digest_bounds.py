@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from storage.digest import KeyFileError, OddValueError, canonical, keep_key, key_path, load_key
+from storage.digest import KeyFileError, OddValueError, canonical_json, keep_key, key_path, load_key
 
 EXACT = 9_007_199_254_740_991  # the greatest whole number that each program reads exactly
 
 
 def test_where_whole_numbers_become_text() -> None:
     """Beyond what RFC 8785 has a number for, on either side of zero."""
-    assert [canonical(each) for each in (EXACT, -EXACT)] == [str(EXACT), str(-EXACT)]
-    assert [canonical(each) for each in (EXACT + 1, -EXACT - 1)] == [
+    assert [canonical_json(each) for each in (EXACT, -EXACT)] == [str(EXACT), str(-EXACT)]
+    assert [canonical_json(each) for each in (EXACT + 1, -EXACT - 1)] == [
         f'"{EXACT + 1}"',
         f'"{-EXACT - 1}"',
     ]
@@ -24,17 +24,17 @@ def test_where_whole_numbers_become_text() -> None:
 
 def test_the_order_of_keys_is_that_of_their_letters() -> None:
     """Whatever order they were given in, at the top and deep inside."""
-    assert canonical({"b": {"d": 1, "c": 2}, "a": "é"}) == '{"a":"é","b":{"c":2,"d":1}}'
+    assert canonical_json({"b": {"d": 1, "c": 2}, "a": "é"}) == '{"a":"é","b":{"c":2,"d":1}}'
 
 
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_how_long_an_amount_may_be(sign: str) -> None:
     """Four thousand digits before or after its point, and not one more."""
-    assert len(canonical(Decimal(f"{sign}1e4000"))) == 4001 + 2 + len(sign)
-    assert canonical(Decimal("1e-4000")).endswith('1"')
+    assert len(canonical_json(Decimal(f"{sign}1e4000"))) == 4001 + 2 + len(sign)
+    assert canonical_json(Decimal("1e-4000")).endswith('1"')
     for exponent in ("4001", "-4001"):
         with pytest.raises(OddValueError):
-            canonical(Decimal(f"{sign}1e{exponent}"))
+            canonical_json(Decimal(f"{sign}1e{exponent}"))
 
 
 def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:

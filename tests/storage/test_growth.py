@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from storage import inbox, outbox, request_lists, runs
-from storage.schedule import backlog
+from storage.schedule import count_backlog
 from storage.store import Store
 from storage.transaction import Trace, Transaction
 from tests.runs.fakes import ANA, BEN
@@ -69,12 +69,12 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
         harness.work()
     with harness.store.read() as tx:
         now = harness.clock.now()
-        due = outbox.due(tx, now, "C0SUPPORT")
+        due = outbox.due_messages(tx, now, "C0SUPPORT")
         assert outbox.channels_due(tx, now)
         outbox.next_due(tx)
         outbox.cards(tx, call.plan_id)
     with harness.store.write() as tx:
-        outbox.sent(tx, due[0], ts="9.9", shown=1)
+        outbox.mark_sent(tx, due[0], ts="9.9", shown=1)
     harness.store.trace = None
     return found
 
@@ -121,10 +121,10 @@ def test_one_request_is_found_by_an_index(store: Store) -> None:
         found = [
             request_lists.at(tx, TEAM, card.channel, "7.5", "7.5"),
             request_lists.at(tx, TEAM, "C0SUPPORT", "1.0", "1.0"),
-            request_lists.by_id(tx, TEAM, f"#{digest[:8]}"),
-            request_lists.by_id(tx, TEAM, mine.ids[0]),
+            request_lists.request_by_id(tx, TEAM, f"#{digest[:8]}"),
+            request_lists.request_by_id(tx, TEAM, mine.ids[0]),
         ]
-        assert outbox.knows(tx, "7.5")
+        assert outbox.is_known_message(tx, "7.5")
     store.trace = None
     assert [run.id for run in found if run] == [mine.run_id] * 4
     with store.read() as tx:
@@ -141,12 +141,12 @@ def test_a_request_that_goes_on_elsewhere_is_found_by_an_index(store: Store) -> 
     one = click("asked", action="approve", value="x", person=BEN)
     with store.write() as tx:
         inbox.store_delivery(tx, one)
-        [stored] = inbox.new(tx)
-        inbox.hold(tx, stored, mine.run_id)
+        [stored] = inbox.new_deliveries(tx)
+        inbox.hold_message(tx, stored, mine.run_id)
     store.trace = seen = Seen()
     with store.read() as tx:
-        run = runs.begun_in(tx, TEAM, one.channel, one.thread_ts, BEN)
-        [held] = inbox.held(tx, mine.run_id)
+        run = runs.run_begun_in(tx, TEAM, one.channel, one.thread_ts, BEN)
+        [held] = inbox.held_messages(tx, mine.run_id)
         assert inbox.begins(tx, held)
         assert inbox.asked_in(tx, mine.run_id) == (one.channel, one.thread_ts)
         assert inbox.newest_taken(tx, mine.run(), held) == ""
@@ -161,9 +161,9 @@ def test_pending_calls_are_counted_by_requester(store: Store) -> None:
     """Only the requester's own calls that still wait are counted."""
     mine = seed(store, C.PENDING, C.PENDING, C.APPROVED)
     with store.read() as tx:
-        assert runs.pending_of(tx, TEAM, BEN) == 2
-        assert runs.pending_of(tx, TEAM, ANA) == 0
-        assert runs.pending_of(tx, "T0OTHERCO", BEN) == 0
+        assert runs.count_pending_of(tx, TEAM, BEN) == 2
+        assert runs.count_pending_of(tx, TEAM, ANA) == 0
+        assert runs.count_pending_of(tx, "T0OTHERCO", BEN) == 0
     assert mine.run().requester == BEN
 
 
@@ -175,7 +175,7 @@ def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
     mine = seed(store, C.PENDING, C.PENDING)
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET status = 'nonsense' WHERE id = ?", (mine.ids[0],))
-        assert runs.pending_of(tx, TEAM, BEN) == 1
+        assert runs.count_pending_of(tx, TEAM, BEN) == 1
 
 
 def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
@@ -198,7 +198,7 @@ def test_what_waits_is_counted_in_indexes(store: Store) -> None:
     seed(store, C.PENDING, C.SUCCEEDED)
     store.trace = seen = Seen()
     with store.read() as tx:
-        assert backlog(tx).pending == 1
+        assert count_backlog(tx).pending == 1
     store.trace = None
     with store.read() as tx:
         assert scans(tx, seen.found) == []

@@ -14,9 +14,9 @@ from bot.agent import outputs
 from storage import decisions, trail
 from storage.chain import Chain, Head
 from storage.examination import examine
-from storage.head_file import HeadFile, head_path
 from storage.models import Audit
 from storage.store import Store
+from storage.trail import HeadFile, head_path
 from storage.transaction import Trace, Transaction
 from tests.records import ON_A_SERVER
 from tests.storage.builders import AT, ONE, seed
@@ -125,7 +125,7 @@ def test_the_head_is_noted_once_it_is_on_the_disk(store: Store) -> None:
 def rows_of(store: Store) -> list[Audit]:
     """The audit."""
     with store.read() as tx:
-        return list(trail.every(tx))
+        return list(trail.all_rows(tx))
 
 
 def test_a_torn_line_leaves_the_one_before(written: Store) -> None:

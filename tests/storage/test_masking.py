@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.monitoring.logs import mask_logs
-from storage.masking import MASK, masked, masked_data
+from storage.masking import MASK, mask_data, mask_secrets
 
 KEY = (
     "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n"
@@ -83,18 +83,18 @@ ORDINARY = [
 @pytest.mark.parametrize("around", ["{}", "use {} please", "(“{}”)", "a\n{}\nb", "{}, {}"])
 def test_each_kind_of_secret_goes(secret: str, left: str, around: str) -> None:
     """Whatever stands around it, the secret goes, and its kind stays."""
-    assert masked(around.format(*[secret] * 2)) == around.format(*[left] * 2)
+    assert mask_secrets(around.format(*[secret] * 2)) == around.format(*[left] * 2)
 
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     """What people write and the ids of this product stay as they are."""
-    assert masked(text) == text
+    assert mask_secrets(text) == text
 
 
 def test_a_key_cut_short() -> None:
     """A private key whose end is missing is masked up to where the text ends."""
-    assert masked(KEY[:60]) == f"-----BEGIN RSA PRIVATE KEY-----{MASK}"
+    assert mask_secrets(KEY[:60]) == f"-----BEGIN RSA PRIVATE KEY-----{MASK}"
 
 
 words = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyzäéßжあ"), min_size=1, max_size=12)
@@ -111,15 +111,15 @@ prose = st.builds(lambda glue, parts: glue.join(parts), glues, st.lists(words | 
 @given(prose)
 def test_prose_and_ids(text: str) -> None:
     """No words, ids, digests or order numbers are masked, however they follow each other."""
-    assert masked(text) == text
+    assert mask_secrets(text) == text
 
 
 @given(prose, st.sampled_from(sorted(SECRETS)), prose)
 def test_a_secret_among_prose(before: str, secret: str, after: str) -> None:
     """Between any words the secret goes and all else stays; masked twice is masked once."""
-    found = masked(f"{before} {secret} {after}")
+    found = mask_secrets(f"{before} {secret} {after}")
     assert found == f"{before} {SECRETS[secret]} {after}"
-    assert masked(found) == found
+    assert mask_secrets(found) == found
 
 
 PIECES = [*SECRETS, *ORDINARY, "=", '"', " ", ":", "://", "@", "-", MASK]
@@ -128,8 +128,8 @@ PIECES = [*SECRETS, *ORDINARY, "=", '"', " ", ":", "://", "@", "-", MASK]
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 def test_masked_once_is_enough(text: str) -> None:
     """Even where secrets run into each other, what is masked stays as it is when masked again."""
-    once = masked(text)
-    assert masked(once) == once
+    once = mask_secrets(text)
+    assert mask_secrets(once) == once
 
 
 BEGINNINGS = [
@@ -169,18 +169,18 @@ def test_time_grows_with_the_text(beginning: str) -> None:
     """A hundred thousand characters of beginnings that lead nowhere take no longer than prose."""
     text = beginning * (100_000 // len(beginning)) + " xox sk- eyj :// = akia bearer authorization"
     began = time.process_time()
-    masked(text)
+    mask_secrets(text)
     assert time.process_time() - began < 2  # what grows with the square takes minutes
 
 
 def test_json_data_keeps_its_shape() -> None:
     """In JSON data every string is masked, however deep; keys, numbers and the shape stay."""
     data = {"why": "token xoxb-123456789012", "n": [1, None, True, {"deep": ("password=x",)}]}
-    assert masked_data(data) == {
+    assert mask_data(data) == {
         "why": f"token xoxb-{MASK}",
         "n": [1, None, True, {"deep": [f"password={MASK}"]}],
     }
-    assert json.dumps(masked_data(data))
+    assert json.dumps(mask_data(data))
 
 
 @pytest.fixture

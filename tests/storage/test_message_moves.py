@@ -26,7 +26,7 @@ M, D = MessageStatus, DeliveryStatus
 
 def message(tx: Transaction, status: MessageStatus) -> Message:
     """A row of the outbox in that status, as it is read."""
-    outbox.put(tx, Message(key="k", kind=MessageKind.NOTICE, channel="C1"))
+    outbox.put_message(tx, Message(key="k", kind=MessageKind.NOTICE, channel="C1"))
     row = outbox.by_key(tx, "k")
     assert row is not None
     set_message(tx, row, status=status)
@@ -56,7 +56,7 @@ def test_a_message_that_has_moved_meanwhile_is_left(store: Store) -> None:
         row = message(tx, M.PENDING)
         assert moves.message(tx, row, M.FAILED)
         assert not moves.message(tx, row, M.SENDING)
-        moves.shown(tx, row, ts="1.1", version=1)
+        moves.mark_message_shown(tx, row, ts="1.1", version=1)
         now = outbox.by_key(tx, "k")
     assert now is not None
     assert (now.status, now.ts) == (M.FAILED, "")
@@ -69,12 +69,12 @@ def test_a_message_is_born_to_be_sent_or_streamed(store: Store) -> None:
         row = Message(key=status, kind=MessageKind.NOTICE, channel="C1", status=status)
         with store.write() as tx:
             if status in born:
-                outbox.put(tx, row)
+                outbox.put_message(tx, row)
                 continue
             with pytest.raises(IllegalMoveError):
-                outbox.put(tx, row)
+                outbox.put_message(tx, row)
     with store.write() as tx, pytest.raises(IllegalMoveError):
-        outbox.change(tx, row, status=M.SENT)
+        outbox.update_message(tx, row, status=M.SENT)
 
 
 @pytest.mark.parametrize("target", [D.HELD, D.DONE, D.BROKEN])
@@ -82,7 +82,7 @@ def test_a_delivery_is_dealt_with_once(store: Store, target: DeliveryStatus) -> 
     """A delivery that was dealt with, held or set aside is not dealt with again as a new one."""
     with store.write() as tx:
         inbox.store_delivery(tx, delivery("a"))
-        [row] = inbox.new(tx)
+        [row] = inbox.new_deliveries(tx)
         assert moves.delivery(tx, row, target)
         assert not moves.delivery(tx, row, D.DONE)
         [now] = rows(tx, Delivery, select(Delivery))

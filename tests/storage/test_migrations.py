@@ -17,18 +17,18 @@ from sqlmodel import SQLModel
 import storage.migrations
 from bot.agent import outputs
 from storage import decisions, runs, trail
-from storage.attached_files import AttachedFile
 from storage.backend import APPEND_ONLY
-from storage.client_keys import ClientKey
-from storage.contacts import Contact
-from storage.decisions import Applied, Decided
+from storage.decisions import AlreadyDecided, AppliedDecision
 from storage.delegations import Delegation
 from storage.grants import Grant
+from storage.inbox import Contact
 from storage.migrations import newest
-from storage.record_copies import Copied
-from storage.replicas import Lane, Pause, Replica
+from storage.programs import ClientKey
+from storage.record_copies import CopyNote
+from storage.replicas import ChannelQueue, Pause, Replica
 from storage.store import SchemaError, Store, migrate
 from storage.transaction import Trace
+from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
 from tests.storage.builders import AT, ONE, C, R, Seeded, seed
 
@@ -105,11 +105,11 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
             AttachedFile,
             ClientKey,
             Contact,
-            Copied,
+            CopyNote,
             Delegation,
             Grant,
             Replica,
-            Lane,
+            ChannelQueue,
             Pause,
             Webhook,
         )
@@ -199,17 +199,17 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
             decisions.vote(
                 tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
             ),
-            Decided,
+            AlreadyDecided,
         )
         assert isinstance(
             decisions.vote(
                 tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, weigh=ONE, words=outputs
             ),
-            Applied,
+            AppliedDecision,
         )
         assert isinstance(
             decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT, words=outputs),
-            Applied,
+            AppliedDecision,
         )
         assert trail.verify(tx) is None
     assert (seeded.run().status, len(seeded.events())) == (R.READY, 4)

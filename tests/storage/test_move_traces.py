@@ -51,7 +51,7 @@ def test_a_move_says_what_came_with_it(store: Store) -> None:
         status=C.PENDING,
     )
     with store.write() as tx:
-        moves.born(tx, born, at=AT, actor="agent", data={"by": "policy"})
+        moves.insert_call(tx, born, at=AT, actor="agent", data={"by": "policy"})
     assert data_of(seeded) == {"tool": "t", "digest": "d", "revision": 1, "by": "policy"}
 
 
@@ -72,7 +72,7 @@ def test_a_start_once_more_is_told_as_that(store: Store) -> None:
     """What is run again after a crash says so, with what runs."""
     seeded = seed(store, C.RUNNING)
     with store.write() as tx:
-        moves.restarted(tx, seeded.call(), at=AT)
+        moves.record_restart(tx, seeded.call(), at=AT)
     expected = {"again": True, "tool": "note", "revision": 1, "digest": "digest-0"}
     assert (seeded.events(), data_of(seeded)) == (["call.running"], expected)
 
@@ -82,7 +82,7 @@ def test_what_a_worker_may_take(store: Store) -> None:
     with store.write() as tx:
         here, nowhere = run_of(), run_of(thread_ts="")
         for each in (here, nowhere):
-            moves.started(tx, each, at=AT)
+            moves.insert_run(tx, each, at=AT)
         assert tx.ready == [here.id]
     waits, unbegun, ends = (seed(store, C.REJECTED), seed(store), seed(store, run=R.RUNNING))
     with store.write() as tx:
@@ -94,9 +94,9 @@ def test_what_a_worker_may_take(store: Store) -> None:
         assert tx.ready == [waits.run_id]
     freed, held = seed(store, C.REJECTED), seed(store)
     with store.write() as tx:
-        assert moves.freed(tx, freed.run_id, at=AT, actor="U1") is True
-        assert moves.freed(tx, freed.run_id, at=AT, actor="U1") is False
-        assert moves.freed(tx, held.run_id, at=AT, actor="U1") is False
+        assert moves.free_run(tx, freed.run_id, at=AT, actor="U1") is True
+        assert moves.free_run(tx, freed.run_id, at=AT, actor="U1") is False
+        assert moves.free_run(tx, held.run_id, at=AT, actor="U1") is False
         assert tx.ready == [freed.run_id]
     assert [(each.event, each.actor) for each in freed.audit()] == [("run.ready", "U1")]
     assert data_of(freed) == {"from": "waiting", "to": "ready"}
@@ -112,8 +112,8 @@ def test_where_a_run_comes_from(store: Store) -> None:
     own = run_of()
     child = run_of(root_id=seeded.run_id, parent_call=seeded.ids[0])
     with store.write() as tx:
-        moves.started(tx, own, at=AT)
-        moves.started(tx, child, at=AT)
+        moves.insert_run(tx, own, at=AT)
+        moves.insert_run(tx, child, at=AT)
     [first], [second] = (Seeded(store, each.id, "", []).audit() for each in (own, child))
     assert (own.root_id, child.root_id) == (own.id, seeded.run_id)
     assert (first.actor, second.actor) == ("U1", "agent")
@@ -153,7 +153,7 @@ def test_what_stands_begins_anew(store: Store) -> None:
         failed = {"attempts": 3, "due_at": AT, "error": "why"}
         set_message(tx, seeded.card(), **failed)
         set_message(tx, other.card(), **failed)
-        assert moves.shown(tx, seeded.card(), ts="1.1", version=1) is True
+        assert moves.mark_message_shown(tx, seeded.card(), ts="1.1", version=1) is True
     row = seeded.card()
     assert (row.status, row.ts, row.shown) == (M.SENT, "1.1", 1)
     assert (row.attempts, row.due_at, row.error) == (0, None, "")
@@ -162,7 +162,7 @@ def test_what_stands_begins_anew(store: Store) -> None:
         stale = seeded.card()
         set_message(tx, stale, status=M.PENDING)
         stale.status = M.STALE
-        assert moves.shown(tx, stale, ts="1.2", version=1) is False
+        assert moves.mark_message_shown(tx, stale, ts="1.2", version=1) is False
 
 
 def test_streams_of_a_run_are_closed(store: Store) -> None:
@@ -172,8 +172,8 @@ def test_streams_of_a_run_are_closed(store: Store) -> None:
         assert moves.close_streams(tx, seeded.run_id, "{}") is False
         row = Message(key="s", kind="answer", channel="C1", run_id=seeded.run_id)
         row.status = M.STREAMING
-        assert outbox.put(tx, row) is True
-        assert outbox.put(tx, row) is False
+        assert outbox.put_message(tx, row) is True
+        assert outbox.put_message(tx, row) is False
         assert moves.close_streams(tx, seeded.run_id, "{}") is True
 
 
@@ -181,13 +181,13 @@ def test_a_message_that_was_reworded_is_not_taken_as_it_was(store: Store) -> Non
     """A delivery is settled as it was read only while it says what it said then."""
     with store.write() as tx:
         row = delivery("a")
-        assert moves.arrived(tx, row) is True
-        assert moves.arrived(tx, delivery("a")) is False
+        assert moves.insert_delivery(tx, row) is True
+        assert moves.insert_delivery(tx, delivery("a")) is False
         row.seq = 1
         row.body = "{ }"
-        assert moves.unchanged(tx, row, "done", note="n") is False
+        assert moves.move_unchanged_delivery(tx, row, "done", note="n") is False
         row.body = "{}"
-        assert moves.unchanged(tx, row, "done", note="n") is True
+        assert moves.move_unchanged_delivery(tx, row, "done", note="n") is True
         assert moves.delivery(tx, row, "done") is False
 
 
@@ -197,4 +197,4 @@ def test_nothing_is_delivered_in_the_middle(store: Store, status: str) -> None:
     row = delivery("b")
     row.status = status
     with store.write() as tx, pytest.raises(moves.IllegalMoveError):
-        moves.arrived(tx, row)
+        moves.insert_delivery(tx, row)

@@ -10,7 +10,7 @@ import pytest
 
 from bot.agent import outputs
 from storage import decisions, moves, runs, trail
-from storage.decisions import Applied
+from storage.decisions import AppliedDecision
 from storage.models import Call, Run
 from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
 from storage.store import Store
@@ -144,10 +144,10 @@ def test_no_other_births_are_allowed(store: Store) -> None:
         )
         with store.write() as tx:
             if status in (C.PENDING, C.APPROVED, C.REFUSED):
-                moves.born(tx, row, at=AT, actor="agent", data={"approved_by": "policy"})
+                moves.insert_call(tx, row, at=AT, actor="agent", data={"approved_by": "policy"})
             else:
                 with pytest.raises(IllegalMoveError, match="born"):
-                    moves.born(tx, row, at=AT, actor="agent")
+                    moves.insert_call(tx, row, at=AT, actor="agent")
     assert seeded.events() == ["call.born.pending", "call.born.approved", "call.born.refused"]
     for state in RunStatus:
         run = Run(
@@ -161,10 +161,10 @@ def test_no_other_births_are_allowed(store: Store) -> None:
         )
         with store.write() as tx:
             if state is R.READY:
-                moves.started(tx, run, at=AT)
+                moves.insert_run(tx, run, at=AT)
             else:
                 with pytest.raises(IllegalMoveError, match="born"):
-                    moves.started(tx, run, at=AT)
+                    moves.insert_run(tx, run, at=AT)
 
 
 def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
@@ -235,7 +235,7 @@ def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
             won = decisions.vote(
                 tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
             )
-            assert isinstance(won, Applied)
+            assert isinstance(won, AppliedDecision)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -252,6 +252,6 @@ def test_a_touched_plan_draws_its_own_cards_only(store: Store) -> None:
     assert (seeded.plan().revision, seeded.card().wanted) == (2, 2)
     assert (other.plan().revision, other.card().wanted) == (1, 1)
     with store.write() as tx:
-        moves.shown(tx, other.card(), ts="1.1", version=1)
+        moves.mark_message_shown(tx, other.card(), ts="1.1", version=1)
         moves.touch(tx, other.plan_id, seeded.ids[0])
     assert (other.plan().revision, other.card().wanted) == (2, 1)  # its card shows no such call

@@ -29,7 +29,7 @@ def row(store: Store, key: str) -> Message:
 def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
     """A message that waits, but for `columns`."""
     with store.write() as tx:
-        assert outbox.put(tx, Message(key=key, kind="notice", channel=channel)) is True
+        assert outbox.put_message(tx, Message(key=key, kind="notice", channel=channel)) is True
         found = outbox.by_key(tx, key)
         assert found is not None
         set_message(tx, found, **{"kind": "notice", **columns})
@@ -43,8 +43,8 @@ def test_words_go_where_the_request_is(store: Store) -> None:
     with store.write() as tx:
         assert outbox.has_root(tx, run) is False
         outbox.notice(tx, run, "n", {"text": "a"})
-        outbox.root(tx, run, "b", [])
-        outbox.say(tx, "s", "C2", "2.0", "c")
+        outbox.put_root(tx, run, "b", [])
+        outbox.put_line(tx, "s", "C2", "2.0", "c")
         assert outbox.has_root(tx, run) is True
     notice, root, line = row(store, "n"), row(store, f"root:{run.id}"), row(store, "s")
     assert (notice.kind, notice.run_id, notice.channel, notice.thread_ts) == (
@@ -62,7 +62,9 @@ def test_words_go_where_the_request_is(store: Store) -> None:
 def test_words_for_one_person(store: Store, mrkdwn: bool) -> None:
     """Only they see them; whose prose it is goes with it."""
     with store.write() as tx:
-        outbox.private(tx, "p", channel="C1", thread_ts="1.0", person="U1", text="é", mrkdwn=mrkdwn)
+        outbox.put_private(
+            tx, "p", channel="C1", thread_ts="1.0", person="U1", text="é", mrkdwn=mrkdwn
+        )
     found = row(store, "p")
     assert (found.kind, found.recipient, found.channel, found.thread_ts) == (
         K.PRIVATE,
@@ -84,17 +86,17 @@ def test_a_line_everywhere(store: Store) -> None:
             ("c3", "C3", "", ""),
         ):
             card = Message(key=key, kind="card", channel=channel, plan_id=made.plan_id)
-            outbox.put(tx, card)
+            outbox.put_message(tx, card)
             found = outbox.by_key(tx, key)
             assert found is not None
             set_message(tx, found, thread_ts=thread, ts=ts)
-        outbox.everywhere(tx, made.run(), [made.plan_id], "k", "words")
+        outbox.put_everywhere(tx, made.run(), [made.plan_id], "k", "words")
         keys = [f"k:{place}" for place in ("C0SUPPORT:1.0", "C2:5.0", "C3:")]
         found_ = [outbox.by_key(tx, each) for each in keys]
     assert [each and each.thread_ts for each in found_] == ["1.0", "5.0", None]
     assert outbox.body(row(store, keys[1])) == {"text": "words", "mrkdwn": True}
     with store.write() as tx:
-        outbox.everywhere(tx, made.run(), [], "alone", "words")
+        outbox.put_everywhere(tx, made.run(), [], "alone", "words")
     assert row(store, "alone:C0SUPPORT:1.0").thread_ts == "1.0"
 
 
@@ -115,10 +117,10 @@ def test_which_channels_have_something_to_do(store: Store) -> None:
         assert outbox.channels_due(tx, AT + SECOND) == {
             f"C{each}" for each in (1, 2, 3, 4, 5, 7, 8)
         }
-        assert [each.key for each in outbox.due(tx, AT, "C3")] == ["beside"]
-        assert [each.key for each in outbox.due(tx, AT, "C2")] == []
-        assert [each.key for each in outbox.due(tx, AT, "C4")] == ["due"]
-        assert [each.key for each in outbox.due(tx, AT)] == [
+        assert [each.key for each in outbox.due_messages(tx, AT, "C3")] == ["beside"]
+        assert [each.key for each in outbox.due_messages(tx, AT, "C2")] == []
+        assert [each.key for each in outbox.due_messages(tx, AT, "C4")] == ["due"]
+        assert [each.key for each in outbox.due_messages(tx, AT)] == [
             "now",
             "beside",
             "due",
@@ -144,11 +146,11 @@ def test_what_a_card_shows_is_written_down_once(store: Store) -> None:
     shown = {made.ids[0]: 1}
     for _ in range(2):
         with store.write() as tx:
-            outbox.showed(tx, made.card(), ts="1.1", revisions=shown, at=AT)
+            outbox.record_shown_revisions(tx, made.card(), ts="1.1", revisions=shown, at=AT)
     assert made.events() == ["card.shown"]
     assert json.loads(made.audit()[0].data) == {"channel": "C0SUPPORT", "ts": "1.1", "calls": shown}
     with store.write() as tx:
-        outbox.showed(tx, made.card(), ts="1.1", revisions={}, at=AT)
+        outbox.record_shown_revisions(tx, made.card(), ts="1.1", revisions={}, at=AT)
     assert made.events() == ["card.shown"] * 2
 
 
@@ -156,7 +158,7 @@ def test_only_columns_of_one_row_are_changed(store: Store) -> None:
     """Another row keeps its own."""
     first, second = put(store, "a"), put(store, "b")
     with store.write() as tx:
-        outbox.change(tx, first, error="why", attempts=2)
+        outbox.update_message(tx, first, error="why", attempts=2)
     assert (row(store, "a").attempts, row(store, "b")) == (2, second)
 
 
@@ -164,8 +166,8 @@ def test_whether_a_message_is_ours(store: Store) -> None:
     """By where it stands in Slack."""
     put(store, "a", ts="1.5")
     with store.read() as tx:
-        assert outbox.knows(tx, "1.5") is True
-        assert outbox.knows(tx, "1.6") is False
+        assert outbox.is_known_message(tx, "1.5") is True
+        assert outbox.is_known_message(tx, "1.6") is False
 
 
 def test_cards_and_copies_of_one_plan(store: Store) -> None:
@@ -174,8 +176,8 @@ def test_cards_and_copies_of_one_plan(store: Store) -> None:
     copy = put(store, "copy", kind="copy", plan_id=made.plan_id, body='{"calls": ["x"]}')
     with store.read() as tx:
         assert [each.key for each in outbox.cards(tx, made.plan_id)] == [made.card().key]
-        assert [each.key for each in outbox.copies(tx, made.plan_id)] == ["copy"]
-        assert outbox.copies(tx, other.plan_id) == []
+        assert [each.key for each in outbox.card_copies(tx, made.plan_id)] == ["copy"]
+        assert outbox.card_copies(tx, other.plan_id) == []
         seqs = [other.card().seq, copy.seq, 999]
         assert [outbox.calls_of(tx, made.plan_id, seq or 0) for seq in seqs] == [[], [], []]
         assert outbox.calls_of(tx, other.plan_id, seqs[0] or 0) == other.ids

@@ -21,8 +21,8 @@ from sqlmodel import col
 
 from bot.agent import outputs
 from storage import decisions, grants, inbox, postgres_session, trail
-from storage.availability import passes
-from storage.decisions import Applied
+from storage.availability import may_pass
+from storage.decisions import AppliedDecision
 from storage.digest import KeyFileError
 from storage.grants import Grant
 from storage.models import Call, Delivery
@@ -89,7 +89,7 @@ def test_several_start_at_once_on_nothing(server: Server) -> None:
         with each.write() as tx:
             assert inbox.store_delivery(tx, delivery(str(number)))
     with stores[0].read() as tx:
-        assert len(inbox.new(tx)) == 4
+        assert len(inbox.new_deliveries(tx)) == 4
     for each in stores:
         each.close()
 
@@ -129,12 +129,12 @@ def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
     def add(store: Store) -> None:
         for _ in range(10):
             with store.write() as tx:
-                inbox.stumble(tx, inbox.new(tx)[0], "again", limit=10**6)
+                inbox.stumble(tx, inbox.new_deliveries(tx)[0], "again", limit=10**6)
                 trail.record(tx, "added", at=AT, actor="system")
 
     at_once(*(lambda store=store: add(store) for store in two * 4))
     with two[0].read() as tx:
-        assert inbox.new(tx)[0].attempts == 80
+        assert inbox.new_deliveries(tx)[0].attempts == 80
         assert trail.verify(tx) is None  # one chain, whoever appended
 
 
@@ -155,11 +155,11 @@ def test_the_last_use_of_a_grant_is_had_once(two: tuple[Store, Store]) -> None:
             given_at=AT,
         )
         with two[0].write() as tx:
-            grants.give(tx, grant, run_id=seeded.run_id)
+            grants.give_grant(tx, grant, run_id=seeded.run_id)
 
         def take(store: Store, mine: Call, grant_id: str = grant.id) -> bool:
             with store.write() as tx:
-                return grants.take(tx, grant_id, AT, mine)
+                return grants.use_grant(tx, grant_id, AT, mine)
 
         had = at_once(partial(take, two[0], call), partial(take, two[1], other))
         assert sorted(map(bool, had)) == [False, True]
@@ -175,7 +175,7 @@ def test_two_votes_at_once_decide_once(two: tuple[Store, Store]) -> None:
                 said = decisions.vote(
                     tx, call_id, 1, "approve", person, at=AT, weigh=ONE, words=outputs
                 )
-                return isinstance(said, Applied)
+                return isinstance(said, AppliedDecision)
 
         said = at_once(lambda: vote(two[0], "UANA00001"), lambda: vote(two[1], "UCLEO0001"))
         assert sorted(map(bool, said)) == [False, True]
@@ -205,7 +205,7 @@ def test_a_session_ended_amid_a_transaction_is_the_databases_fault(
 
     with pytest.raises(DBAPIError) as caught:
         write()
-    assert passes(caught.value)
+    assert may_pass(caught.value)
     with two[0].read() as tx:
         assert not inbox.has(tx, "lost")
 
@@ -232,13 +232,13 @@ def test_a_nul_in_a_text_loses_nothing(two: tuple[Store, Store]) -> None:
     with two[0].write() as tx:
         assert inbox.store_delivery(tx, odd)
     with two[0].read() as tx:
-        assert [each.note for each in inbox.new(tx)] == ["a\N{REPLACEMENT CHARACTER}b"]
+        assert [each.note for each in inbox.new_deliveries(tx)] == ["a\N{REPLACEMENT CHARACTER}b"]
 
 
 def test_who_has_read_holds_nothing(server: Server, two: tuple[Store, Store]) -> None:
     """The end of reading is sent at once, though nobody waits for it: no session keeps its view."""
     with two[0].read() as tx:
-        assert not inbox.new(tx)
+        assert not inbox.new_deliveries(tx)
     begun = "SELECT 1 FROM pg_stat_activity WHERE datname = 'two' AND state ~ 'transaction'"
     until = time.monotonic() + 10
     with server.connect() as owner:
@@ -286,9 +286,9 @@ def test_a_process_stopped_amid_a_transaction_holds_up_nobody_for_long(
 
     with pytest.raises(DBAPIError) as caught:
         stop()
-    assert passes(caught.value)
+    assert may_pass(caught.value)
     with two[1].read() as tx:
-        assert [each.key for each in inbox.new(tx)] == ["awake"]
+        assert [each.key for each in inbox.new_deliveries(tx)] == ["awake"]
 
 
 def test_a_line_that_is_cut_is_noticed() -> None:

@@ -15,8 +15,7 @@ from slack_sdk.web import SlackResponse
 from sqlalchemy import insert
 
 from bot.slack.channel_queues import Outbox
-from bot.slack.posting import Posting, PostSearch
-from bot.slack.render import Renderer
+from bot.slack.posting import Posting, PostSearch, Renderer
 from storage import inbox
 from storage.columns import values
 from storage.models import Message

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import select, update
 from sqlmodel import col
 
-from storage import attached_files, purge, runs, trail
-from storage.attached_files import AttachedFile
+from storage import purge, runs, trail
+from storage import transcripts as attached_files
 from storage.backend import APPEND_ONLY, DELETED, EMPTIED
 from storage.columns import values
 from storage.delegations import Delegation
@@ -23,6 +23,7 @@ from storage.models import Audit, Call, Delivery, Item, Message, PersonAnswer, R
 from storage.states import CallStatus, DeliveryKind, RunStatus
 from storage.store import Store
 from storage.transaction import insert_into, rows
+from storage.transcripts import AttachedFile
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness, approved
 from tests.storage.builders import AT
@@ -41,7 +42,7 @@ def over(tmp_path: Path) -> Iterator[LoopHarness]:
     said.created_at = AT
     with harness.store.write() as tx:
         tx.execute(insert_into(PersonAnswer), values(said))
-        attached_files.add(tx, attached_to(call.run_id, "a long result " * 1000), at=AT)
+        attached_files.add_file(tx, attached_to(call.run_id, "a long result " * 1000), at=AT)
         for message in harness.all()[3]:
             tx.execute(update(Message).where(col(Message.seq) == message.seq).values(status="sent"))
     yield harness
@@ -58,11 +59,11 @@ def attached_to(run_id: str, data: str) -> AttachedFile:
 def purged(harness: LoopHarness) -> str:
     """Purge the only request; returns its id."""
     with harness.store.read() as tx:
-        [run] = purge.due(tx, LATER)
+        [run] = purge.due_requests(tx, LATER)
     with harness.store.write() as tx:
         purge.purge_clicks(tx, LATER)
         purge.purge_delegations(tx, LATER)
-        assert purge.purge(tx, [run], LATER, at=LATER, actor="clock")
+        assert purge.purge_requests(tx, [run], LATER, at=LATER, actor="clock")
     return run
 
 
@@ -112,8 +113,8 @@ def test_a_purged_request_is_not_due_again(over: LoopHarness) -> None:
     """Once is enough, also for whoever chose it before it was done."""
     run = purged(over)
     with over.store.write() as tx:
-        assert purge.due(tx, LATER) == []
-        assert not purge.purge(tx, [run], LATER, at=LATER, actor="clock")
+        assert purge.due_requests(tx, LATER) == []
+        assert not purge.purge_requests(tx, [run], LATER, at=LATER, actor="clock")
 
 
 @pytest.mark.parametrize(
@@ -131,11 +132,11 @@ def test_what_is_open_or_new_is_not_due(
 ) -> None:
     """Nothing goes of a request that moves, has moved since, waits for people or for Slack."""
     with over.store.write() as tx:
-        assert len(purge.due(tx, LATER)) == 1
+        assert len(purge.due_requests(tx, LATER)) == 1
         tx.execute(update(change).values(**values))
         if change is Call:
             tx.execute(update(Call).values(deadline=LATER))
-        assert purge.due(tx, LATER) == []
+        assert purge.due_requests(tx, LATER) == []
 
 
 def test_a_thread_is_purged_as_a_whole(over: LoopHarness) -> None:
@@ -145,7 +146,7 @@ def test_a_thread_is_purged_as_a_whole(over: LoopHarness) -> None:
     over.loop.tick()
     over.work()
     with over.store.read() as tx:
-        assert purge.due(tx, LATER) == []
+        assert purge.due_requests(tx, LATER) == []
 
 
 def test_the_transcript_begins_anew(over: LoopHarness) -> None:

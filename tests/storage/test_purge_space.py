@@ -36,7 +36,7 @@ def fill(store: Store, count: int) -> None:
             for number in range(first, min(first + 100, count)):
                 run = Run(team=TEAM, channel="C1", thread_ts=f"{number}.0", requester="UBEN")
                 run.created_at = run.updated_at = AT
-                moves.started(tx, run, at=AT)
+                moves.insert_run(tx, run, at=AT)
                 runs.append(tx, run, {"role": "user", "content": WORDS}, at=AT)
                 moves.run(tx, run, RunStatus.CANCELLED, at=AT)
 

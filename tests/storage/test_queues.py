@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from storage import contacts, inbox, moves, outbox
+from storage import inbox, moves, outbox
 from storage.models import Delivery, Message, Run
 from storage.store import Store
 from tests.storage.builders import AT, TEAM, delivery, seed, set_message
@@ -18,7 +18,7 @@ SECOND = timedelta(seconds=1)
 def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
     """A row of the outbox, changed to `columns`."""
     with store.write() as tx:
-        outbox.put(tx, Message(key=key, kind="notice", channel=channel))
+        outbox.put_message(tx, Message(key=key, kind="notice", channel=channel))
         row = outbox.by_key(tx, key)
         assert row is not None
         if columns:
@@ -29,13 +29,13 @@ def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
 def due(store: Store, now: datetime = AT) -> list[str]:
     """The keys of what is due."""
     with store.read() as tx:
-        return [row.key for row in outbox.due(tx, now)]
+        return [row.key for row in outbox.due_messages(tx, now)]
 
 
 def new(store: Store) -> list[Delivery]:
     """What is to be taken in."""
     with store.read() as tx:
-        return inbox.new(tx)
+        return inbox.new_deliveries(tx)
 
 
 def test_a_redelivery_is_ignored(store: Store) -> None:
@@ -46,7 +46,7 @@ def test_a_redelivery_is_ignored(store: Store) -> None:
     with store.write() as tx:
         assert inbox.store_delivery(tx, delivery("a", body='{"n": 1}'))
         assert not inbox.store_delivery(tx, delivery("a", body='{"n": 2}', at=AT + SECOND))
-        inbox.settle(tx, inbox.new(tx)[0], "done")
+        inbox.settle_delivery(tx, inbox.new_deliveries(tx)[0], "done")
         assert not inbox.store_delivery(tx, delivery("a"))
         assert inbox.has(tx, "a")
         assert not inbox.has(tx, "b")
@@ -58,14 +58,14 @@ def test_the_inbox_keeps_its_order(store: Store) -> None:
     with store.write() as tx:
         for key in "cabd":
             inbox.store_delivery(tx, delivery(key))
-        found = inbox.new(tx)
+        found = inbox.new_deliveries(tx)
         assert [each.key for each in found] == list("cabd")
-        inbox.settle(tx, found[0], "because")
-        inbox.hold(tx, found[2], "run-1")
+        inbox.settle_delivery(tx, found[0], "because")
+        inbox.hold_message(tx, found[2], "run-1")
     assert [each.key for each in new(store)] == ["a", "d"]
     with store.read() as tx:
-        assert [each.key for each in inbox.held(tx, "run-1")] == ["b"]
-        assert inbox.held(tx, "run-2") == []
+        assert [each.key for each in inbox.held_messages(tx, "run-1")] == ["b"]
+        assert inbox.held_messages(tx, "run-2") == []
 
 
 def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
@@ -76,10 +76,13 @@ def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
     with store.write() as tx:
         inbox.store_delivery(tx, delivery("bad", "action"))
         for attempt in (1, 2):
-            assert not inbox.stumble(tx, inbox.new(tx)[0], "x" * 600, limit=3)
-            assert (inbox.new(tx)[0].attempts, len(inbox.new(tx)[0].note)) == (attempt, 500)
-        assert inbox.stumble(tx, inbox.new(tx)[0], "why", limit=3)
-        assert inbox.new(tx) == []
+            assert not inbox.stumble(tx, inbox.new_deliveries(tx)[0], "x" * 600, limit=3)
+            assert (
+                inbox.new_deliveries(tx)[0].attempts,
+                len(inbox.new_deliveries(tx)[0].note),
+            ) == (attempt, 500)
+        assert inbox.stumble(tx, inbox.new_deliveries(tx)[0], "why", limit=3)
+        assert inbox.new_deliveries(tx) == []
 
 
 def test_the_newest_taken_message(store: Store) -> None:
@@ -97,12 +100,12 @@ def test_the_newest_taken_message(store: Store) -> None:
         updated_at=here.created_at,
     )
     with store.write() as tx:
-        moves.started(tx, elsewhere, at=here.created_at)
+        moves.insert_run(tx, elsewhere, at=here.created_at)
         for ts, run_id in (("1.0", here.id), ("2.0", here.id), ("3.0", None)):
             row = delivery(f"msg:{TEAM}:C0SUPPORT:{ts}")
             row.channel, row.thread_ts, row.run_id = "C0SUPPORT", "1.0", run_id
             inbox.store_delivery(tx, row)
-            inbox.settle(tx, inbox.new(tx)[0], "taken")
+            inbox.settle_delivery(tx, inbox.new_deliveries(tx)[0], "taken")
         assert inbox.newest_taken(tx, here, row) == "2.0"
         assert inbox.newest_taken(tx, elsewhere, row) == ""
         row.team = "T0OTHERCO"
@@ -113,7 +116,9 @@ def test_said_once_is_said(store: Store) -> None:
     """A message whose key is there is not added again and not changed."""
     first = put(store, "k", body='{"text": "first"}')
     with store.write() as tx:
-        outbox.put(tx, Message(key="k", kind="notice", channel="C2", body='{"text": "second"}'))
+        outbox.put_message(
+            tx, Message(key="k", kind="notice", channel="C2", body='{"text": "second"}')
+        )
         again = outbox.by_key(tx, "k")
         assert again is not None
         assert (again.seq, again.channel, outbox.body(again)) == (
@@ -171,7 +176,7 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
     """
     seeded = seed(store)
     with store.write() as tx:
-        outbox.sent(tx, seeded.card(), ts="1.1", shown=1)
+        outbox.mark_sent(tx, seeded.card(), ts="1.1", shown=1)
     assert due(store) == []
     with store.write() as tx:
         outbox.redraw(tx, seeded.plan_id)
@@ -180,10 +185,10 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
     with store.write() as tx:
         outbox.redraw(tx, seeded.plan_id)  # somebody decides while Slack is being told of version 2
     with store.write() as tx:
-        outbox.sent(tx, drawing, ts="1.1", shown=2)
+        outbox.mark_sent(tx, drawing, ts="1.1", shown=2)
     assert due(store) == [drawing.key]
     with store.write() as tx:
-        outbox.sent(tx, seeded.card(), ts="1.1", shown=3)
+        outbox.mark_sent(tx, seeded.card(), ts="1.1", shown=3)
         assert [row.key for row in outbox.cards(tx, seeded.plan_id)] == [drawing.key]
         assert drawing.seq is not None
         assert outbox.calls_of(tx, seeded.plan_id, drawing.seq) == outbox.body(drawing)["calls"]
@@ -229,7 +234,7 @@ def test_streams_are_closed(store: Store) -> None:
 def test_a_greeting_is_given_once(store: Store) -> None:
     """Nobody is greeted twice; the same id in another workspace is another person."""
     with store.write() as tx:
-        assert [contacts.met(tx, team, "U1", at=AT) for team in ("T1", "T1", "T2")] == [
+        assert [inbox.greet_once(tx, team, "U1", at=AT) for team in ("T1", "T1", "T2")] == [
             True,
             False,
             True,

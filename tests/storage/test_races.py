@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from bot.agent import outputs
 from storage import calls, decisions, endings, runs, trail
-from storage.decisions import Applied
+from storage.decisions import AppliedDecision
 from storage.models import Vote
 from storage.store import Store
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, C, R, Seeded, seed
@@ -40,7 +40,7 @@ def voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[], bo
         with seeded.store.write() as tx:
             return isinstance(
                 decisions.vote(tx, seeded.ids[0], 1, verb, person, at=AT, weigh=ONE, words=outputs),
-                Applied,
+                AppliedDecision,
             )
 
     return click
@@ -63,7 +63,7 @@ def editor(seeded: Seeded) -> Callable[[], bool]:
                 deadline=AT + HOUR,
                 preview="",
             )
-            return isinstance(outcome, Applied)
+            return isinstance(outcome, AppliedDecision)
 
     return submit
 
@@ -74,7 +74,7 @@ def sweeper(seeded: Seeded) -> Callable[[], bool]:
 
     def sweep() -> bool:
         with seeded.store.write() as tx:
-            return endings.expire(tx, found, at=AT, words=outputs)
+            return endings.expire_call(tx, found, at=AT, words=outputs)
 
     return sweep
 

@@ -53,14 +53,14 @@ def give(asked: Seeded, **columns: Any) -> Grant:
     }
     grant = Grant(**given)
     with asked.store.write() as tx:
-        grants.give(tx, grant, run_id=asked.run_id)
+        grants.give_grant(tx, grant, run_id=asked.run_id)
     return grant
 
 
 def usable(asked: Seeded, arguments: str = '{"text":"a"}') -> list[str]:
     """The ids of what the call may run on now."""
     with asked.store.read() as tx:
-        found = grants.usable(tx, asked.run(), "note", "s", arguments, AT)
+        found = grants.usable_grants(tx, asked.run(), "note", "s", arguments, AT)
     return [each.id for each in found]
 
 
@@ -121,7 +121,7 @@ def test_each_use_is_written_down(asked: Seeded) -> None:
     grant, other = give(asked), give(asked)
     call = asked.call()
     with asked.store.write() as tx:
-        found = [grants.take(tx, grant.id, AT, call) for _ in range(3)]
+        found = [grants.use_grant(tx, grant.id, AT, call) for _ in range(3)]
     assert found == [True, True, False]
     assert (kept(asked, grant).uses, kept(asked, other).uses) == (0, 2)
     told = asked.audit()
@@ -143,7 +143,7 @@ def test_what_is_over_is_not_used(asked: Seeded, columns: dict[str, Any]) -> Non
     """At its end, once it is revoked, or without a use left."""
     grant = give(asked, **columns)
     with asked.store.write() as tx:
-        assert grants.take(tx, grant.id, AT, asked.call()) is False
+        assert grants.use_grant(tx, grant.id, AT, asked.call()) is False
     assert kept(asked, grant).uses == grant.uses
 
 
@@ -151,8 +151,8 @@ def test_it_is_ended_once(asked: Seeded) -> None:
     """By whom and when, in its row and in the audit; the second who tries is told."""
     grant, other = give(asked), give(asked)
     with asked.store.write() as tx:
-        assert grants.revoke(tx, grant.id, BEN, AT) is True
-        assert grants.revoke(tx, grant.id, ANA, AT + HOUR) is False
+        assert grants.revoke_grant(tx, grant.id, BEN, AT) is True
+        assert grants.revoke_grant(tx, grant.id, ANA, AT + HOUR) is False
     found = kept(asked, grant)
     assert (found.revoked_at, found.revoked_by) == (AT, BEN)
     assert kept(asked, other).revoked_at is None
@@ -163,7 +163,7 @@ def test_all_that_holds_is_ended(asked: Seeded) -> None:
     holds = give(asked, uses=1)
     over, used, gone = give(asked, until=AT), give(asked, uses=0), give(asked, revoked_at=AT - HOUR)
     with asked.store.write() as tx:
-        grants.revoke_all(tx, AT)
+        grants.revoke_all_grants(tx, AT)
     found = [kept(asked, each).revoked_at for each in (holds, over, used, gone)]
     assert found == [AT, None, None, AT - HOUR]
     assert kept(asked, holds).revoked_by == "system"
@@ -181,7 +181,7 @@ def test_what_is_still_open_for_somebody(asked: Seeded) -> None:
     ):
         give(asked, **columns)
     with asked.store.read() as tx:
-        found = {who: grants.open_for(tx, TEAM, who, AT) for who in (BEN, ANA, DAN)}
+        found = {who: grants.open_grants_of(tx, TEAM, who, AT) for who in (BEN, ANA, DAN)}
     ids = [soon.id, late.id]
     assert {who: [each.id for each in some] for who, some in found.items()} == {
         BEN: ids,

@@ -34,7 +34,7 @@ def test_a_channel_has_one_sender_that_is_alive(store: Store) -> None:
         replicas.give_up_channel_queue(tx, "C1", "a")  # which is not its own any more
         replicas.heartbeat(tx, "a", AT + 20 * SECOND)
         assert not replicas.take_channel_queue(tx, "C1", "a", ())
-        replicas.leave(tx, "b")
+        replicas.leave_replicas(tx, "b")
         assert replicas.take_channel_queue(tx, "C1", "a", ())
         replicas.tidy(tx, AT, {"a"})
         assert replicas.senders(tx, ()) == {}
@@ -61,8 +61,10 @@ def test_leases_are_kept_and_lapse(store: Store) -> None:
         run = runs.get(tx, seeded.run_id)
         assert run is not None
         assert moves.run(tx, run, R.CANCELLED, at=AT)
-        assert moves.cut_short(tx, AT + SECOND) == []
-        assert [each.id for each in moves.cut_short(tx, AT + HOUR)] == [seeded.run_id]
+        assert moves.cancelled_runs_with_running_calls(tx, AT + SECOND) == []
+        assert [each.id for each in moves.cancelled_runs_with_running_calls(tx, AT + HOUR)] == [
+            seeded.run_id
+        ]
 
 
 def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
@@ -85,10 +87,10 @@ def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
                 created_at=AT,
                 updated_at=AT,
             )
-            moves.started(tx, run, at=AT)
+            moves.insert_run(tx, run, at=AT)
     assert told == [("now", False)]
     with store.write() as tx:
-        runs.rooted(tx, "later", "C", "2.0")
+        runs.set_root(tx, "later", "C", "2.0")
     assert told == [("now", False), ("later", True)]
     with store.write() as tx:
         claimed = runs.claim(tx, "now", now=AT, lease_until=AT + HOUR)
@@ -97,7 +99,7 @@ def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
     assert told[2:] == [("now", True)]
     decided = seed(store, C.APPROVED)
     with store.write() as tx:
-        assert runs.free(tx, decided.run_id, at=AT, actor="UANA00001")
+        assert runs.free_if_decided(tx, decided.run_id, at=AT, actor="UANA00001")
     assert told[3:] == [(decided.run_id, True)]
 
 
@@ -107,11 +109,11 @@ def test_a_delivery_is_dealt_with_once(store: Store) -> None:
     with store.write() as tx:
         inbox.store_delivery(tx, row)
     with store.read() as tx:
-        [one], [other] = inbox.new(tx), inbox.new(tx)
+        [one], [other] = inbox.new_deliveries(tx), inbox.new_deliveries(tx)
     with store.write() as tx:
-        inbox.settle(tx, one, "done")
-    for late in (inbox.settle, inbox.forget, inbox.hold):
-        with pytest.raises(inbox.TakenError):
+        inbox.settle_delivery(tx, one, "done")
+    for late in (inbox.settle_delivery, inbox.forget_delivery, inbox.hold_message):
+        with pytest.raises(inbox.DeliveryTakenError):
             _again(store, late, other)
     with store.read() as tx:
         assert trail.head(tx).seq == 0
@@ -131,5 +133,5 @@ def test_people_are_told_once(store: Store) -> None:
     seeded = seed(store, CallStatus.PENDING)
     call = seeded.call()
     with store.write() as tx:
-        assert schedule.told(tx, call, stage=1, moments=1, next_at=None)
-        assert not schedule.told(tx, call, stage=1, moments=1, next_at=None)
+        assert schedule.mark_notified(tx, call, stage=1, moments=1, next_at=None)
+        assert not schedule.mark_notified(tx, call, stage=1, moments=1, next_at=None)

@@ -9,9 +9,9 @@ from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError, OperationalError, StatementError
 from sqlmodel import col
 
-from storage import statement
+from storage import transaction
 from storage.columns import values
-from storage.contacts import Contact
+from storage.inbox import Contact
 from storage.models import Call, Delivery, Run
 from storage.states import RunStatus
 from storage.store import Store
@@ -74,9 +74,9 @@ def test_the_databases_errors_are_sqlalchemys(store: Store) -> None:
 def test_statements_made_on_the_spot_fill_no_memory(store: Store) -> None:
     """However many different statements are run, a bounded number of them is kept."""
     with store.read() as tx:
-        for _ in range(statement.KEPT + 10):
+        for _ in range(transaction.KEPT + 10):
             tx.execute(select(col(Run.id)))
-    assert len(statement.known) <= statement.KEPT
+    assert len(transaction.known) <= transaction.KEPT
 
 
 def test_a_trace_sees_what_is_run_and_committed(store: Store, seeded: Seeded) -> None:

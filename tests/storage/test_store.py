@@ -31,7 +31,7 @@ FORKS.set_forkserver_preload(["__main__", __name__])
 def stored(store: Store) -> list[str]:
     """The keys in the inbox."""
     with store.read() as tx:
-        return [each.key for each in inbox.new(tx)]
+        return [each.key for each in inbox.new_deliveries(tx)]
 
 
 def keep(store: Store, key: str) -> None:
@@ -87,7 +87,7 @@ def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
     """A reader that is never closed sees its snapshot, and writers go on at once."""
     keep(store, "before")
     with store.read() as leaked:
-        assert len(inbox.new(leaked)) == 1
+        assert len(inbox.new_deliveries(leaked)) == 1
         done = threading.Event()
 
         def write() -> None:
@@ -96,7 +96,7 @@ def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
 
         threading.Thread(target=write, daemon=True).start()
         assert done.wait(30)
-        assert len(inbox.new(leaked)) == 1
+        assert len(inbox.new_deliveries(leaked)) == 1
     assert stored(store) == ["before", "after"]
 
 
@@ -120,7 +120,7 @@ def test_writers_take_turns(store: Store) -> None:
     def add() -> None:
         for _ in range(10):
             with store.write() as tx:
-                seen = inbox.new(tx)[0]
+                seen = inbox.new_deliveries(tx)[0]
                 inbox.stumble(tx, seen, "again", limit=10**6)
 
     threads = [threading.Thread(target=add) for _ in range(16)]
@@ -129,7 +129,7 @@ def test_writers_take_turns(store: Store) -> None:
     for each in threads:
         each.join(20)
     with store.read() as tx:
-        assert inbox.new(tx)[0].attempts == 160
+        assert inbox.new_deliveries(tx)[0].attempts == 160
 
 
 def _hold(path: str, pipe: Pipe) -> None:
@@ -243,7 +243,7 @@ def test_times_keep_their_microseconds(store: Store, moment: datetime) -> None:
     """A time comes back as the same moment, to the microsecond, in UTC."""
     with store.write() as tx:
         inbox.store_delivery(tx, delivery("k", at=moment))
-        found = inbox.new(tx)[0].received_at
+        found = inbox.new_deliveries(tx)[0].received_at
     assert (found, found.tzinfo) == (moment, UTC)
 
 

@@ -57,7 +57,7 @@ def test_requests_of_one_thread_are_read_in_the_order_of_their_items(seeded: See
     other.id, other.status = "other", RunStatus.READY
     said = [{"role": "user", "content": str(number)} for number in range(6)]
     with seeded.store.write() as tx:
-        moves.started(tx, other, at=AT)
+        moves.insert_run(tx, other, at=AT)
         for number, each in enumerate(said):
             runs.append(tx, (seeded.run(), other)[number % 2], each, at=AT)
     with seeded.store.read() as tx:
@@ -88,7 +88,7 @@ def test_what_is_remembered_is_bounded(seeded: Seeded, monkeypatch: pytest.Monke
     long = {"role": "user", "content": "x" * 100}
     append(seeded, long)
     with seeded.store.write() as tx:
-        moves.started(tx, other, at=AT)
+        moves.insert_run(tx, other, at=AT)
         runs.append(tx, other, long, at=AT)
     with seeded.store.read() as tx:
         for run in (seeded.run(), other, seeded.run()):
@@ -107,7 +107,7 @@ def test_so_are_short_items_which_take_more_than_their_words(
     short = [{"role": "user", "content": str(number)} for number in range(3)]
     append(seeded, *short)
     with seeded.store.write() as tx:
-        moves.started(tx, other, at=AT)
+        moves.insert_run(tx, other, at=AT)
         for item in short:
             runs.append(tx, other, item, at=AT)
     with seeded.store.read() as tx:

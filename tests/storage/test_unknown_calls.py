@@ -8,7 +8,7 @@ import pytest
 
 from bot.agent import outputs
 from storage import endings
-from storage.decisions import Decided, Stale
+from storage.decisions import AlreadyDecided, StaleRevision
 from storage.store import Store
 from tests.storage.builders import AT, HOUR, C, R, seed
 from tests.storage.steps import resolve, status_of
@@ -24,15 +24,15 @@ def test_an_unknown_call_is_given_up_once(store: Store) -> None:
     seeded = seed(store, C.UNKNOWN, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
-        assert endings.expire(tx, first, at=AT, words=outputs)
-        assert not endings.expire(tx, second, at=AT, words=outputs)
+        assert endings.expire_call(tx, first, at=AT, words=outputs)
+        assert not endings.expire_call(tx, second, at=AT, words=outputs)
     assert (seeded.call().status, seeded.call().deadline, seeded.run().status) == (
         C.UNKNOWN,
         None,
         R.READY,
     )
     assert seeded.events() == ["call.given_up", "run.ready"]
-    assert isinstance(resolve(seeded, "done"), Decided)
+    assert isinstance(resolve(seeded, "done"), AlreadyDecided)
 
 
 def test_a_resolved_call_is_not_given_up(store: Store) -> None:
@@ -41,7 +41,7 @@ def test_a_resolved_call_is_not_given_up(store: Store) -> None:
     before = seeded.call()
     resolve(seeded, "done")
     with store.write() as tx:
-        assert not endings.expire(tx, before, at=AT + HOUR, words=outputs)
+        assert not endings.expire_call(tx, before, at=AT + HOUR, words=outputs)
     assert (seeded.call().status, seeded.events()) == (C.SUCCEEDED, ["call.succeeded", "run.ready"])
 
 
@@ -51,10 +51,10 @@ def test_a_resolved_call_is_not_given_up(store: Store) -> None:
 def test_a_person_resolves_an_unknown_call(store: Store, verb: str, end: object) -> None:
     """A person says how an unknown call ended, or that it should run again, once."""
     seeded = seed(store, C.UNKNOWN)
-    assert isinstance(resolve(seeded, verb, revision=2), Stale)
+    assert isinstance(resolve(seeded, verb, revision=2), StaleRevision)
     assert status_of(resolve(seeded, verb)) is end
     assert (seeded.run().status, seeded.call().deadline) == (R.READY, None)
-    assert isinstance(resolve(seeded, "done"), Decided)
+    assert isinstance(resolve(seeded, "done"), AlreadyDecided)
     assert [vote.revision for vote in seeded.votes()] == [2] * (verb == "again")
     told = {
         "done": "says that it DID happen",

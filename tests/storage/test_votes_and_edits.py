@@ -11,7 +11,7 @@ from bot.agent import outputs
 from bot.approvals.call_state import weigher
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import calls, decisions
-from storage.decisions import Applied, Outcome, Stale, Voted
+from storage.decisions import AppliedDecision, Outcome, RepeatedVote, StaleRevision
 from storage.models import Call
 from storage.states import Surface
 from storage.store import Store
@@ -58,7 +58,7 @@ def test_the_first_of_two_changes_nothing_but_the_card(store: Store) -> None:
     """It is recorded with what it is of; the call and its run wait on."""
     made = asked(store, TWO)
     outcome = cast(made, TWO, "approve", ANA, reason="fine")
-    assert isinstance(outcome, Applied)
+    assert isinstance(outcome, AppliedDecision)
     assert (outcome.call.status, outcome.call.id) == (C.PENDING, made.ids[0])
     assert (made.call().status, made.run().status, made.card().wanted) == (C.PENDING, R.WAITING, 2)
     assert made.events() == ["call.vote.approve"]
@@ -73,7 +73,7 @@ def test_the_first_of_two_changes_nothing_but_the_card(store: Store) -> None:
     }
     assert said(made) == expected
     assert made.call().next_at is None
-    assert isinstance(cast(made, TWO, "approve", CLEO), Applied)
+    assert isinstance(cast(made, TWO, "approve", CLEO), AppliedDecision)
     assert (made.call().status, made.call().output, made.run().status) == (C.APPROVED, "", R.READY)
 
 
@@ -81,27 +81,27 @@ def test_nobody_counts_twice(store: Store) -> None:
     """The same word again is told as that; who has said yes may still say no, and not back."""
     made = asked(store, TWO)
     cast(made, TWO, "approve", ANA)
-    assert cast(made, TWO, "approve", ANA) == Voted(made.call(), "approve", ANA)
-    assert isinstance(cast(made, TWO, "reject", ANA), Applied)
+    assert cast(made, TWO, "approve", ANA) == RepeatedVote(made.call(), "approve", ANA)
+    assert isinstance(cast(made, TWO, "reject", ANA), AppliedDecision)
     for verb in ("reject", "approve"):
-        assert cast(made, TWO, verb, ANA) == Voted(made.call(), "reject", ANA)
+        assert cast(made, TWO, verb, ANA) == RepeatedVote(made.call(), "reject", ANA)
     assert len(made.votes()) == 2
 
 
 def test_a_stand_in_and_their_giver_are_one(store: Store) -> None:
     """Whoever of the two was first has said it for both, also where the other rejects."""
     made = asked(store, TWO)
-    assert isinstance(cast(made, TWO, "approve", DAN, giver=ANA), Applied)
+    assert isinstance(cast(made, TWO, "approve", DAN, giver=ANA), AppliedDecision)
     assert said(made)["for"] == ANA
-    assert cast(made, TWO, "approve", ANA) == Voted(made.call(), "approve", DAN)
-    assert isinstance(cast(made, TWO, "approve", CLEO, counts_as="named"), Applied)
+    assert cast(made, TWO, "approve", ANA) == RepeatedVote(made.call(), "approve", DAN)
+    assert isinstance(cast(made, TWO, "approve", CLEO, counts_as="named"), AppliedDecision)
     assert said(made)["counts_as"] == "named"
     assert "for" not in said(made)
     other = asked(store, TWO)
     cast(other, TWO, "approve", ANA)
-    assert cast(other, TWO, "reject", DAN, giver=ANA) == Voted(other.call(), "approve", ANA)
-    assert isinstance(cast(other, TWO, "reject", ANA), Applied)
-    assert isinstance(cast(other, TWO, "reject", DAN, giver=CLEO), Applied)
+    assert cast(other, TWO, "reject", DAN, giver=ANA) == RepeatedVote(other.call(), "approve", ANA)
+    assert isinstance(cast(other, TWO, "reject", ANA), AppliedDecision)
+    assert isinstance(cast(other, TWO, "reject", DAN, giver=CLEO), AppliedDecision)
     assert other.call().status is C.REJECTED
 
 
@@ -109,29 +109,29 @@ def test_who_stood_in_has_said_it(store: Store) -> None:
     """They cannot say it once more for themselves or for somebody else, but may reject."""
     made = asked(store, TWO)
     cast(made, TWO, "approve", DAN, giver=ANA)
-    assert cast(made, TWO, "approve", DAN, giver=CLEO) == Voted(made.call(), "approve", DAN)
-    assert cast(made, TWO, "approve", DAN) == Voted(made.call(), "approve", DAN)
-    assert isinstance(cast(made, TWO, "reject", DAN, giver=ANA), Applied)
+    assert cast(made, TWO, "approve", DAN, giver=CLEO) == RepeatedVote(made.call(), "approve", DAN)
+    assert cast(made, TWO, "approve", DAN) == RepeatedVote(made.call(), "approve", DAN)
+    assert isinstance(cast(made, TWO, "reject", DAN, giver=ANA), AppliedDecision)
 
 
 def test_a_step_that_is_closed_takes_no_approval(store: Store) -> None:
     """Neither before nor after its turn; a rejection counts at any time."""
     made = asked(store, STEPS)
-    assert isinstance(cast(made, STEPS, "approve", ANA, stage=1), Stale)
+    assert isinstance(cast(made, STEPS, "approve", ANA, stage=1), StaleRevision)
     assert made.votes() == []
-    assert isinstance(cast(made, STEPS, "approve", ANA, stage=0), Applied)
+    assert isinstance(cast(made, STEPS, "approve", ANA, stage=0), AppliedDecision)
     assert made.call().next_at == AT  # its people are to be told
-    assert isinstance(cast(made, STEPS, "approve", CLEO, stage=0), Stale)
-    assert isinstance(cast(made, STEPS, "reject", CLEO, stage=0), Applied)
+    assert isinstance(cast(made, STEPS, "approve", CLEO, stage=0), StaleRevision)
+    assert isinstance(cast(made, STEPS, "reject", CLEO, stage=0), AppliedDecision)
     assert made.call().status is C.REJECTED
 
 
 def test_a_vote_that_may_count_in_several(store: Store) -> None:
     """Where the steps have no order it counts where one of them is open, and says where."""
     made = asked(store, SIDES)
-    assert isinstance(cast(made, SIDES, "approve", ANA, stage=0), Applied)
+    assert isinstance(cast(made, SIDES, "approve", ANA, stage=0), AppliedDecision)
     assert "also" not in said(made)
-    assert isinstance(cast(made, SIDES, "approve", CLEO, stage=0, also=(1,)), Applied)
+    assert isinstance(cast(made, SIDES, "approve", CLEO, stage=0, also=(1,)), AppliedDecision)
     assert (said(made)["also"], made.votes()[1].also) == ("1", "1")
     assert made.call().status is C.APPROVED
 
@@ -184,7 +184,7 @@ def test_an_edit_tells_its_people_only_if_they_are_others(store: Store) -> None:
         decisions.edit(tx, made.ids[0], 3, ANA, digest="d4", gate=ASKED, **common)
     call = made.call()
     assert (call.revision, call.told_moments, call.next_at) == (4, 0, AT)
-    assert isinstance(edit(made, revision=3), Stale)
+    assert isinstance(edit(made, revision=3), StaleRevision)
 
 
 def revision_of(made: Seeded, number: int) -> Any:
@@ -238,13 +238,15 @@ def test_a_card_shows_its_own_calls(store: Store) -> None:
     shown = calls.card_revision([made.call(0), made.call(2)])
     assert shown not in (calls.card_revision([made.call(0)]), calls.card_revision([]))
     with store.read() as tx:
-        found = decisions.on_card(tx, made.plan_id, shown, seq)
+        found = decisions.pending_calls_on_card(tx, made.plan_id, shown, seq)
         assert [each.id for each in found] == [made.ids[0], made.ids[2]]
-        assert decisions.on_card(tx, made.plan_id, shown + 1, seq) == []
-        assert decisions.on_card(tx, "nothing", shown, seq) == []
-        assert decisions.on_card(tx, made.plan_id, shown, seq + 99) == []
+        assert decisions.pending_calls_on_card(tx, made.plan_id, shown + 1, seq) == []
+        assert decisions.pending_calls_on_card(tx, "nothing", shown, seq) == []
+        assert decisions.pending_calls_on_card(tx, made.plan_id, shown, seq + 99) == []
     vote(made, "reject", CLEO, index=2)
     left = calls.card_revision([made.call(0)])
     with store.read() as tx:
-        assert decisions.on_card(tx, made.plan_id, shown, seq) == []
-        assert [each.id for each in decisions.on_card(tx, made.plan_id, left, seq)] == [made.ids[0]]
+        assert decisions.pending_calls_on_card(tx, made.plan_id, shown, seq) == []
+        assert [
+            each.id for each in decisions.pending_calls_on_card(tx, made.plan_id, left, seq)
+        ] == [made.ids[0]]

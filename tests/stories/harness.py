@@ -19,14 +19,13 @@ from sqlmodel import col
 
 from bot.agent import outputs
 from bot.app import App, build
-from bot.config.connection_settings import Transport
-from bot.config.model_settings import ModelApi
+from bot.config.connection_settings import ModelApi, Transport
 from bot.config.settings import Settings
 from bot.demo.local_slack import local_slack
 from bot.demo.model_server import StandInPlanner
 from bot.policy.evaluation import parse
 from bot.tools import Tool
-from bot.tools.shop.shop import Shop
+from bot.tools.web_shop import Shop
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage import endings
 from storage.models import Audit, Call, Run
@@ -143,7 +142,7 @@ class Harness:
 
     def _listens(self) -> None:
         """Have Slack know where the bot is, and send again what came while nobody listened."""
-        web = self.app.ways_in.web
+        web = self.app.endpoints.web
         assert web is not None
         if not self.port:
             self.port = int(web.url.rpartition(":")[2])
@@ -168,7 +167,7 @@ class Harness:
             waiting = rows(tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN))))
         for run in waiting:
             with self.app.core.store.write() as tx:
-                endings.cancel(tx, run, at=self.clock.now(), actor="reset", words=outputs)
+                endings.cancel_run(tx, run, at=self.clock.now(), actor="reset", words=outputs)
         self.app.loop.wake()
         self.settle()
         self.slack.wait(self._heard)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.terminal.terminal_messages import socket_path
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from storage.states import CallStatus
 from tests.records import settings_of
 from tests.stories.fakes import FakeTools

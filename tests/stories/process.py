@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from bot.config.connection_settings import Transport
 from bot.demo.model_server import StandInPlanner
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from countersign.cli.process import leave
 from slack_sandbox.server import Sandbox
 from storage.models import Call, Run
@@ -25,7 +25,7 @@ from tests.stories.over_http import asked_at, free_port, is_ready
 FORKS = get_context("forkserver")
 PRELOADED = [
     "__main__",
-    "bot.cli.run",
+    "bot.cli.service",
     "bot.app",
     "bot.agent.planner",
     "httpcore2",

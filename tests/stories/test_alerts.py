@@ -39,7 +39,7 @@ class Watch:
     def scrape(self, later: float = 15.0) -> None:
         """Scrape so many seconds after the last time."""
         self.at += later
-        web = self.harness.app.ways_in.web
+        web = self.harness.app.endpoints.web
         assert web is not None
         try:
             with urlopen(f"{web.url}/metrics", timeout=10) as answer:

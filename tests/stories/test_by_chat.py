@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from bot.config.model_settings import ModelApi
+from bot.config.connection_settings import ModelApi
 from bot.demo.model_server import Part, Turn
 from storage.states import CallStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness

@@ -9,7 +9,7 @@ import pytest
 
 from bot.cards import refusals
 from bot.runs.program_calls import NotClaimedError
-from storage import program_requests as handovers
+from storage import programs as handovers
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

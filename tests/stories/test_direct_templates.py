@@ -8,7 +8,7 @@ import pytest
 
 from bot.config.startup import StartupError
 from bot.policy.evaluation import parse
-from bot.tools.people.question import ASK_PERSON
+from bot.tools.person_question import ASK_PERSON
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words

@@ -12,9 +12,9 @@ from typing import Any
 from bot.agent import file_items as told_of
 from bot.demo.model_server import Part, Turn
 from slack_sandbox.workspace import events
-from storage.attached_files import AttachedFile, Withheld
 from storage.models import Audit, Item
 from storage.states import CallStatus, RunStatus
+from storage.transcripts import AttachedFile, WithheldReason
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, statuses
@@ -163,7 +163,7 @@ def test_a_model_without_sight_goes_on(harness: Harness) -> None:
     assert asked(harness)[: len(first)] == first
     assert len(harness.planner.refused) == refused
     [file] = kept(harness, thread)
-    assert (file.withheld, file.data) == (Withheld.REFUSED, "")
+    assert (file.withheld, file.data) == (WithheldReason.REFUSED, "")
 
 
 def test_another_error_leaves_the_files(harness: Harness) -> None:
@@ -202,7 +202,7 @@ def test_what_is_deleted_is_sent_no_more(harness: Harness) -> None:
     assert sum(each.get("text") == told_of.DELETED for each in sent) == 2
     assert "> order" not in str(sent)
     rows = {each.media: each for each in kept(harness, thread)}
-    assert (rows["image/png"].withheld, rows["image/png"].data) == (Withheld.DELETED, "")
+    assert (rows["image/png"].withheld, rows["image/png"].data) == (WithheldReason.DELETED, "")
     assert rows["application/pdf"].data
     assert "file.deleted" in [each.event for each in harness.all(Audit)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from bot.agent import file_items as told_of
 from bot.demo.model_server import Turn
-from storage.attached_files import Withheld
+from storage.transcripts import WithheldReason
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import arrived
 from tests.stories.test_files import (
@@ -65,8 +65,8 @@ def test_a_refused_file_takes_no_other_along(harness: Harness) -> None:
     assert [each["image_url"] for each in sent if "image_url" in each] == [data("image/png", PNG)]
     assert told_of.REFUSED in texts(harness)
     assert [each.withheld for each in (*kept(harness, thread), *kept(harness, later))] == [
-        Withheld.NO,
-        Withheld.REFUSED,
+        WithheldReason.NO,
+        WithheldReason.REFUSED,
     ]
 
 
@@ -89,7 +89,9 @@ def test_a_file_of_somebody_else_that_is_deleted_is_gone(harness: Harness) -> No
     harness.said(SUPPORT, root, "I do not know any more.")
     harness.settle()
     assert "Stew, 5 EUR" not in str(asked(harness))
-    assert [(each.withheld, each.data) for each in kept(harness, menu)] == [(Withheld.DELETED, "")]
+    assert [(each.withheld, each.data) for each in kept(harness, menu)] == [
+        (WithheldReason.DELETED, "")
+    ]
 
 
 def test_a_stop_while_files_are_fetched_loses_none(harness: Harness) -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from bot.demo.model_server import Turn
 from bot.runs.program_requests import ProgramRequests
-from bot.tools.handed_over import HandedOver
-from countersign.cli.main import main
+from bot.tools.handed_over import HandedOverAction
+from countersign.cli.commands import main
 from storage import runs, trail
 from storage.columns import Status
 from storage.examination import examine
 from storage.models import Call, Run, Vote
-from storage.record_copies import tables
+from storage.record_copies import record_tables
 from storage.sqlite_connections import DIALECT
 from tests.records import ON_A_SERVER, settings_of
 from tests.stories.fakes import FakeTools
@@ -71,7 +71,7 @@ EMPTIED = {
 
 def texts() -> Iterator[tuple[str, str]]:
     """Every column of the record that holds a text, with its table."""
-    for table in tables():
+    for table in record_tables():
         for column in table.columns:
             kind = column.type.compile(DIALECT)
             if kind.startswith(("VARCHAR", "TEXT")) and not isinstance(column.type, Status):
@@ -119,7 +119,7 @@ def plant(harness: Harness) -> None:
     with_form = request(harness, f"{WORD} by a form")
     vote(harness, "ana", harness.card(SUPPORT, with_form))
     programs = ProgramRequests(harness.app.core.forms(), harness.app.core.signals)
-    deploy = HandedOver("deploy", f"Deploy {WORD}", f"Deploy {WORD} now")
+    deploy = HandedOverAction("deploy", f"Deploy {WORD}", f"Deploy {WORD} now")
     programs.ask(deploy, {}, requester=BEN, channel=SUPPORT, client="ci", why=WORD, key=WORD)
     arrived(harness)
 

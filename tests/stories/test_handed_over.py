@@ -11,8 +11,8 @@ import pytest
 from bot.runs.program_calls import ClaimedCall, NotClaimedError
 from bot.runs.program_requests import ProgramRequest, ProgramRequests
 from bot.tools import Effect
-from bot.tools.handed_over import ActionError, HandedOver
-from storage import program_requests as handovers
+from bot.tools.handed_over import ActionError, HandedOverAction
+from storage import programs as handovers
 from storage.states import CallStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -40,7 +40,7 @@ SCHEMA = {
     "required": ["version", "env"],
     "additionalProperties": False,
 }
-DEPLOY = HandedOver("deploy", "Deploy the shop", "Deploy {version} to {env}", schema=SCHEMA)
+DEPLOY = HandedOverAction("deploy", "Deploy the shop", "Deploy {version} to {env}", schema=SCHEMA)
 ME, OTHER = "attempt-1-of-the-job", "attempt-2-of-the-job"
 
 
@@ -278,7 +278,7 @@ def test_it_outlives_restarts(harness: Harness) -> None:
 
 def test_policy_knows_the_client(harness: Harness) -> None:
     """A rule may be about a program; what it allows is claimed without anybody being asked."""
-    rotate = HandedOver("rotate", "Rotate the keys", "Rotate the keys", Effect.WRITE)
+    rotate = HandedOverAction("rotate", "Rotate the keys", "Rotate the keys", Effect.WRITE)
     ours = programs(harness).ask(rotate, {}, requester=BEN, channel=SUPPORT, client="night")
     got = harness.slack.wait(lambda: _or_none(ours))
     assert got.arguments == {}
@@ -297,18 +297,18 @@ def _or_none(found: ProgramRequest) -> ClaimedCall | None:
 @pytest.mark.parametrize(
     ("action", "why"),
     [
-        (HandedOver("note", "Note", "Note"), "a tool of Countersign's own"),
-        (HandedOver("ask_person", "Ask", "Ask"), "a tool of Countersign's own"),
-        (HandedOver("a b", "T", "E"), "letters, digits"),
-        (HandedOver("x", " ", "E"), "title"),
-        (HandedOver("x", "T", "e" * 301), "effect"),
-        (HandedOver("x", "T", "Do {what}"), "no field"),
-        (HandedOver("deploy", "T", "{version.__class__}", schema=SCHEMA), "no field"),
-        (HandedOver("deploy", "T", "{version!r}", schema=SCHEMA), "no field"),
-        (HandedOver("x", "T", "E", schema={"type": "array"}), "object"),
+        (HandedOverAction("note", "Note", "Note"), "a tool of Countersign's own"),
+        (HandedOverAction("ask_person", "Ask", "Ask"), "a tool of Countersign's own"),
+        (HandedOverAction("a b", "T", "E"), "letters, digits"),
+        (HandedOverAction("x", " ", "E"), "title"),
+        (HandedOverAction("x", "T", "e" * 301), "effect"),
+        (HandedOverAction("x", "T", "Do {what}"), "no field"),
+        (HandedOverAction("deploy", "T", "{version.__class__}", schema=SCHEMA), "no field"),
+        (HandedOverAction("deploy", "T", "{version!r}", schema=SCHEMA), "no field"),
+        (HandedOverAction("x", "T", "E", schema={"type": "array"}), "object"),
     ],
 )
-def test_what_nobody_can_be_asked(harness: Harness, action: HandedOver, why: str) -> None:
+def test_what_nobody_can_be_asked(harness: Harness, action: HandedOverAction, why: str) -> None:
     """An action that hides behind a name of ours, or says nothing, is refused in a sentence."""
     with pytest.raises(ActionError, match=why):
         programs(harness).ask(action, {}, requester=BEN)

@@ -200,7 +200,9 @@ def test_a_key_file_with_two_lines(stopped: tuple[Harness, FakeTools, str, dict[
     assert parse_key(key_text(harness.app.core.key)).older == harness.app.core.key.older  # type: ignore[attr-defined]  # it came from a file
     copy, key = harness.folder / "b.db", harness.app.core.key
     now = harness.clock.now()
-    made = backups.make(harness.app.core.store, copy, key, at=now, version="1", with_key=True)
+    made = backups.make_backup(
+        harness.app.core.store, copy, key, at=now, version="1", with_key=True
+    )
     assert made.found.problems == []
     with backups.taken(copy, harness.folder / "r.db") as taken:
         assert taken.ready(taken.signing_key, now).found.problems == []

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from bot.demo.model_server import Turn
 from bot.tools import Effect, ToolContext, tool
 from bot.tools.elicitation import ElicitationRequest
-from bot.tools.people.question import AnswerKind, AskPerson
+from bot.tools.person_question import AnswerKind, AskPerson
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.config.model_settings import ModelApi
+from bot.config.connection_settings import ModelApi
 from bot.demo.model_server import Turn
 from bot.demo.responses_wire import tokens
 from storage.models import Item

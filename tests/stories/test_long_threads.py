@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from bot.agent import compaction as told
 from bot.agent import file_items as words_of
-from bot.config.model_settings import ModelApi
+from bot.config.connection_settings import ModelApi
 from bot.demo.model_server import Part, Turn
 from bot.demo.responses_wire import tokens
+from bot.runs import compaction as told
 from storage import runs
-from storage.attached_files import AttachedFile, Withheld
 from storage.models import Item
 from storage.states import CallStatus
-from storage.transcripts import KIND
+from storage.transcripts import KIND, AttachedFile, WithheldReason
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
@@ -194,12 +193,15 @@ def test_files_in_a_long_thread(own_harness: Callable[..., Harness]) -> None:
     [stands] = stands_for(harness)
     assert (stands["seal"], "base64" in json.dumps(stands)) == (f"{harness.planner.url}/", False)
     assert told.FILE in json.dumps(stands)
-    assert [each.withheld for each in harness.all(AttachedFile)] == [Withheld.NO, Withheld.NO]
+    assert [each.withheld for each in harness.all(AttachedFile)] == [
+        WithheldReason.NO,
+        WithheldReason.NO,
+    ]
     harness.planner.context = size(sent) - size({"input": sent["input"]}) + 2_000
     _, sent = attach(harness, "long.txt", b"Words. " * 3_000, None)
     assert words_of.REFUSED in json.dumps(sent["input"][-2])
     withheld = [each.withheld for each in harness.all(AttachedFile)]
-    assert sorted(withheld) == [Withheld.NO, Withheld.NO, Withheld.REFUSED]
+    assert sorted(withheld) == [WithheldReason.NO, WithheldReason.NO, WithheldReason.REFUSED]
     assert len(stands_for(harness)) == 1
 
 

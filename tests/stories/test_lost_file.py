@@ -33,7 +33,7 @@ pytestmark = pytest.mark.file
 
 def ready(harness: Harness) -> tuple[int, str]:
     """What `/readyz` says."""
-    web = harness.app.ways_in.web
+    web = harness.app.endpoints.web
     assert web is not None
     try:
         with urlopen(f"{web.url}/readyz", timeout=10) as answer:

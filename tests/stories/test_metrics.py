@@ -22,7 +22,7 @@ PAGE = {"COUNTERSIGN_HTTP": "127.0.0.1:0"}
 
 def page(harness: Harness) -> str:
     """The page of metrics."""
-    web = harness.app.ways_in.web
+    web = harness.app.endpoints.web
     assert web is not None
     with urlopen(f"{web.url}/metrics", timeout=10) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")

@@ -173,9 +173,9 @@ def test_a_channel_that_moves_keeps_its_mode(harness: Harness) -> None:
     store, team = harness.app.core.store, harness.app.core.identity.team
     now = harness.clock.now()
     with store.write() as tx:
-        channel_modes.switch(tx, team, "C0OLD", Mode.STRICT, "UBEN00001", at=now)
-        channel_changes.follow(tx, team, "C0OLD", "C0NEW", at=now)
-        assert channel_modes.current(tx, team, "C0NEW") is Mode.STRICT
+        channel_modes.switch_mode(tx, team, "C0OLD", Mode.STRICT, "UBEN00001", at=now)
+        channel_changes.follow_channel(tx, team, "C0OLD", "C0NEW", at=now)
+        assert channel_modes.current_mode(tx, team, "C0NEW") is Mode.STRICT
 
 
 def test_a_question_is_asked_in_every_mode(harness: Harness) -> None:

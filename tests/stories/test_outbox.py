@@ -287,7 +287,7 @@ def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: 
 def test_a_message_that_cannot_be_drawn_is_set_aside(harness: Harness) -> None:
     """A corrupt row in the outbox fails alone; what comes after it in the channel is said."""
     with harness.app.core.store.write() as tx:
-        outbox.put(tx, Message(key="bad", kind="card", channel=SUPPORT, body="{"))
+        outbox.put_message(tx, Message(key="bad", kind="card", channel=SUPPORT, body="{"))
     thread = chat(harness, "After the corrupt one.")
     harness.slack.wait(
         lambda: harness.all(Message, col(Message.body).contains("After the corrupt one."))

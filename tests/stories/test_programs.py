@@ -165,7 +165,7 @@ def test_in_private_it_keeps_to_the_channels_mode(harness: Harness) -> None:
     for mode in (Mode.OBSERVE, Mode.ASK):
         with core.store.write() as tx:
             at = core.clock.now()
-            channel_modes.switch(tx, core.identity.team, PARTNERS, mode, "system", at=at)
+            channel_modes.switch_mode(tx, core.identity.team, PARTNERS, mode, "system", at=at)
         if mode is Mode.OBSERVE:
             ended = asked(harness, "seen from outside", channel=PARTNERS).wait(30)
             assert ended.status is C.REFUSED

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from countersign.cli.main import main
+from countersign.cli.commands import main
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

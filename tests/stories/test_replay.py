@@ -11,9 +11,8 @@ import pytest
 
 from bot.cli.read_only_core import PlainWords
 from bot.explain.replay import Replay
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.evaluation import parse
-from countersign.cli.main import main
+from bot.policy.evaluation import CurrentPolicy, parse
+from countersign.cli.commands import main
 from storage.models import Call
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.config.model_settings import ModelApi
+from bot.config.connection_settings import ModelApi
 from bot.demo.model_server import Turn
 from storage.models import Delivery
 from storage.states import CallStatus, RunStatus

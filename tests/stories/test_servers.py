@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.mcp.definitions import write_lock
-from bot.mcp.server_tools_check import look
+from bot.mcp.server_connection import look_up_tools
+from bot.mcp.server_file import write_lock
 from storage.models import Audit
 from storage.states import CallStatus
 from tests.servers.support import over_http
@@ -27,7 +27,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     folder = tmp_path_factory.mktemp("depot")
     with over_http(folder) as server:
         (folder / "servers.toml").write_text(f'[[server]]\nname = "depot"\nurl = "{server.url}"\n')
-        write_lock(folder / "servers.lock.json", {"depot": look(server)})
+        write_lock(folder / "servers.lock.json", {"depot": look_up_tools(server)})
         made = Harness(
             folder, COUNTERSIGN_SERVERS=str(folder / "servers.toml"), COUNTERSIGN_LEASE="3600"
         )

@@ -8,8 +8,8 @@ import pytest
 
 from bot.demo.local_slack import local_slack
 from bot.demo.model_server import StandInPlanner, Turn
-from bot.mcp.definitions import write_lock
-from bot.mcp.server_tools_check import look
+from bot.mcp.server_connection import look_up_tools
+from bot.mcp.server_file import write_lock
 from storage.models import Call
 from storage.states import CallStatus
 from tests.servers.support import over_http
@@ -28,7 +28,7 @@ def test_a_question_amid_a_call_goes_with_the_life_that_asked_it(tmp_path: Path)
         (tmp_path / "servers.toml").write_text(
             f'[[server]]\nname = "depot"\nurl = "{server.url}"\n'
         )
-        write_lock(tmp_path / "servers.lock.json", {"depot": look(server)})
+        write_lock(tmp_path / "servers.lock.json", {"depot": look_up_tools(server)})
         bot = BotProcess(
             tmp_path, slack, planner, COUNTERSIGN_SERVERS=str(tmp_path / "servers.toml")
         )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bot.demo.model_server import Turn
-from bot.mcp.definitions import write_lock
-from bot.mcp.server_tools_check import look
+from bot.mcp.server_connection import look_up_tools
+from bot.mcp.server_file import write_lock
 from storage.states import CallStatus
 from tests.servers.support import over_http
 from tests.stories.harness import SUPPORT, Harness
@@ -26,7 +26,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
         (folder / "servers.toml").write_text(
             f'[[server]]\nname = "depot"\nurl = "{server.url}"\ntimeout = 1\n'
         )
-        write_lock(folder / "servers.lock.json", {"depot": look(server)})
+        write_lock(folder / "servers.lock.json", {"depot": look_up_tools(server)})
         names = {"COUNTERSIGN_SERVERS": str(folder / "servers.toml"), "COUNTERSIGN_WORKERS": "2"}
         made = Harness(folder, **names)
         yield made

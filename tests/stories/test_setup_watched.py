@@ -14,8 +14,7 @@ from bot.demo.local_slack import countersign_manifest
 pytest.importorskip("prometheus_client")
 
 from bot.checks import inspection
-from bot.config.policy_reload import EVERY
-from bot.config.startup import StartupError
+from bot.config.startup import EVERY, StartupError
 from bot.slack.socket import ANOTHERS
 from tests.stories.harness import Harness
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-from bot.upkeep import Purging
+from bot.upkeep import DailyPurge
 from storage.models import Item, Revision
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
@@ -65,7 +65,7 @@ def test_it_is_done_without_being_asked(own_harness: Callable[..., Harness]) -> 
     later(harness, 91 * DAY)
     gone = threading.Event()
     core = harness.app.core
-    purging = Purging(core.store, core.clock, 90, soon=timedelta(), done=gone.set)
+    purging = DailyPurge(core.store, core.clock, 90, soon=timedelta(), done=gone.set)
     purging.start()
     try:
         assert gone.wait(30)

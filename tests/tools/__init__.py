@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.tools import Tool, ToolContext, ToolError
-from bot.tools.names import Naming
-from bot.tools.runner import outcome_of
+from bot.tools.names import NameResolver
+from bot.tools.runner import tool_outcome
 
 Tools = dict[str, Tool[Any]]
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -31,7 +31,7 @@ def context(call_id: str = "call-1", **changes: Any) -> ToolContext:
     return ToolContext(**{**facts, **changes})
 
 
-NAMING: ContextVar[Naming | None] = ContextVar("NAMING", default=None)
+NAMING: ContextVar[NameResolver | None] = ContextVar("NAMING", default=None)
 
 
 def validated(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
@@ -66,4 +66,4 @@ def refund(orders: Tools, amount: str, key: str = "call-1", order_id: int = 1042
 def outcome_after(tool: Tool[Any], values: dict[str, Any]) -> str:
     """What people are told once the tool ran with these values."""
     args = validated(tool, values)
-    return outcome_of(tool, args, tool.function(args, context()))
+    return tool_outcome(tool, args, tool.function(args, context()))

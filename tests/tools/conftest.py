@@ -11,10 +11,10 @@ from slack_sdk import WebClient
 
 from bot.demo.local_slack import local_slack
 from bot.slack.directory import SlackDirectory
-from bot.tools.names import Naming
-from bot.tools.shop.order_tools import order_tools
-from bot.tools.shop.shop import Shop
-from bot.tools.slack.slack_tools import slack_tools
+from bot.tools.names import NameResolver
+from bot.tools.shop_tools import order_tools
+from bot.tools.slack_tools import slack_tools
+from bot.tools.web_shop import Shop
 from slack_sandbox.server import Sandbox
 from tests.tools import NAMING, Tools
 
@@ -41,7 +41,7 @@ def slack() -> Iterator[Sandbox]:
 def chat(slack: Sandbox) -> Tools:
     client = WebClient(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
     directory = SlackDirectory(client, slack.clock)
-    NAMING.set(Naming(directory, "UBEN00001"))
+    NAMING.set(NameResolver(directory, "UBEN00001"))
     return {tool.name: tool for tool in slack_tools(client, directory)}
 
 

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ToolError
-from bot.tools.shop.shop import Shop
+from bot.tools.web_shop import Shop
 from tests.tools import Tools, context, outcome_after, preview, refund, use
 
 ADDRESS = {"street": "Rosenweg 5", "postal_code": "50674", "city": "Köln", "country": "Germany"}

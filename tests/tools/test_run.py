@@ -24,7 +24,7 @@ from bot.tools.runner import (
     ToolRefusal,
     ToolSuccess,
     ToolTimeout,
-    ended,
+    tool_end,
 )
 from tests.tools import NOW
 from tests.tools.harness import Nothing, making, run
@@ -120,7 +120,9 @@ class TestTime:
         assert isinstance(out, ToolTimeout)
         assert "0.05 seconds" in out.message
         late: Future[Any] = Future()
-        out.future.add_done_callback(lambda future: late.set_result(ended(slow, Nothing(), future)))
+        out.future.add_done_callback(
+            lambda future: late.set_result(tool_end(slow, Nothing(), future))
+        )
         go.set()
         assert late.result(20) == ToolSuccess("late", "late")
 

@@ -15,8 +15,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from pydantic import BaseModel
 
-from bot.tools.runner import ToolFailure, ToolSuccess, output
-from bot.tools.step import step_of
+from bot.tools.runner import ToolFailure, ToolSuccess, output, step_sentence
 from storage.models import Call
 from tests.tools.harness import Nothing, making, run
 
@@ -160,6 +159,6 @@ class TestSummary:
             raise ValueError(f"not {args.token!r}")
 
         step = replace(making({}, secret={"token"}), step=fails)
-        assert step_of(step, Nothing(token=secret), Call(id="c", tool="t")).doing == ""
+        assert step_sentence(step, Nothing(token=secret), Call(id="c", tool="t")).doing == ""
         assert "••••••••" in caplog.text
         assert repr(secret)[1:-1] not in caplog.text

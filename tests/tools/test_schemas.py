@@ -17,9 +17,9 @@ from bot.clock import SystemClock
 from bot.slack.directory import SlackDirectory
 from bot.tools import Effect, Registry, Tool, ToolContext, registration, tool
 from bot.tools.registration import REASON_FIELD
-from bot.tools.shop.order_tools import order_tools
-from bot.tools.shop.shop import Shop
-from bot.tools.slack.slack_tools import slack_tools
+from bot.tools.shop_tools import order_tools
+from bot.tools.slack_tools import slack_tools
+from bot.tools.web_shop import Shop
 
 CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
 TOOLS: list[Tool[Any]] = [
@@ -191,7 +191,7 @@ def test_patterns_are_spelt_out_for_the_model(pattern: str, written: str) -> Non
     """
 
     args = create_model("Args", code=(str, Field(pattern=pattern)))
-    assert registration.written(args)["properties"]["code"]["pattern"] == written
+    assert registration.schema_text(args)["properties"]["code"]["pattern"] == written
     assert args.model_json_schema()["properties"]["code"]["pattern"] == pattern
     for text in ("INV-123456", "INV-12345", "a.b@c.example", "a.b@cXexample", "x y", "xyz", "-\\D"):
         assert bool(re.search(pattern, text)) is bool(re.search(written, text)), text

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from bot.tools import ToolError
-from bot.tools.shop.shop import OrderStatus, Shop, cents
+from bot.tools.web_shop import OrderStatus, Shop, cents
 from tests.tools import Tools, preview, refund, use
 
 

@@ -11,9 +11,9 @@ from slack_sdk import WebClient
 from bot.slack.client import SlackClient
 from bot.slack.directory import SlackDirectory
 from bot.slack_codes import FINAL, MISSING_SCOPE, PASSING, TOKEN, UNKNOWN
-from bot.tools.names import Naming
+from bot.tools.names import NameResolver
 from bot.tools.runner import LostToolAnswer, ToolRefusal
-from bot.tools.slack.slack_tools import slack_tools
+from bot.tools.slack_tools import slack_tools
 from slack_sandbox.server import Sandbox
 from tests.slack.odd_server import OddServer
 from tests.slack.test_odd_answers import ODD
@@ -63,7 +63,7 @@ def test_an_odd_answer_leaves_it_open(
     reading = kind(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
     writing = kind("xoxb-1", base_url=odd.url, timeout=10, retry_handlers=[])
     directory = SlackDirectory(reading, slack.clock)
-    NAMING.set(Naming(directory, "UBEN00001"))
+    NAMING.set(NameResolver(directory, "UBEN00001"))
     split: Any = Split(writing, reading)
     tools = {tool.name: tool for tool in slack_tools(split, directory)}
     for name, (_, values) in WRITES.items():

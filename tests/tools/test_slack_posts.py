@@ -15,8 +15,8 @@ from slack_sdk import WebClient
 from bot.slack.directory import SlackDirectory
 from bot.tools import ToolError
 from bot.tools.runner import LostToolAnswer, ToolRefusal
-from bot.tools.slack.lookup import SENTENCES, STEMS
-from bot.tools.slack.slack_tools import EVENT_TYPE, slack_tools
+from bot.tools.slack_lookup import SENTENCES, STEMS
+from bot.tools.slack_tools import EVENT_TYPE, slack_tools
 from slack_sandbox.server import Sandbox
 from tests.tools import NAMING, Tools, context, preview, use
 from tests.tools.harness import calls, outcome, posted

@@ -13,14 +13,15 @@ from bot.live import Event, EventKind, Live, StepEnd, StepEvent, ToolStep
 from bot.tools import Effect
 from bot.tools.runner import (
     LostToolAnswer,
+    StepTeller,
     ToolFailure,
     ToolOutcome,
     ToolRefusal,
     ToolStateChange,
     ToolSuccess,
     ToolTimeout,
+    step_sentence,
 )
-from bot.tools.step import StepTeller, step_of
 from storage.models import Call, Run
 from tests.tools.harness import Nothing, making
 
@@ -47,7 +48,7 @@ def a_call(asked_at: datetime | None = None) -> Call:
 
 def step(**options: Any) -> ToolStep:
     """The step of a tool that is made with these options."""
-    return step_of(making("", **options), SECRET, a_call())
+    return step_sentence(making("", **options), SECRET, a_call())
 
 
 def test_a_tool_states_its_step() -> None:

@@ -33,7 +33,7 @@ def bot(served: Harness) -> Harness:
 @pytest.fixture
 def sender(bot: Harness) -> Sender:
     """Somebody who knows its secret."""
-    web = bot.app.ways_in.web
+    web = bot.app.endpoints.web
     assert web is not None
     secret = bot.slack.world.app.signing_secret
     return Sender(web.url, secret, int(bot.clock.now().timestamp()))

@@ -13,7 +13,7 @@ from slack_bolt import BoltResponse
 from bot.clock import SystemClock
 from bot.config.connection_settings import Endpoint
 from bot.http import server as module
-from bot.http.app import web_app
+from bot.http.http_side import web_app
 from bot.http.server import NotListeningError, WebServer
 from bot.http.slack_endpoint import Signatures, SlackEndpoint
 from bot.identity import Identity

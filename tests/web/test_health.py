@@ -30,7 +30,7 @@ def asked(sender: Sender, path: str) -> tuple[int, list[str]]:
 
 def sender_to(harness: Harness) -> Sender:
     """Who asks this bot."""
-    found = harness.app.ways_in.web
+    found = harness.app.endpoints.web
     assert found is not None
     return Sender(found.url, "", 0)
 
@@ -55,7 +55,7 @@ def test_beside_socket_mode(own_harness: Callable[..., Harness]) -> None:
     begun(harness, there)
     assert asked(there, "/readyz")[0] == 200
     assert there.ask("POST", "/slack/events")[0] == 404
-    harness.app.ways_in.shut()
+    harness.app.endpoints.shut()
     assert asked(there, "/readyz") == (503, ["not ready", "process: is stopping"])
 
 

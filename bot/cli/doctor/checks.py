@@ -20,34 +20,32 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import DBAPIError
 
 from bot import signing_key
-from bot.approvals.form_offers import misfitting
-from bot.checks import rules
+from bot.approvals.form_requests import misfitting
+from bot.checks import inspection
 from bot.checks.check import PATIENCE, Check, fail, ok, warn
 from bot.checks.slack import UNREACHABLE, reason
 from bot.cli.read_only_core import NotLookedUp
 from bot.config.connection_settings import Transport
 from bot.config.entry_points import OURS
 from bot.config.settings import Settings
-from bot.mcp.definitions import ChangeKind, Definitions, LockError, changes, read_lock
-from bot.mcp.server_file import Server
+from bot.mcp.server_file import ChangeKind, Definitions, LockError, Server, find_changes, read_lock
 from bot.monitoring.exporters import METRICS, TRACES, is_installed, missing
 from bot.policy.evaluation import Policy
 from bot.slack.socket import GREETED
 from bot.slack.socket_client import Hello, SocketClient
 from bot.surfaces.registry import PartKind, SurfacesError, surface_classes
-from bot.toolbox import ToolsError, families, toolbox
+from bot.toolbox import ToolsError, load_families, make_tools
 from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_rights import RightsError
-from bot.tools.database.sources import sources_of
+from bot.tools.database.sources import open_sources
 from countersign.cli.console import harmless
 from storage import calls
 from storage.digest import KeyFileError, key_path, read_key
 from storage.migrations import SchemaError
-from storage.read_only import ReadOnly
-from storage.sqlite_connections import foreign, is_foreign
-from storage.store import unfit, version
+from storage.sqlite_connections import foreign_file_sentence, is_foreign
+from storage.store import ReadOnly, unfit_reason, version
 
 # The look at the MCP servers: each is asked what tools it has now, and none is called.
 
@@ -58,7 +56,7 @@ def check_servers(settings: Settings) -> Iterator[Check]:
     if file is None:
         return
     try:
-        from bot.mcp.server_tools_check import UnreachableError, look
+        from bot.mcp.server_connection import UnreachableError, look_up_tools
     except ModuleNotFoundError:
         yield fail("servers", "mcp is missing", "pip install 'countersign-bot[mcp]'")
         return
@@ -69,7 +67,9 @@ def check_servers(settings: Settings) -> Iterator[Check]:
         return
     for server in file.servers:
         try:
-            found = {name: each for name, each in look(server).items() if server.uses(name)}
+            found = {
+                name: each for name, each in look_up_tools(server).items() if server.uses(name)
+            }
         except UnreachableError as error:
             about, why = f"server {server.name}", harmless(str(error))
             yield warn(about, f"it cannot be reached ({why})", "Its calls fail until it can")
@@ -80,7 +80,7 @@ def check_servers(settings: Settings) -> Iterator[Check]:
 def _compared(server: Server, accepted: Definitions, found: Definitions) -> Iterator[Check]:
     about, remedy = f"server {server.name}", f"Look at it: `countersign mcp accept {server.name}`"
     names: dict[ChangeKind, list[str]] = {}
-    for each in changes(accepted, found):
+    for each in find_changes(accepted, found):
         names.setdefault(each.kind, []).append(each.name)
     off = [*names.get(ChangeKind.CHANGED, ()), *names.get(ChangeKind.GONE, ())]
     if off:
@@ -98,7 +98,7 @@ def _compared(server: Server, accepted: Definitions, found: Definitions) -> Iter
 def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
     """Whether each rule is about a tool there is, and what runs with nobody asked."""
     try:
-        tools = toolbox(settings, None, NotLookedUp("rules are compared without Slack"))
+        tools = make_tools(settings, None, NotLookedUp("rules are compared without Slack"))
     except ToolsError as error:
         yield warn(
             "rules",
@@ -108,7 +108,7 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
         return
     misfits = misfitting(policy, tools)
     yield from (fail("templates", each, "Countersign does not start with it") for each in misfits)
-    for each in rules.check_rules(tools, policy):
+    for each in inspection.check_rules(tools, policy):
         if not (misfits and each.about == "rules"):
             yield each
 
@@ -121,7 +121,7 @@ def check_databases(settings: Settings) -> Iterator[Check]:
     """Whether each can be reached, by a role with few rights, is not Countersign's own, has what is
     secret.
     """
-    for source in sources_of(settings.databases, settings.database_path).values():
+    for source in open_sources(settings.databases, settings.database_path).values():
         database = source.database
         about = f"database {database.name}"
         try:
@@ -241,12 +241,12 @@ ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 def check_tools(settings: Settings) -> Iterator[Check]:
     """Whether the tools can be put together as at a start, the operator's own among them."""
     try:
-        tools = toolbox(settings, None, NotLookedUp("tools are looked at without Slack"))
+        tools = make_tools(settings, None, NotLookedUp("tools are looked at without Slack"))
     except ToolsError as error:
         remedy = "Correct that setting, or install the module where Countersign runs"
         yield fail("tools", str(error), remedy)
     else:
-        added = [f"{each.name} of {each.source}" for each in families() if each.source != OURS]
+        added = [f"{each.name} of {each.source}" for each in load_families() if each.source != OURS]
         yield ok("tools", f"{len(tools.tools)} are on{_with(added)}")
 
 
@@ -293,7 +293,7 @@ def _on_a_server(settings: Settings) -> Iterator[Check]:
     try:
         store.database.open(exclusive=False)
         schema = version(store)
-        if wrong := unfit(store, schema):
+        if wrong := unfit_reason(store, schema):
             yield fail("database", wrong)
             return
         with store.read() as tx:
@@ -312,7 +312,7 @@ def _on_a_server(settings: Settings) -> Iterator[Check]:
         yield fail("key", "COUNTERSIGN_KEY is not set", "Set it, the same for every process")
         return
     key = settings.signing_key or b""
-    for each in signing_key.strangers(waiting, key, settings.lost_key, store.path):
+    for each in signing_key.unknown_key_sentences(waiting, key, settings.lost_key, store.path):
         yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
@@ -336,7 +336,7 @@ def _sound(path: Path) -> Check:
     """Open the file as it is: integrity, then the write lock, which is given back at once."""
     try:
         if is_foreign(path):
-            return fail("database", foreign(path))
+            return fail("database", foreign_file_sentence(path))
         with closing(
             sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE)
         ) as database:
@@ -356,7 +356,7 @@ def _sound(path: Path) -> Check:
             "Stop Countersign and put a backup back with `countersign restore FILE`",
         )
     with closing(ReadOnly(path)) as store:
-        if wrong := unfit(store, version(store)):
+        if wrong := unfit_reason(store, version(store)):
             return fail("database", wrong)
     return ok("database", f"{path} is sound and can be written")
 
@@ -383,7 +383,7 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
             waiting = {str(key): int(count) for key, count in rows}
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
         return
-    for each in signing_key.strangers(waiting, key, settings.lost_key, kept):
+    for each in signing_key.unknown_key_sentences(waiting, key, settings.lost_key, kept):
         yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 

@@ -9,7 +9,7 @@ from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 
 from bot.checks.check import Check, fail, ok, warn
-from bot.config.connection_settings import USUAL, Endpoint, Transport, reason
+from bot.config.connection_settings import USUAL, Endpoint, Transport, listening_error_text
 from bot.config.settings import Settings
 
 PACKAGES = ("starlette", "uvicorn", "fastapi", "standardwebhooks")
@@ -69,6 +69,6 @@ def _free(address: Endpoint, where: str) -> Check:
     try:
         socket.create_server(address, family=family).close()
     except OSError as error:
-        text = f"{where} cannot be listened to ({reason(error)})"
+        text = f"{where} cannot be listened to ({listening_error_text(error)})"
         return fail(LISTENING, text, "Name another in COUNTERSIGN_HTTP")
     return ok(LISTENING, f"{where} is free")

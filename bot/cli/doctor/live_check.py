@@ -36,9 +36,8 @@ from bot.cli.doctor.live_workspace import (
     said_of,
 )
 from bot.clock import SystemClock
-from bot.config.environment import prepare_environment, split
-from bot.config.settings import Settings
-from bot.policy.directory import LookupFailedError
+from bot.config.settings import Settings, prepare_environment, split_url
+from bot.policy.authority import LookupFailedError
 from bot.slack.client import app_of
 from bot.slack.directory import SlackDirectory
 from bot.slack.socket import GREETED
@@ -294,13 +293,13 @@ def _take_steps(visit: Visit, line: ClickListener | None, why: str) -> None:
 def _facts(settings: Settings, connected: bool, others: int) -> list[str]:
     """What whoever reads the report has to know, and nothing of the workspace."""
     at = SystemClock().now().strftime("%Y-%m-%d %H:%M UTC")
-    host = split(settings.slack_api_url).hostname or ""
+    host = split_url(settings.slack_api_url).hostname or ""
     is_slack = host == "slack.com" or host.endswith(".slack.com")
     line = "connected by Socket Mode" if connected else "not connected by Socket Mode"
     if connected:
         line += f", beside {others} other connections of this app" if others else ", alone"
     return [
-        f"Countersign {version.described()}, Python {platform.python_version()},"
+        f"Countersign {version.describe_version()}, Python {platform.python_version()},"
         f" slack_sdk {slack_sdk.version.__version__}",
         f"{at}, at {'Slack itself' if is_slack else 'another address than that of Slack'}",
         line,

@@ -1,15 +1,23 @@
-"""What a database holds, as far as the agent may know: tables, columns, keys, and which of them are
-secret. PURE.
-"""
+"""The tables of a database as the agent may know them, as SQLAlchemy reads them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+from sqlalchemy import Connection, inspect
+from sqlalchemy.dialects.postgresql import DOMAIN, ENUM
+from sqlalchemy.engine import interfaces
+from sqlalchemy.engine.reflection import Inspector, ObjectKind
+from sqlalchemy.types import NullType, TypeEngine
 from sqlglot import exp
 
 from bot.tools.database.config import Dialect
+
+# What a database holds, as far as the agent may know: tables, columns, keys, and which of them
+# are secret. PURE.
 
 MOST_VALUES, MOST_CHECKS, MOST_OF_COMMENT = 20, 5, 120  # told of a column or a table
 OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"})
@@ -107,7 +115,7 @@ class Catalog:
             return f"{name}: {columns}"
         # what is said of a secret column may tell something of it
         told = [each for each in table.checks if not _names(each, table.secret)]
-        checks = "".join(f"; CHECK {clip(each, 100)}" for each in told[:MOST_CHECKS])
+        checks = "".join(f"; CHECK {clip_line(each, 100)}" for each in told[:MOST_CHECKS])
         return f"{name}{_remark(table.comment)}: {columns}{checks}"
 
     def _column(self, table: Relation, column: Column, brief: bool) -> str:
@@ -118,13 +126,13 @@ class Catalog:
             return text
         if column.values:
             more = len(column.values) - MOST_VALUES
-            listed = "|".join(clip(each, 30) for each in column.values[:MOST_VALUES])
+            listed = "|".join(clip_line(each, 30) for each in column.values[:MOST_VALUES])
             text += f" ({listed}{f'|… {more} more' if more > 0 else ''})"
         text += " NOT NULL" * (not column.nullable and column.name not in table.key)
         if column.computed is not None:
             text += " computed"
         elif column.default:
-            text += f" default {clip(column.default, 40)}"
+            text += f" default {clip_line(column.default, 40)}"
         return text + _remark(column.comment)
 
     def column_key(self, column: Column) -> str:
@@ -132,14 +140,14 @@ class Catalog:
         return self.fold(column.name, quoted=True)
 
 
-def clip(text: str, width: int) -> str:
+def clip_line(text: str, width: int) -> str:
     """At most `width` characters in one line, with … where something is missing."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _remark(comment: str) -> str:
-    return f" “{clip(comment, MOST_OF_COMMENT)}”" if comment.strip() else ""
+    return f" “{clip_line(comment, MOST_OF_COMMENT)}”" if comment.strip() else ""
 
 
 def _names(text: str, columns: Iterable[str]) -> bool:
@@ -150,3 +158,91 @@ def _names(text: str, columns: Iterable[str]) -> bool:
 def quoted(name: str) -> str:
     """A name in double quotes."""
     return '"' + name.replace('"', '""') + '"'
+
+
+_CAST = re.compile(r"""('(?:[^']|'')*')::[\w\s".]+(?:\[\])?""")  # PostgreSQL writes a text so
+_SHORT = {  # as everybody writes them
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
+    "TIMESTAMP WITHOUT TIME ZONE": "TIMESTAMP",
+    "TIME WITHOUT TIME ZONE": "TIME",
+    "TIME WITH TIME ZONE": "TIMETZ",
+}
+
+
+def reflect_tables(
+    connection: Connection, schema: str | None, kinds: dict[str, str], **facts: Mapping[str, Any]
+) -> list[Relation]:
+    """The tables named in `kinds` (name -> kind) with their columns and keys.
+
+    `facts` has more fields of Relation.
+    """
+    inspector, chosen = inspect(connection), _chosen(schema, kinds)
+    columns = inspector.get_multi_columns(**chosen)
+    keys = inspector.get_multi_pk_constraint(**chosen)
+    tables = []
+    for (_, name), found in columns.items():
+        if name in kinds:
+            key: Any = keys.get((schema, name)) or {}
+            more = {field: values[name] for field, values in facts.items() if name in values}
+            made = tuple(_column(each, connection.dialect) for each in found)
+            tables.append(
+                Relation(
+                    name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more
+                )
+            )
+    return tables
+
+
+def read_remarks(
+    connection: Connection, schema: str | None, names: list[str]
+) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """The comment on each of these tables ("" for none), and the conditions of its checks."""
+    inspector, chosen = inspect(connection), _chosen(schema, names)
+    checks = inspector.get_multi_check_constraints(**chosen)
+    comments = _comments(inspector, chosen)
+    return {
+        name: (
+            str((comments.get((schema, name)) or {}).get("text") or ""),
+            tuple(str(each["sqltext"]) for each in checks.get((schema, name)) or ()),
+        )
+        for name in names
+    }
+
+
+def _comments(inspector: Inspector, chosen: Any) -> Mapping[Any, Any]:
+    return (
+        inspector.get_multi_table_comment(**chosen) if inspector.dialect.supports_comments else {}
+    )
+
+
+def _chosen(schema: str | None, names: Any) -> Any:
+    return {"schema": schema, "kind": ObjectKind.ANY, "filter_names": list(names)}
+
+
+def _column(found: Any, dialect: interfaces.Dialect) -> Column:
+    kind = found["type"]
+    default = _CAST.sub(r"\1", str(found.get("default") or ""))
+    if found.get("identity") or default.startswith("nextval("):
+        default = "the next number"
+    return Column(
+        found["name"],
+        _type(kind, dialect),
+        bool(found.get("nullable", True)),
+        default,
+        found["computed"]["sqltext"] if found.get("computed") else None,
+        tuple(kind.enums) if isinstance(kind, ENUM) else (),
+        str(found.get("comment") or ""),
+    )
+
+
+def _type(kind: TypeEngine[Any], dialect: interfaces.Dialect) -> str:
+    """A type as this kind of database writes it; "?" for one that SQLAlchemy does not know."""
+    if isinstance(kind, DOMAIN):
+        return f"{kind.name} ({_type(kind.data_type, dialect)})"
+    if isinstance(kind, NullType):
+        return "?"
+    try:
+        written = str(kind.compile(dialect=dialect))
+    except Exception:  # noqa: BLE001 - SQLAlchemy cannot write down types it does not know
+        return "?"
+    return _SHORT.get(written, written)

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bot.tools import Tool
-from bot.tools.database.child_frames import COMMITTING, complaint, frame, line
+from bot.tools.database.child_tools import COMMITTING, error_frame, frame, line
 from bot.tools.database.config import Database
 from bot.tools.database.session import Session, Source
-from bot.tools.database.sources import sources_of
-from bot.tools.database.sql_tools import Sources, local_tools, parsed
+from bot.tools.database.sources import open_sources
+from bot.tools.database.sql_tools import Sources, local_tools, parse_for_database
 
 MEMORY = 400_000_000  # bytes that a call may take
 OUT_OF_MEMORY = "it took more memory than a call may take, and was stopped; nothing was changed"
@@ -59,7 +59,7 @@ def main() -> None:
         answers.write(line(COMMITTING))
 
     sources: dict[str, Source] = {
-        name: _Announcing(each, announce) for name, each in sources_of(databases, own).items()
+        name: _Announcing(each, announce) for name, each in open_sources(databases, own).items()
     }
     tools = {each.name: each for each in local_tools(sources)}
     _bound_memory()
@@ -95,13 +95,15 @@ def _answer(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]
     except Exception as error:  # noqa: BLE001 - the bot is told, whatever it was
         if "out of memory" in str(error).lower():
             return line({"error": "ToolError", "message": OUT_OF_MEMORY, "spent": True})
-        return line(complaint(error))
+        return line(error_frame(error))
 
 
 def _called(sources: Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]) -> Any:
     given = asked["args"]
     if asked["act"] == "check":
-        parsed(sources, given["database"], given["sql"], changes=asked["tool"] == "change")
+        parse_for_database(
+            sources, given["database"], given["sql"], changes=asked["tool"] == "change"
+        )
         return None
     tool = tools[asked["tool"]]
     args = tool.arguments.model_construct(**given)  # they were validated by the bot

@@ -25,7 +25,13 @@ from pydantic_core import ErrorDetails
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from bot.toml_file import COMPLAINTS, Problems, entries, unknown_key, unreadable
+from bot.toml_file import (
+    COMPLAINTS,
+    FileProblems,
+    read_entries,
+    unknown_key_sentence,
+    unreadable_sentence,
+)
 
 _PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
 
@@ -158,7 +164,7 @@ def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ..
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DatabasesError(str(path), [unreadable(str(path), error)]) from None
+        raise DatabasesError(str(path), [unreadable_sentence(str(path), error)]) from None
     return parse_databases(text, environ, str(path))
 
 
@@ -169,9 +175,9 @@ def parse_databases(
 
     Raises DatabasesError with all that is wrong, a line each.
     """
-    problems = Problems(source, text)
+    problems = FileProblems(source, text)
     databases: dict[str, Database] = {}
-    for index, entry in enumerate(entries(text, "database", problems)):
+    for index, entry in enumerate(read_entries(text, "database", problems)):
         database = _database(entry, index, environ, problems)
         if database is None:
             continue
@@ -185,7 +191,7 @@ def parse_databases(
 
 
 def _database(
-    entry: dict[str, object], index: int, environ: Mapping[str, str], problems: Problems
+    entry: dict[str, object], index: int, environ: Mapping[str, str], problems: FileProblems
 ) -> Database | None:
     """Return the database that an entry means, or None with what is wrong added to `problems`."""
     try:
@@ -228,7 +234,7 @@ def _with_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[str,
 
 def _sentence(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
-        return unknown_key(error["loc"], Database)
+        return unknown_key_sentence(error["loc"], Database)
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     if error["type"] == "string_pattern_mismatch":

@@ -19,14 +19,27 @@ from sqlalchemy.pool import NullPool
 from sqlglot import exp
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import OWN_TABLES, Catalog, Relation, quoted
+from bot.tools.database.catalog import (
+    OWN_TABLES,
+    Catalog,
+    Relation,
+    quoted,
+    read_remarks,
+    reflect_tables,
+)
 from bot.tools.database.config import Database
-from bot.tools.database.postgres_changes import observe
+from bot.tools.database.postgres_changes import observe_change
 from bot.tools.database.postgres_rights import StatementReach, refuse_rights
-from bot.tools.database.reflection import reflect, remarks
-from bot.tools.database.row_changes import Change, place_of, placed
-from bot.tools.database.secrets import target
-from bot.tools.database.session import CONNECT_TIMEOUT, Rows, Session, bounded, close, hide
+from bot.tools.database.row_changes import Change, note_statement, statement_place
+from bot.tools.database.secrets import target_table
+from bot.tools.database.session import (
+    CONNECT_TIMEOUT,
+    Rows,
+    Session,
+    bound_rows,
+    end_session,
+    hide_values,
+)
 from bot.tools.database.statement import WRITES, Statement
 
 # One transaction on a PostgreSQL database.
@@ -73,7 +86,7 @@ class PostgresSession(Session):
         schemas = self.database.schemas
         for schema in schemas:
             listed = self._raw.execute(_RELATIONS, (schema,)).fetchall()
-            found = reflect(
+            found = reflect_tables(
                 self.connection,
                 schema,
                 {name: _KINDS[kind] for name, kind, *_ in listed},
@@ -93,7 +106,7 @@ class PostgresSession(Session):
         told: dict[str, tuple[str, tuple[str, ...]]] = {}
         for schema in self.database.schemas:
             own = {each.name: key for key, each in catalog.tables.items() if each.schema == schema}
-            found = remarks(self.connection, schema, list(own))
+            found = read_remarks(self.connection, schema, list(own))
             told |= {own[name]: each for name, each in found.items()}
         return catalog.with_remarks(told)
 
@@ -112,7 +125,7 @@ class PostgresSession(Session):
         if statement.explains is not None:
             run = f"EXPLAIN {statement.explains} {run}"
         with self._prepared(statement), self._raw.cursor() as cursor:
-            found, more = bounded(cursor.stream(run.encode()), limit)
+            found, more = bound_rows(cursor.stream(run.encode()), limit)
             columns = tuple(each.name for each in cursor.description or ())
         return Rows(columns, found, more)
 
@@ -123,11 +136,11 @@ class PostgresSession(Session):
 
     def observe(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
         """See Session."""
-        named = [(each, target(each, self.catalog)) for each in statements]
+        named = [(each, target_table(each, self.catalog)) for each in statements]
         for number, each in enumerate(statements, 1):
-            with placed(number, statements):
+            with note_statement(number, statements):
                 self._hold(each)
-        return observe(self._raw, self.catalog, named, self._run, self.database.max_changes)
+        return observe_change(self._raw, self.catalog, named, self._run, self.database.max_changes)
 
     def _run(self, statement: Statement, shown: str = "") -> list[tuple[Any, ...]]:
         """Run a change; what it returns of its rows, with `shown` (a list of columns in SQL)."""
@@ -254,7 +267,7 @@ class PostgresSource:
                 self._prepare(raw, seconds, lock_timeout or self.database.lock_timeout)
                 yield PostgresSession(self.database, connection, raw)
             finally:
-                close(connection)
+                end_session(connection)
         except psycopg.Error as error:
             raise ToolError(_reason(error, seconds)) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
@@ -303,11 +316,13 @@ def _reason(error: BaseException | None, seconds: float) -> str:
     if state and diag is not None and diag.message_primary:
         if diag.context and state[:2] not in ("25", "42"):  # those are the server's own words
             return (
-                f"{place_of(error)}a function of the database refused it; its words could tell a "
-                f"secret (SQLSTATE {state})"
+                f"{statement_place(error)}a function of the database refused it; its words could "
+                f"tell a secret (SQLSTATE {state})"
             )
-        words = hide(diag.message_primary) if state.startswith("22") else diag.message_primary
-        return f"{place_of(error)}the database says: {words[:300]}"
+        words = (
+            hide_values(diag.message_primary) if state.startswith("22") else diag.message_primary
+        )
+        return f"{statement_place(error)}the database says: {words[:300]}"
     why = next(
         (words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), ""
     )

@@ -27,11 +27,11 @@ from bot.tools.database.row_changes import (
     TableRows,
     TooManyError,
     UnforeseenError,
+    merge_statement_trials,
     most_events,
-    placed,
-    refuse_chance,
-    settle,
-    too_many,
+    note_statement,
+    refuse_random_rows,
+    refuse_too_many,
 )
 from bot.tools.database.statement import Statement
 
@@ -65,7 +65,7 @@ _LOCKS = """
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteCounts:
     """How many rows of a table the server has added, changed and deleted."""
 
     added: int
@@ -77,24 +77,24 @@ class Written:
         """All of them; a row that was changed twice counts twice."""
         return self.added + self.changed + self.deleted
 
-    def plus(self, other: Written) -> Written:
+    def plus(self, other: WriteCounts) -> WriteCounts:
         """Both together."""
-        return Written(
+        return WriteCounts(
             self.added + other.added, self.changed + other.changed, self.deleted + other.deleted
         )
 
-    def less(self, other: Written) -> Written:
+    def less(self, other: WriteCounts) -> WriteCounts:
         """What has been added to the `other` counts."""
-        return Written(
+        return WriteCounts(
             self.added - other.added, self.changed - other.changed, self.deleted - other.deleted
         )
 
 
-NONE = Written(0, 0, 0)
+NONE = WriteCounts(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTable:
     """One table as it can be read."""
 
     relation: Relation  # as the catalog has it
@@ -119,7 +119,7 @@ class Found:
         return TableRows(self.label, self.columns, self.key, tuple(hidden), tuple(rows), **more)
 
 
-class Touched:
+class TouchedTables:
     """The tables that one transaction touches, by OID; the parts of a table count as the table."""
 
     def __init__(self, raw: Raw, catalog: Catalog, table: Relation) -> None:
@@ -128,7 +128,7 @@ class Touched:
         self._known = {(each.schema, each.name): each for each in catalog.tables.values()}
         name = f"{quoted(table.schema)}.{quoted(table.name)}"
         self._family = [oid for (oid,) in self.ask(_FAMILY, (name,))]
-        self.found: dict[int, Found | None] = {}
+        self.found: dict[int, FoundTable | None] = {}
         target = self.look_up([self._family[0]])[self._family[0]]
         if target is None or table.kind == "foreign":
             raise ToolError(f"{table.name} is a {table.kind} table, whose rows cannot be watched")
@@ -141,7 +141,7 @@ class Touched:
         """The rows of a query of our own."""
         return self._raw.execute(text.encode(), tuple(values) or None).fetchall()
 
-    def counts(self) -> dict[int, Written]:
+    def counts(self) -> dict[int, WriteCounts]:
         """What the transaction has done so far to each table.
 
         Raises ToolError where it did more than change rows.
@@ -149,15 +149,15 @@ class Touched:
         rows = self.ask(_COUNTS)
         if any(schema in ("pg_catalog", "information_schema") for _, schema, *_ in rows):
             raise ToolError("it changes more than rows, which cannot be watched")
-        counts: dict[int, Written] = {}
+        counts: dict[int, WriteCounts] = {}
         for oid, _, *numbers in rows:
             own = self._family[0] if oid in self._family else oid
-            counts[own] = Written(*numbers).plus(counts.get(own, NONE))
+            counts[own] = WriteCounts(*numbers).plus(counts.get(own, NONE))
         if self.ask(_LOCKS)[0][0]:
             raise ToolError("it locks or alters whole tables, which cannot be watched")
         return counts
 
-    def look_up(self, oids: list[int]) -> dict[int, Found | None]:
+    def look_up(self, oids: list[int]) -> dict[int, FoundTable | None]:
         """The tables with these OIDs; None for one that the tools may not read."""
         if new := [oid for oid in oids if oid not in self.found]:
             for oid, name, schema, pages, whole, readable, types in self.ask(_TABLE, (new,)):
@@ -174,7 +174,7 @@ class Touched:
                 ]
                 key = relation.key if set(relation.key) <= set(columns) else ()
                 full = f"{quoted(schema)}.{quoted(name)}"
-                self.found[oid] = Found(
+                self.found[oid] = FoundTable(
                     relation,
                     name if first else f"{schema}.{name}",
                     full,
@@ -213,12 +213,12 @@ class Trial:
 
     keys: list[Row] = field(default_factory=list)
     returned: int = 0
-    counts: dict[int, Written] = field(default_factory=dict)
+    counts: dict[int, WriteCounts] = field(default_factory=dict)
     after: dict[int, list[tuple[str, Row]]] = field(default_factory=dict)  # with their places
     left: dict[int, set[str]] = field(default_factory=dict)  # old rows that are still there
 
 
-def observe(
+def observe_change(
     raw: Raw,
     catalog: Catalog,
     named: Sequence[tuple[Statement, Relation]],
@@ -235,20 +235,20 @@ def observe(
     def trial() -> list[tuple[Change, Change]]:
         made: list[tuple[Change, Change]] = []
         for number, (statement, table) in enumerate(named, 1):
-            with placed(number, statements):
-                watch = Watch(raw, catalog, statement, table, later=number > 1)
+            with note_statement(number, statements):
+                watch = ChangeWatch(raw, catalog, statement, table, later=number > 1)
                 made.append(watch.tried(run, most))
-            too_many(_lasts(made), most)
+            refuse_too_many(_lasts(made), most)
         return made
 
     if len(named) == 1:
         [(first, last)] = trial()
-        return settle([first], [last], _moment(raw), statements)
+        return merge_statement_trials([first], [last], _moment(raw), statements)
     raw.execute("SAVEPOINT countersign_call")
     once = trial()
     raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
     again = trial()
-    return settle(_lasts(once), _lasts(again), _moment(raw), statements)
+    return merge_statement_trials(_lasts(once), _lasts(again), _moment(raw), statements)
 
 
 def _lasts(tried: list[tuple[Change, Change]]) -> list[Change]:
@@ -256,7 +256,7 @@ def _lasts(tried: list[tuple[Change, Change]]) -> list[Change]:
     return [last for _, last in tried]
 
 
-class Watch:
+class ChangeWatch:
     """Watches one change in one transaction."""
 
     def __init__(
@@ -264,7 +264,7 @@ class Watch:
     ) -> None:
         """`table`: the one that the statement is about. `later`: others ran before it."""
         self._raw, self._statement, self._later = raw, statement, later
-        self._tables = Touched(raw, catalog, table)
+        self._tables = TouchedTables(raw, catalog, table)
         self._target = self._tables.target
         self._before: dict[int, list[tuple[str, Row]]] = {}
         self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
@@ -279,7 +279,7 @@ class Watch:
         if once.counts != again.counts:
             raise UnforeseenError
         first, last = (self._change(each, again) for each in (once, again))
-        refuse_chance(first, last)
+        refuse_random_rows(first, last)
         return first, last
 
     def _trial(self, run: Runner, most: int) -> Trial:
@@ -317,12 +317,12 @@ class Watch:
         total = trial.counts.get(self._target.oid, NONE).total
         return trial.returned == total == len(set(trial.keys))
 
-    def _is_read(self, found: Found, trial: Trial) -> bool:
+    def _is_read(self, found: FoundTable, trial: Trial) -> bool:
         if found is self._target and self._by_key(trial):
             return True
         return found.all_readable and found.pages <= MAX_PAGES
 
-    def _written(self, found: Found, trial: Trial, most: int) -> list[tuple[str, Row]]:
+    def _written(self, found: FoundTable, trial: Trial, most: int) -> list[tuple[str, Row]]:
         """The rows of a table as the change has left them, those that it has written."""
         if found is self._target and self._by_key(trial):
             return [("", row) for row in self._with_keys(found, trial.keys)]
@@ -333,7 +333,7 @@ class Watch:
             raise TooManyError(most)
         return [(place, tuple(row)) for place, *row in rows]
 
-    def _with_keys(self, found: Found, keys: list[Row]) -> list[Row]:
+    def _with_keys(self, found: FoundTable, keys: list[Row]) -> list[Row]:
         """The rows of the statement's table, or of the part of it, that have these keys."""
         if not keys:
             return []
@@ -365,7 +365,7 @@ class Watch:
                     ours = f"SELECT {_PLACE} FROM {found.source} WHERE {_OURS}"
                     self._earlier[oid] = {place for (place,) in self._tables.ask(ours)}
 
-    def _ended(self, found: Found, most: int) -> list[tuple[str, Row]]:
+    def _ended(self, found: FoundTable, most: int) -> list[tuple[str, Row]]:
         """The rows that the first trial has made an end of, or locked, and where they are."""
         rows = self._tables.ask(
             f"SELECT {_PLACE}, {found.listed} FROM {found.source} "
@@ -375,7 +375,7 @@ class Watch:
             raise TooManyError(most)
         return [(place, tuple(row)) for place, *row in rows]
 
-    def _still_there(self, found: Found) -> set[str]:
+    def _still_there(self, found: FoundTable) -> set[str]:
         """Which rows that were there before are there as they were: they were only locked."""
         places = [place for place, _ in self._before.get(found.oid, []) if place]
         if not places:
@@ -422,7 +422,9 @@ def _name_of(statement: Statement) -> str:
     return quoted(this.name if this.args.get("quoted") else this.name.lower())
 
 
-def _paired(found: Found, before: list[Row], after: list[Row], count: Written) -> TableRows:
+def _paired(
+    found: FoundTable, before: list[Row], after: list[Row], count: WriteCounts
+) -> TableRows:
     """The rows of one table, by key where it has one.
 
     Raises UnforeseenError where they are not as many as the server has counted.

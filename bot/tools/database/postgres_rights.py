@@ -16,8 +16,12 @@ import psycopg
 from bot.tools import ToolError
 from bot.tools.database.catalog import quoted
 from bot.tools.database.config import Database
-from bot.tools.database.sql_tokens import StatementError, lex
-from bot.tools.database.statement import acts_beyond, computes
+from bot.tools.database.statement import (
+    StatementError,
+    has_outside_effect,
+    is_computation,
+    tokenize,
+)
 
 # What functions a statement can reach in PostgreSQL, and that none of them acts beyond it.
 
@@ -188,7 +192,9 @@ class StatementReach:
         """Look at a function that `what` calls ("": the statement itself)."""
         if found.oid < _MADE:
             given = found.name == "nextval" and what and (not self._writes or _takes_numbers(what))
-            if not (given or computes(found.name, volatile=found.volatile, owners=bool(what))):
+            if not (
+                given or is_computation(found.name, volatile=found.volatile, owners=bool(what))
+            ):
                 raise self._refusal(what, found.name, "which no rollback undoes")
             return
         if why := _closed(found):
@@ -216,7 +222,7 @@ def _closed(found: _Function) -> str:
     if found.kind == "a":
         return ""  # the functions that it is made of tell
     if found.language == "c":
-        may = (found.trusted_extension or not found.volatile) and not acts_beyond(found.name)
+        may = (found.trusted_extension or not found.volatile) and not has_outside_effect(found.name)
         return "" if may else "which may reach out of the database"
     if found.language == "internal":
         return "" if found.others else "which may reach out of the database"
@@ -234,7 +240,7 @@ def _takes_numbers(what: str) -> bool:
 
 def _spelled(text: str) -> list[str]:
     """All names that are spelled in a statement."""
-    return _folded(each.text for each in lex(text) if each.kind in ("word", "quoted"))
+    return _folded(each.text for each in tokenize(text) if each.kind in ("word", "quoted"))
 
 
 def _folded(words: Iterable[str]) -> list[str]:

@@ -14,8 +14,15 @@ from hashlib import sha256
 from typing import Any
 
 from bot.tools import Preview, Table, ToolError
-from bot.tools.database.row_changes import AtRun, Change, Row, RowChange, TableRows, placed
-from bot.tools.database.secrets import set_columns, target
+from bot.tools.database.row_changes import (
+    Change,
+    Row,
+    RowChange,
+    TableRows,
+    ValueAtRun,
+    note_statement,
+)
+from bot.tools.database.secrets import set_columns, target_table
 from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
 
@@ -32,7 +39,7 @@ _VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StatementStep:
     """One statement and what it does."""
 
     text: str  # in SQL
@@ -41,58 +48,62 @@ class Step:
     change: Change
 
 
-def drawn(steps: Sequence[Step]) -> str:
+def drawn(steps: Sequence[StatementStep]) -> str:
     """Draw all tables of each statement, the one that the statement names first."""
     lines = []
     for number, step in enumerate(steps, 1):
-        target, *others = step.change.tables
+        target_table, *others = step.change.tables
         lines += _title(number, steps)
-        lines += [heading(target, step.verb), *_table(target, step.set_here)]
+        lines += [change_heading(target_table, step.verb), *_table(target_table, step.set_here)]
         for each in others:
-            lines += [_also(heading(each, step.verb)), *_table(each, frozenset())]
+            lines += [_also(change_heading(each, step.verb)), *_table(each, frozenset())]
     rows = (row for step in steps for each in step.change.tables for row in each.rows)
     if any(map(_at_run, rows)):
         lines.append("What is set at run time will be another value then.")
     return "\n".join(lines)
 
 
-def counts(steps: Sequence[Step]) -> str:
+def count_sentence(steps: Sequence[StatementStep]) -> str:
     """Tell how many rows of which tables, and which columns, and nothing that they hold."""
     lines = []
     for number, step in enumerate(steps, 1):
         lines += _title(number, steps)
         for at, each in enumerate(step.change.tables):
-            lines.append(_also(heading(each, step.verb)) if at else heading(each, step.verb))
+            lines.append(
+                _also(change_heading(each, step.verb)) if at else change_heading(each, step.verb)
+            )
             if names := _changed_columns(each):
-                lines.append(clip(f"   columns: {', '.join(names)}", 4 * WIDTH))
+                lines.append(clip_value(f"   columns: {', '.join(names)}", 4 * WIDTH))
     return "\n".join(lines)
 
 
-def _title(number: int, steps: Sequence[Step]) -> list[str]:
+def _title(number: int, steps: Sequence[StatementStep]) -> list[str]:
     """The beginning of a statement, where there are several; the whole is among the arguments."""
     text = " ".join(steps[number - 1].text.split())
-    return [clip(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
+    return [clip_value(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
 
 
-def heading(table: TableRows, verb: str) -> str:
+def change_heading(table: TableRows, verb: str) -> str:
     """Say what becomes of how many rows: "Changes 2 rows of orders."."""
-    added, changed, gone = map(len, _kinds(table))
+    added, change_sentence, gone = map(len, _kinds(table))
     if table.loose:
-        changed = min(added, gone)
+        change_sentence = min(added, gone)
     found = (
-        ("Adds", added - changed * table.loose),
-        ("Changes", changed),
-        ("Deletes", gone - changed * table.loose),
+        ("Adds", added - change_sentence * table.loose),
+        ("Changes", change_sentence),
+        ("Deletes", gone - change_sentence * table.loose),
         ("Touches", table.counted),
     )
-    told = [f"{word} {_row_count(count)}" for word, count in found if count]
-    if not told:
+    change_result = [f"{word} {_row_count(count)}" for word, count in found if count]
+    if not change_result:
         return f"{_VERBS.get(verb, 'Changes')} 0 rows of {table.table}: nothing matches."
-    sentence = " and ".join([told[0], *(each[0].lower() + each[1:] for each in told[1:])])
+    sentence = " and ".join(
+        [change_result[0], *(each[0].lower() + each[1:] for each in change_result[1:])]
+    )
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 
 
-def nothing(steps: Sequence[Step]) -> str:
+def no_rows_sentence(steps: Sequence[StatementStep]) -> str:
     """Say of statements that touch no row why they do not."""
     found = []
     for each in steps:
@@ -121,19 +132,19 @@ def _changed_columns(table: TableRows) -> list[str]:
 
 
 def _at_run(row: RowChange) -> bool:
-    return any(isinstance(value, AtRun) for value in row.after or ())
+    return any(isinstance(value, ValueAtRun) for value in row.after or ())
 
 
 def _table(table: TableRows, set_here: frozenset[str]) -> list[str]:
     """The first rows of each kind, the rest counted."""
-    added, changed, gone = _kinds(table)
+    added, change_sentence, gone = _kinds(table)
     apart = table.loose and bool(added and gone)
     lines = ["(no lasting key: rows before, then rows after)"] * apart
     lines += _whole(table, [row.before for row in gone[:MAX_ROWS] if row.before is not None])
     lines += _rest(len(gone))
-    for number, row in enumerate(changed[:MAX_ROWS], 1):
+    for number, row in enumerate(change_sentence[:MAX_ROWS], 1):
         lines += _difference(number, table, row, set_here)
-    lines += _rest(len(changed))
+    lines += _rest(len(change_sentence))
     lines += _whole(table, [row.after for row in added[:MAX_ROWS] if row.after is not None])
     return lines + _rest(len(added))
 
@@ -158,25 +169,31 @@ def _difference(
     assert row.before is not None
     assert row.after is not None
     called = table.key or table.columns[:3]
-    names = ", ".join(f"{each} {show(row.before[table.columns.index(each)])}" for each in called)
-    lines = [clip(f"{number}. {names}", WIDTH)]
+    names = ", ".join(
+        f"{each} {show_value(row.before[table.columns.index(each)])}" for each in called
+    )
+    lines = [clip_value(f"{number}. {names}", WIDTH)]
     pairs = list(zip(table.columns, row.before, row.after, strict=True))
-    told = [each for each in pairs if each[0].lower() in set_here or each[1] != each[2]]
+    change_result = [each for each in pairs if each[0].lower() in set_here or each[1] != each[2]]
     hidden = [each for each in table.hidden if each.lower() in set_here]
-    wide = min(max(map(len, [*(each[0] for each in told), *hidden]), default=0), 20)
-    for name, old, new in told:
-        lines += _old_new(name.ljust(wide), show(old), show(new), same=old == new)
+    wide = min(max(map(len, [*(each[0] for each in change_result), *hidden]), default=0), 20)
+    for name, old, new in change_result:
+        lines += _old_new(name.ljust(wide), show_value(old), show_value(new), same=old == new)
     lines += [f"   {each.ljust(wide)}  {MASK} → {MASK}" for each in hidden]
-    return lines if told or hidden else [*lines, "   (nothing of it changes)"]
+    return lines if change_result or hidden else [*lines, "   (nothing of it changes)"]
 
 
 def _old_new(name: str, old: str, new: str, *, same: bool) -> list[str]:
     if same:
-        return [clip(f"   {name}  {old}  (stays)", WIDTH)]
+        return [clip_value(f"   {name}  {old}  (stays)", WIDTH)]
     line = f"   {name}  {old} → {new}"
     if len(line) <= WIDTH:
         return [line]
-    return [f"   {name.rstrip()}", clip(f"   − {old}", WIDTH), clip(f"   + {new}", WIDTH)]
+    return [
+        f"   {name.rstrip()}",
+        clip_value(f"   − {old}", WIDTH),
+        clip_value(f"   + {new}", WIDTH),
+    ]
 
 
 def _whole(table: TableRows, rows: Sequence[Row]) -> list[str]:
@@ -185,7 +202,7 @@ def _whole(table: TableRows, rows: Sequence[Row]) -> list[str]:
         return []
     names = list(table.columns[:MAX_COLUMNS])
     more = len(table.columns) + len(table.hidden) - len(names)
-    cells = [[show(value) for value in row[: len(names)]] for row in rows]
+    cells = [[show_value(value) for value in row[: len(names)]] for row in rows]
     widths = [max(len(each) for each in column) for column in zip(names, *cells, strict=True)]
     note = [f"(and {more} more column{'' if more == 1 else 's'})"] if more else []
     if sum(widths) + 2 * len(widths) <= WIDTH and names:
@@ -196,11 +213,11 @@ def _whole(table: TableRows, rows: Sequence[Row]) -> list[str]:
     for number, row in enumerate(cells, 1):
         for at, (name, value) in enumerate(zip(names, row, strict=True)):
             ahead = f"{number}. " if at == 0 else "   "
-            lines.append(clip(f"{ahead}{clip(name, wide).ljust(wide)}  {value}", WIDTH))
+            lines.append(clip_value(f"{ahead}{clip_value(name, wide).ljust(wide)}  {value}", WIDTH))
     return lines + note
 
 
-def show(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A value in one line, as people read it."""
     if value is None:
         return "NULL"
@@ -211,7 +228,7 @@ def show(value: Any) -> str:
     return plain if plain else "''"
 
 
-def clip(text: str, width: int) -> str:
+def clip_value(text: str, width: int) -> str:
     """At most `width` characters, with … where something is missing."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
@@ -220,7 +237,7 @@ COLUMNS = ("statement", "table", "row", "change", "column", "before", "after")
 MOST_VALUES, MOST_CHARACTERS = 50_000, 4_000_000
 
 
-def listed(steps: Sequence[Step], drawn: str) -> Table | None:
+def value_table(steps: Sequence[StatementStep], drawn: str) -> Table | None:
     """Return a table with a line for each value that is added, changed or deleted.
 
     None where the `drawn` text shows all of it.
@@ -247,7 +264,7 @@ def _is_large(table: TableRows) -> bool:
     return len(table.rows) > MAX_ROWS or len(table.columns) > MAX_COLUMNS
 
 
-def _lines(steps: Sequence[Step]) -> Iterator[tuple[Any, ...]]:
+def _lines(steps: Sequence[StatementStep]) -> Iterator[tuple[Any, ...]]:
     for number, step in enumerate(steps, 1):
         for table in step.change.tables:
             for at, row in enumerate(table.rows, 1):
@@ -271,10 +288,10 @@ def _values(table: TableRows, row: RowChange) -> Iterator[tuple[str, str, str, s
             yield (kind, name, "", cell) if kind == "added" else (kind, name, cell, "")
         return
     before, after = row.before, row.after
-    changed = [at for at in range(len(table.columns)) if before[at] != after[at]]
-    for at in changed:
+    change_sentence = [at for at in range(len(table.columns)) if before[at] != after[at]]
+    for at in change_sentence:
         yield "changed", table.columns[at], _cell(before[at]), _cell(after[at])
-    if not changed:
+    if not change_sentence:
         yield "changed", "(nothing of what may be read)", "", ""
 
 
@@ -290,14 +307,14 @@ def _cell(value: Any) -> str:
 _DONE = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the first word of a deed
 
 
-def observed(session: Session, statements: Sequence[Statement]) -> tuple[Change, ...]:
+def observe_changes(session: Session, statements: Sequence[Statement]) -> tuple[Change, ...]:
     """Run the changes of one call in the session's transaction; the rows that each has touched.
 
     Raises ToolError where one is refused or fails, or where the rows cannot be told.
     """
     for number, each in enumerate(statements, 1):
-        with placed(number, statements):
-            target(each, session.catalog)
+        with note_statement(number, statements):
+            target_table(each, session.catalog)
     return session.observe(statements)
 
 
@@ -306,16 +323,16 @@ def preview_change(session: Session, statements: Sequence[Statement]) -> Preview
 
     Raises as `observed` does, and ToolError where nothing would change: nobody is asked for that.
     """
-    changes = observed(session, statements)
+    changes = observe_changes(session, statements)
     steps = [
-        Step(each.text, each.verb, _set_by(each), change)
+        StatementStep(each.text, each.verb, _set_by(each), change)
         for each, change in zip(statements, changes, strict=True)
     ]
     if not _total(changes):
-        raise ToolError(nothing(steps))
+        raise ToolError(no_rows_sentence(steps))
     text = drawn(steps)
-    rows = listed(steps, text)
-    return Preview(text, promised(changes), in_thread=counts(steps), rows=rows)
+    rows = value_table(steps, text)
+    return Preview(text, promise_of(changes), in_thread=count_sentence(steps), rows=rows)
 
 
 def _set_by(statement: Statement) -> frozenset[str]:
@@ -326,14 +343,14 @@ def _total(changes: Sequence[Change]) -> int:
     return sum(each.total for each in changes)
 
 
-def promised(changes: Sequence[Change]) -> str:
+def promise_of(changes: Sequence[Change]) -> str:
     """What a preview promises, for the run to keep: how many rows, and a digest of all of them."""
     digests = [each.digest() for each in changes]
     whole = digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
     return f"rows={_total(changes)};{whole}"
 
 
-def difference(expects: str, changes: Sequence[Change]) -> str:
+def difference_sentence(expects: str, changes: Sequence[Change]) -> str:
     """What a person is told of a run that would not keep the promise."""
     shown, total = re.match(r"rows=(\d+);", expects), _total(changes)
     if shown and int(shown[1]) != total:
@@ -345,7 +362,7 @@ def difference(expects: str, changes: Sequence[Change]) -> str:
     return "It would now touch other rows, or write other values, than were shown."
 
 
-def told(changes: Sequence[Change]) -> dict[str, Any]:
+def change_result(changes: Sequence[Change]) -> dict[str, Any]:
     """The result of a change that was made, for the model and for people."""
     targets = [each.target for each in changes]
     result: dict[str, Any] = {"rows": sum(each.total for each in targets)}
@@ -360,7 +377,7 @@ def told(changes: Sequence[Change]) -> dict[str, Any]:
     return result | ({"also": dict(others)} if others else {})
 
 
-def changed(args: Any, result: Mapping[str, Any]) -> str:
+def change_sentence(args: Any, result: Mapping[str, Any]) -> str:
     """Say for people what a change that was made came to: "Changed 3 rows of orders"."""
     count = _rows(result["rows"])
     if table := result.get("table"):

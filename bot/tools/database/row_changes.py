@@ -25,7 +25,7 @@ from bot.tools.database.statement import Statement
 
 
 @contextmanager
-def placed(number: int, statements: Sized) -> Iterator[None]:
+def note_statement(number: int, statements: Sized) -> Iterator[None]:
     """Have what goes wrong inside say at which of several statements it did."""
     try:
         yield
@@ -39,7 +39,7 @@ def placed(number: int, statements: Sized) -> Iterator[None]:
         raise
 
 
-def place_of(error: BaseException | None) -> str:
+def statement_place(error: BaseException | None) -> str:
     """What `placed` has noted: "statement 2: ", or nothing."""
     return "".join(getattr(error, "__notes__", ()))
 
@@ -52,7 +52,7 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AtRun:
+class ValueAtRun:
     """A value that is set when the change runs."""
 
     # what of it is the same each time: "86400 s later", or the text around it
@@ -138,7 +138,7 @@ def _plain(row: Row | None) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
-    return value.note if isinstance(value, AtRun) else repr(value)
+    return value.note if isinstance(value, ValueAtRun) else repr(value)
 
 
 # The time of a run, recognised in the values that it wrote. PURE.
@@ -163,7 +163,7 @@ class Moment:
         if isinstance(value, bool):
             return value
         if isinstance(value, int | float):
-            return AtRun() if self._counts(float(value)) else value
+            return ValueAtRun() if self._counts(float(value)) else value
         if not isinstance(value, str):
             return value
         if _TIME.fullmatch(value) and (found := self._time(value)):
@@ -171,7 +171,7 @@ class Moment:
         note = value
         for text in self.texts:
             note = note.replace(text, "…")
-        return value if note == value else AtRun("" if note == "…" else note)
+        return value if note == value else ValueAtRun("" if note == "…" else note)
 
     def _counts(self, value: float) -> bool:
         """Whether a number is this moment as seconds or milliseconds since 1970, or Julian days."""
@@ -183,7 +183,7 @@ class Moment:
             or days[0] <= value <= days[1]
         )
 
-    def _time(self, text: str) -> AtRun | None:
+    def _time(self, text: str) -> ValueAtRun | None:
         whole, fraction, zone = text[:19], "", text[19:]
         if zone.startswith("."):
             fraction = re.match(r"\.\d+", zone)[0]  # type: ignore[index]  # it has one
@@ -195,13 +195,13 @@ class Moment:
             return None
         at = read if read.tzinfo else read.replace(tzinfo=UTC)
         if self.start <= at <= self.end:
-            return AtRun()
+            return ValueAtRun()
         if self.exact is None or at.microsecond != self.exact.microsecond or not at.microsecond:
             return None
-        return AtRun(f"{(at - self.exact).total_seconds():+.0f} s")
+        return ValueAtRun(f"{(at - self.exact).total_seconds():+.0f} s")
 
 
-def between(start: datetime, end: datetime, zones: Sequence[timedelta] = ()) -> Moment:
+def moment_between(start: datetime, end: datetime, zones: Sequence[timedelta] = ()) -> Moment:
     """The moment of a database that writes whole seconds in UTC and the `zones`."""
     first, last = start.replace(microsecond=0), end.replace(microsecond=0)
     seconds = [first + timedelta(seconds=at) for at in range(int((last - first).seconds) + 1)]
@@ -245,21 +245,21 @@ class TooManyError(ToolError):
         super().__init__(f"it touches {touched} rows, and at most {most:,} may change at once")
 
 
-def too_many(changes: Sequence[Change], most: int) -> None:
+def refuse_too_many(changes: Sequence[Change], most: int) -> None:
     """Raise TooManyError when the changes together touch more rows than the settings allow."""
     total = sum(each.total for each in changes)
     if total > most:
         raise TooManyError(most, total)
 
 
-def filled(statement: Statement) -> frozenset[str]:
+def insert_columns(statement: Statement) -> frozenset[str]:
     """The folded names of the columns that an INSERT names."""
     tree = statement.tree
     named = isinstance(tree, exp.Insert) and isinstance(tree.this, exp.Schema)
     return frozenset(each.name.lower() for each in (tree.this.expressions if named else ()))
 
 
-def made_by(statement: Statement) -> frozenset[str]:
+def generated_columns(statement: Statement) -> frozenset[str]:
     """The folded names of the columns that a statement sets to what every run makes anew."""
     tree = statement.change
     if tree is None:
@@ -288,13 +288,13 @@ def made_by(statement: Statement) -> frozenset[str]:
     )
 
 
-def settled(once: Change, again: Change, moment: Moment, made: frozenset[str]) -> Change:
+def merge_trials(once: Change, again: Change, moment: Moment, made: frozenset[str]) -> Change:
     """Return `again` with an AtRun for what was another value `once`, or is of this `moment`.
 
     `made`: names of columns of the statement's table whose values it makes anew by each run. Raises
     UnforeseenError where the two have not touched the same rows.
     """
-    refuse_chance(once, again)
+    refuse_random_rows(once, again)
     known = {each.table: each for each in once.tables}
     tables = []
     for each in again.tables:
@@ -309,7 +309,7 @@ def settled(once: Change, again: Change, moment: Moment, made: frozenset[str]) -
     return Change(tuple(tables))
 
 
-def refuse_chance(once: Change, again: Change) -> None:
+def refuse_random_rows(once: Change, again: Change) -> None:
     """Raise UnforeseenError where two trials have not touched the same rows."""
     if [_touched(each) for each in once.tables] != [_touched(each) for each in again.tables]:
         raise UnforeseenError
@@ -340,16 +340,16 @@ def _settled(row: RowChange, twin: RowChange | None, moment: Moment, made: list[
     other = twin.after if twin and twin.after and len(twin.after) == len(after) else None
     for at, value in enumerate(after):
         if at in made:
-            after[at] = AtRun()
+            after[at] = ValueAtRun()
         elif other is not None and other[at] != value:
             told = moment.told(value)  # the clock's next second may have begun between the two
-            after[at] = told if told == moment.told(other[at]) else AtRun()
+            after[at] = told if told == moment.told(other[at]) else ValueAtRun()
         elif row.before is None or row.before[at] != value:
             after[at] = moment.told(value)
     return replace(row, after=tuple(after))
 
 
-class Left:
+class RemainingRows:
     """The rows that the statements so far have left in one trial, with what is told of them."""
 
     def __init__(self) -> None:
@@ -381,7 +381,7 @@ class Left:
                     self._told[each.table, repr(row.after)] = other.after
 
 
-def settle(
+def merge_statement_trials(
     once: Sequence[Change],
     again: Sequence[Change],
     moment: Moment,
@@ -392,14 +392,14 @@ def settle(
 
     `number` says which numbers of added rows the database gives.
     """
-    first, last = Left(), Left()
+    first, last = RemainingRows(), RemainingRows()
     result = []
     for one, other, statement in zip(once, again, statements, strict=True):
-        made = settled(
+        made = merge_trials(
             number(first.met(one), statement),
             number(last.met(other), statement),
             moment,
-            made_by(statement),
+            generated_columns(statement),
         )
         first.keep(one, made)
         last.keep(other, made)

@@ -13,11 +13,10 @@ from sqlglot import exp
 
 from bot.tools.database.catalog import Catalog, Relation
 from bot.tools.database.config import Database
-from bot.tools.database.sql_tokens import StatementError
-from bot.tools.database.statement import Statement
+from bot.tools.database.statement import Statement, StatementError
 
 
-def target(statement: Statement, catalog: Catalog) -> Relation:
+def target_table(statement: Statement, catalog: Catalog) -> Relation:
     """The table that a change is about.
 
     Raises StatementError when it is none that can be changed.
@@ -84,7 +83,7 @@ def set_columns(statement: Statement) -> list[exp.Identifier]:
     return []
 
 
-def mark(catalog: Catalog, database: Database) -> Catalog:
+def mark_secret_columns(catalog: Catalog, database: Database) -> Catalog:
     """The catalog with the columns marked that are secret by the settings or by their names, and
     those that the database computes from them.
     """

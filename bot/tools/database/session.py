@@ -126,7 +126,7 @@ class Source(Protocol):
         """
 
 
-def bounded(
+def bound_rows(
     rows: Iterable[tuple[Any, ...]], limit: int
 ) -> tuple[tuple[tuple[Any, ...], ...], bool]:
     """The first `limit` rows, fewer where they are very long, and whether there are more."""
@@ -140,12 +140,12 @@ def bounded(
     return tuple(found), False
 
 
-def hide(message: str) -> str:
+def hide_values(message: str) -> str:
     """A database's message without the values that it quotes: they may be secret."""
     return re.sub(r"""(["']).*\1""", "“…”", message, flags=re.DOTALL)
 
 
-def close(connection: Connection) -> None:
+def end_session(connection: Connection) -> None:
     """End a session.
 
     Whatever went wrong or right before is not covered up by an error in closing.
@@ -156,7 +156,7 @@ def close(connection: Connection) -> None:
         log.warning("closing a database connection failed", exc_info=True)
 
 
-def refuse_own(path: Path, own: Path | None) -> None:
+def refuse_own_database(path: Path, own: Path | None) -> None:
     """Raise OwnDatabaseError when `path` is the file of Countersign's own database, or one beside
     it, by any name.
     """

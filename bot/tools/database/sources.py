@@ -16,7 +16,7 @@ from bot.tools.database.sqlite import SqliteSource
 log = logging.getLogger("countersign.databases")
 
 
-def sources_of(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
+def open_sources(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
     """The databases by name, ready to be opened.
 
     `own` is the file of Countersign's own database.
@@ -27,11 +27,11 @@ def sources_of(databases: Iterable[Database], own: Path | None) -> dict[str, Sou
     }
 
 
-def refused_roles(
+def check_roles(
     databases: Iterable[Database], own: Path | None
 ) -> Iterator[tuple[str, RightsError]]:
     """The databases, by name, whose role may do too much; one that cannot be opened is logged."""
-    for name, source in sources_of(databases, own).items():
+    for name, source in open_sources(databases, own).items():
         try:
             with source.open(writes=False):
                 pass

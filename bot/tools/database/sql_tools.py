@@ -15,17 +15,32 @@ from typing import Annotated, Any, Protocol
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
-from bot.tools.database.preview import changed, difference, observed, preview_change, promised, told
+from bot.tools.database.preview import (
+    change_result,
+    change_sentence,
+    difference_sentence,
+    observe_changes,
+    preview_change,
+    promise_of,
+)
 from bot.tools.database.session import CONNECT_TIMEOUT, PREVIEW_TIMEOUT, Rows, Session, Source
-from bot.tools.database.sql_tokens import MAX_LENGTH, StatementError, Token, apart, lex
-from bot.tools.database.statement import Statement, parse, parse_changes
+from bot.tools.database.statement import (
+    MAX_LENGTH,
+    Statement,
+    StatementError,
+    Token,
+    parse_changes,
+    parse_statement,
+    split_statements,
+    tokenize,
+)
 
 # One statement or several, as the text that the arguments of a call hold. PURE.
 
 _DEEDS = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
 
 
-class Sql(str):
+class SqlText(str):
     """Statements as text, which can say in a few words what they do."""
 
     __slots__ = ()
@@ -34,7 +49,7 @@ class Sql(str):
     def deed(self) -> str:
         """For people: "Update orders", "Update orders, then delete rows of heap"."""
         try:
-            first, *others = map(_deed, apart(lex(self)))
+            first, *others = map(_deed, split_statements(tokenize(self)))
         except StatementError:
             return "Change rows"
         if len(others) > 2:
@@ -94,7 +109,7 @@ class StatementArguments(BaseModel):
     database: str = Field(
         title="Database", max_length=40, description="Its name, as the tool tables lists it."
     )
-    sql: Annotated[str, AfterValidator(Sql)] = Field(
+    sql: Annotated[str, AfterValidator(SqlText)] = Field(
         title="SQL",
         max_length=MAX_LENGTH,
         description="In the database's own SQL, with its values written out. No comments, no "
@@ -115,7 +130,7 @@ def local_tools(sources: Sources, check: Checking | None = None) -> list[Tool[An
     """
     if not sources:
         return []
-    check = check or partial(parsed, sources)
+    check = check or partial(parse_for_database, sources)
     found = [_tables(sources), _query(sources, check)]
     if any(not each.database.read_only for each in sources.values()):
         found.append(_change(sources, check))
@@ -163,7 +178,7 @@ def _query(sources: Sources, check: Checking) -> Tool[Any]:
 
         def statement(self) -> Statement:
             """What is to run; raises StatementError where it is refused."""
-            [statement] = parsed(sources, self.database, str(self.sql), changes=False)
+            [statement] = parse_for_database(sources, self.database, str(self.sql), changes=False)
             return statement
 
     def preview(args: Query, _context: ToolContext) -> Preview:
@@ -207,7 +222,7 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
 
         def statements(self) -> tuple[Statement, ...]:
             """What is to run; raises StatementError where it is refused."""
-            return parsed(sources, self.database, str(self.sql), changes=True)
+            return parse_for_database(sources, self.database, str(self.sql), changes=True)
 
     def preview(args: Change, _context: ToolContext) -> Preview:
         source = _source(sources, args.database)
@@ -222,7 +237,7 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
         effect="{sql.deed} in the database {database}",
         does=Effect.DESTRUCTIVE,
         preview=preview,
-        outcome=changed,
+        outcome=change_sentence,
         step=lambda args: f"changing the database {args.database}",
         timeout=_patience(sources),
     )
@@ -244,11 +259,11 @@ def _run(session: Session, statements: Sequence[Statement], expects: str) -> dic
     """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when
     that is unknown.
     """
-    changes = observed(session, statements)
-    if expects and expects != promised(changes):
-        raise ChangedError(difference(expects, changes))
+    changes = observe_changes(session, statements)
+    if expects and expects != promise_of(changes):
+        raise ChangedError(difference_sentence(expects, changes))
     session.commit()
-    return told(changes)
+    return change_result(changes)
 
 
 def _source(sources: Sources, name: str) -> Source:
@@ -258,7 +273,9 @@ def _source(sources: Sources, name: str) -> Source:
     return found
 
 
-def parsed(sources: Sources, name: str, sql: str, *, changes: bool) -> tuple[Statement, ...]:
+def parse_for_database(
+    sources: Sources, name: str, sql: str, *, changes: bool
+) -> tuple[Statement, ...]:
     """The one query or the changes for the database of that name; raises StatementError where it is
     refused.
     """
@@ -267,7 +284,7 @@ def parsed(sources: Sources, name: str, sql: str, *, changes: bool) -> tuple[Sta
         raise StatementError(f"the database {database.name} is read-only")
     if changes:
         return parse_changes(sql, database.dialect)
-    return (parse(sql, database.dialect, changes=False),)
+    return (parse_statement(sql, database.dialect, changes=False),)
 
 
 def _table(name: str, rows: Rows) -> Table:

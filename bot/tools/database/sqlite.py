@@ -17,15 +17,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import Catalog, Relation, quoted
+from bot.tools.database.catalog import Catalog, Relation, quoted, read_remarks, reflect_tables
 from bot.tools.database.config import Database
-from bot.tools.database.reflection import reflect, remarks
-from bot.tools.database.row_changes import Change, place_of
-from bot.tools.database.secrets import mark
-from bot.tools.database.session import Rows, Session, bounded, close, refuse_own
-from bot.tools.database.sql_tokens import StatementError, Token
-from bot.tools.database.sqlite_changes import observe
-from bot.tools.database.statement import Statement
+from bot.tools.database.row_changes import Change, statement_place
+from bot.tools.database.secrets import mark_secret_columns
+from bot.tools.database.session import Rows, Session, bound_rows, end_session, refuse_own_database
+from bot.tools.database.sqlite_changes import observe_change
+from bot.tools.database.statement import Statement, StatementError, Token
 
 # The authorizer of SQLite: asked about each step of a statement before the step is done.
 
@@ -54,7 +52,7 @@ _CHANGES = {
 }
 
 
-class Guard:
+class SqliteAuthorizer:
     """The authorizer: says of each step of one statement whether it may be
     (https://sqlite.org/c3ref/set_authorizer).
 
@@ -106,7 +104,7 @@ class Guard:
             return "" if allowed else f"{table} is no table that can be read"
         if found.kind == "virtual":
             return f"{found.name} is a virtual table; those cannot be used"
-        if found.kind == "view" and self._secret and joins_unseen(found, self._secret):
+        if found.kind == "view" and self._secret and has_unchecked_join(found, self._secret):
             return f"the view {found.name} joins by what is secret"
         if column.lower() in found.secret:
             where = f" (read by {inner})" if inner else ""
@@ -153,7 +151,7 @@ def _listed(tokens: tuple[Token, ...]) -> list[str]:
     return names if tokens and tokens[0].text == "(" else []
 
 
-def joins_unseen(view: Relation, secret: set[str]) -> bool:
+def has_unchecked_join(view: Relation, secret: set[str]) -> bool:
     """Whether a view joins by one of these in the way that SQLite does not ask about."""
     lists = re.findall(r"\busing\s*\(([^)]*)\)", view.definition, re.IGNORECASE)
     names = {name.strip().strip("\"'`[]").lower() for each in lists for name in each.split(",")}
@@ -200,7 +198,7 @@ class SqliteSource:
     ) -> Iterator[Session]:
         """A transaction on the file, which must exist; BEGIN IMMEDIATE when it `writes`."""
         path, seconds = self.database.path, timeout or self.database.timeout
-        refuse_own(path, self._own)
+        refuse_own_database(path, self._own)
         if not path.is_file():
             raise ToolError(f"the file of the database {self.database.name} is not there")
         uri = f"{path.as_uri()}?mode={'rw' if writes else 'ro'}"
@@ -224,10 +222,10 @@ class SqliteSource:
                 raw: Any = connection.connection.driver_connection
                 _prepare(raw, writes, time.monotonic() + seconds)
                 # again, should the name have come to mean another file meanwhile
-                refuse_own(path, self._own)
+                refuse_own_database(path, self._own)
                 yield SqliteSession(self.database, connection, raw)
             finally:
-                close(connection)
+                end_session(connection)
         except sqlite3.Error as error:
             raise ToolError(_reason(error, seconds)) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
@@ -266,7 +264,7 @@ class SqliteSession(Session):
         views = dict(
             self._raw.execute("SELECT name, sql FROM main.sqlite_schema WHERE type = 'view'")
         )
-        tables = reflect(
+        tables = reflect_tables(
             self.connection,
             None,
             kinds,
@@ -275,12 +273,12 @@ class SqliteSession(Session):
             references=self._own_references(),
         )
         found = Catalog("sqlite", ("main",), {each.name.lower(): each for each in tables})
-        return mark(found, self.database)
+        return mark_secret_columns(found, self.database)
 
     def remarked(self, catalog: Catalog) -> Catalog:
         """See Session."""
         named = [each.name for each in catalog.tables.values() if each.kind == "table"]
-        found = remarks(self.connection, None, named)
+        found = read_remarks(self.connection, None, named)
         return catalog.with_remarks({name.lower(): each for name, each in found.items()})
 
     def _opens(self, name: str) -> bool:
@@ -298,7 +296,7 @@ class SqliteSession(Session):
         """See Session."""
         with self._guarded(statement):
             cursor = self._raw.execute(statement.text)
-            found, more = bounded(cursor, limit)
+            found, more = bound_rows(cursor, limit)
             columns = tuple(str(each[0]) for each in cursor.description or ())
             cursor.close()
         return Rows(columns, found, more)
@@ -311,7 +309,7 @@ class SqliteSession(Session):
     def observe(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
         """See Session."""
         most = self.database.max_changes
-        return observe(self._raw, self.catalog, self._guarded, statements, most)
+        return observe_change(self._raw, self.catalog, self._guarded, statements, most)
 
     def version(self) -> str:
         """See Session."""
@@ -389,10 +387,10 @@ class SqliteSession(Session):
         return {each.lower() for each in named} - set(self.catalog.tables)
 
     @contextmanager
-    def _guarded(self, statement: Statement | None) -> Iterator[Guard]:
+    def _guarded(self, statement: Statement | None) -> Iterator[SqliteAuthorizer]:
         """Whatever runs inside may only read, or change what the statement is about."""
         others = self._others()
-        guard = Guard(self.catalog, others=others)
+        guard = SqliteAuthorizer(self.catalog, others=others)
         if statement is not None:
             refuse_joins(statement.tokens, self.catalog)
             if statement.target is not None and statement.verb != "select":
@@ -402,7 +400,9 @@ class SqliteSession(Session):
                     if statement.tree.args.get("conflict")
                     else {statement.verb}
                 )
-                guard = Guard(self.catalog, name, frozenset(verbs), self._reached(name), others)
+                guard = SqliteAuthorizer(
+                    self.catalog, name, frozenset(verbs), self._reached(name), others
+                )
         self._raw.set_authorizer(guard)
         try:
             yield guard
@@ -423,4 +423,4 @@ def _reason(error: Any, seconds: float) -> str:
         return (
             "another program holds the database; nothing was changed. Trying again later may work"
         )
-    return f"{place_of(error)}the database says: {text[:300]}"
+    return f"{statement_place(error)}the database says: {text[:300]}"

@@ -17,19 +17,19 @@ from typing import Any
 from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog, Relation, quoted
 from bot.tools.database.row_changes import (
-    AtRun,
     Change,
     Moment,
     Row,
     RowChange,
     TableRows,
     TooManyError,
-    between,
-    filled,
+    ValueAtRun,
+    insert_columns,
+    merge_statement_trials,
+    moment_between,
     most_events,
-    placed,
-    settle,
-    too_many,
+    note_statement,
+    refuse_too_many,
 )
 from bot.tools.database.statement import Statement
 
@@ -56,7 +56,9 @@ def highest_numbers(
     return found
 
 
-def numbered(change: Change, highest: Mapping[str, int], given: frozenset[str]) -> Change:
+def with_number_placeholders(
+    change: Change, highest: Mapping[str, int], given: frozenset[str]
+) -> Change:
     """Return the change with an AtRun for the numbers that SQLite gives to added rows.
 
     They go on from the highest one, which may be another by then. `given`: the columns that the
@@ -81,7 +83,7 @@ def _with_number(row: RowChange, at: int, start: int) -> RowChange:
     if not isinstance(number, int) or number <= start:
         return row
     further = number - start - 1
-    told = AtRun(f"the next number{f' + {further}' * bool(further)}")
+    told = ValueAtRun(f"the next number{f' + {further}' * bool(further)}")
     after = (*row.after[:at], told, *row.after[at + 1 :])
     return RowChange(None, after)
 
@@ -93,7 +95,7 @@ Authorizer = Callable[[int, Any, Any, Any, Any], int]
 Guarded = Callable[[Statement], AbstractContextManager[Authorizer]]
 
 
-class Reach:
+class LogAuthorizer:
     """An authorizer around another: lets our triggers write to their logs, and notes which tables
     are changed.
     """
@@ -114,7 +116,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedTable:
     """One table with triggers of ours."""
 
     table: Relation
@@ -131,7 +133,7 @@ class Watched:
         return f"countersign_rows_{self.number}"
 
 
-def observe(
+def observe_change(
     raw: sqlite3.Connection,
     catalog: Catalog,
     guarded: Guarded,
@@ -147,7 +149,7 @@ def observe(
     start = datetime.now(UTC)
     reached: set[str] = set()
     for number, each in enumerate(statements, 1):
-        with placed(number, statements):
+        with note_statement(number, statements):
             reached |= _run(raw, guarded, each, f"EXPLAIN {each.body}")
     watched = _watch(raw, catalog, reached, most)
     highest = highest_numbers(raw, [(each.table, each.identity[0]) for each in watched])
@@ -156,9 +158,9 @@ def observe(
         made: list[Change] = []
         read = {each.number: 0 for each in watched}
         for number, each in enumerate(statements, 1):
-            with placed(number, statements):
+            with note_statement(number, statements):
                 made.append(_tried(raw, guarded, each, watched, read))
-            too_many(made, most)
+            refuse_too_many(made, most)
         return made
 
     try:
@@ -170,12 +172,14 @@ def observe(
         if str(error) != _FULL:
             raise
         raise TooManyError(most) from None
-    return settle(
+    return merge_statement_trials(
         once,
         again,
         _moment(start),
         statements,
-        lambda change, statement: numbered(change, highest, filled(statement)),
+        lambda change, statement: with_number_placeholders(
+            change, highest, insert_columns(statement)
+        ),
     )
 
 
@@ -183,7 +187,7 @@ def _tried(
     raw: sqlite3.Connection,
     guarded: Guarded,
     statement: Statement,
-    watched: list[Watched],
+    watched: list[WatchedTable],
     read: dict[int, int],
 ) -> Change:
     """Run one statement; the rows that it has touched. `read`: see `_read`."""
@@ -206,13 +210,15 @@ def _run(
 ) -> set[str]:
     """Run the text as this statement may; the tables that it may change. `logs`: see Reach."""
     with guarded(statement) as guard:
-        reach = Reach(guard, logs)
+        reach = LogAuthorizer(guard, logs)
         raw.set_authorizer(reach)
         raw.execute(text).fetchall()
     return reach.tables
 
 
-def _watch(raw: sqlite3.Connection, catalog: Catalog, names: set[str], most: int) -> list[Watched]:
+def _watch(
+    raw: sqlite3.Connection, catalog: Catalog, names: set[str], most: int
+) -> list[WatchedTable]:
     """Have triggers write down the rows of these tables, at most `most` of each.
 
     Raises ToolError for a table whose rows cannot be watched.
@@ -233,7 +239,7 @@ def _watch(raw: sqlite3.Connection, catalog: Catalog, names: set[str], most: int
     return watched
 
 
-def _watched(table: Relation, catalog: Catalog, number: int, without_rowid: bool) -> Watched:
+def _watched(table: Relation, catalog: Catalog, number: int, without_rowid: bool) -> WatchedTable:
     hidden = tuple(each.name for each in table.columns if catalog.column_key(each) in table.secret)
     columns = tuple(each.name for each in table.columns if each.name not in hidden)
     taken = {each.name.lower() for each in table.columns}
@@ -241,10 +247,10 @@ def _watched(table: Relation, catalog: Catalog, number: int, without_rowid: bool
     identity = table.key if without_rowid else tuple(free[:1])
     if not identity or set(identity) & set(hidden):
         raise ToolError(f"the rows of {table.name} have nothing open by which to tell them apart")
-    return Watched(table, number, identity, columns, hidden)
+    return WatchedTable(table, number, identity, columns, hidden)
 
 
-def _triggers(watched: Watched, most: int) -> list[str]:
+def _triggers(watched: WatchedTable, most: int) -> list[str]:
     seen = [*watched.identity, *watched.columns]
     fields = ", ".join(f"{side}{at}" for side in "on" for at in range(len(seen)))
     texts = [f"CREATE TEMP TABLE {watched.log} (seq INTEGER PRIMARY KEY, kind TEXT, {fields})"]
@@ -274,7 +280,7 @@ class _Traced:
 
 def _read(
     raw: sqlite3.Connection,
-    watched: list[Watched],
+    watched: list[WatchedTable],
     target: str,
     counted: int,
     read: dict[int, int],
@@ -333,4 +339,4 @@ def _moment(start: datetime) -> Moment:
     """The time since `start` (UTC), as SQLite writes it down in UTC and in local time."""
     end = datetime.now(UTC)
     zone = end.astimezone().utcoffset() or timedelta()
-    return between(start, end, [zone])
+    return moment_between(start, end, [zone])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -15,8 +16,143 @@ from itertools import pairwise
 import sqlglot
 from sqlglot import exp
 
+from bot.tools import ToolError
 from bot.tools.database.config import Dialect
-from bot.tools.database.sql_tokens import StatementError, Token, apart, lex, not_run
+from bot.tools.invisible_characters import hidden_characters
+
+# The tokens of SQL as people can read it: no comments, no escapes, nothing invisible. PURE.
+
+# What is said of a statement that is refused, in words for a person and the model. PURE.
+
+_SCHEMA = "it would change what the database is made of; only rows can be read and changed"
+_TRANSACTION = "every call runs in a transaction of its own; leave it out"
+_SETTING = "settings of the database cannot be changed"
+_BEGINS = {
+    **dict.fromkeys(("alter", "create", "drop", "comment", "reindex", "refresh"), _SCHEMA),
+    **dict.fromkeys(
+        ("begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"),
+        _TRANSACTION,
+    ),
+    **dict.fromkeys(("set", "reset", "pragma", "discard"), _SETTING),
+    **dict.fromkeys(("grant", "revoke", "reassign", "security"), "rights cannot be changed"),
+    **dict.fromkeys(("attach", "detach", "use"), "no other database can be opened from here"),
+    "truncate": "write DELETE FROM instead",
+    "replace": "it deletes rows that it meets; write INSERT … ON CONFLICT (…) DO UPDATE SET …",
+    "merge": "write INSERT … ON CONFLICT (…) DO UPDATE SET …, or UPDATE … FROM …",
+    "table": "write SELECT * FROM …",
+    "show": "the tool tables tells what there is",
+    "copy": "no files are read or written",
+}
+
+
+def refused_verb_sentence(word: str, wanted: str) -> str:
+    """Why no statement may begin with `word` (in lower case), and what is `wanted`."""
+    why = _BEGINS.get(word, "")
+    return f"{word.upper()[:30]} is not run" + (f": {why}" if why else f"; only {wanted} is")
+
+
+def lexing_error_sentence(rest: str) -> str:
+    """Why a statement's text cannot go on with `rest`."""
+    for start, why in (
+        ("--", "comments are not allowed"),
+        ("/*", "comments are not allowed"),
+        ("$", "$ is not allowed: no $$ strings, no parameters"),
+        ("`", "quote names with double quotes"),
+        ("\\", "\\ stands in no string"),
+        ("'", "a string does not end"),
+        ('"', "a quoted name does not end, or is empty"),
+    ):
+        if rest.startswith(start):
+            return why
+    if re.match(r"[A-Za-z_]\w*&?['\"]", rest):
+        return "strings with a letter before the quote (E'…', U&'…', X'…') are not allowed"
+    return f"{rest[:12]!r} is not allowed; names other than a-z, 0-9 and _ need double quotes"
+
+
+MAX_LENGTH = 3_000  # characters, what an input in Slack takes
+MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]+)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)(?!['"$A-Za-z0-9_\u0080-\U0010ffff]|&['"])
+    | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![A-Za-z0-9_.$\u0080-\U0010ffff])
+    | (?P<string>'(?:[^']|'')*')
+    | (?P<quoted>"(?:[^"]|"")+")
+    | (?P<mark>[(),.;]|::?|[\[\]])
+    | (?P<operator>[-+*/<>=~!@\#%^&|?]+)""",
+    re.VERBOSE,
+)
+
+
+class StatementError(ToolError, ValueError):
+    """The statement is refused; nothing of it ran.
+
+    Also a ValueError, so that a type can refuse it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: its kind, its text, where it begins, how many parentheses it is in."""
+
+    kind: str
+    text: str
+    start: int
+    depth: int
+
+    @property
+    def word(self) -> str:
+        """An unquoted word in lower case; "" for anything else."""
+        return self.text.lower() if self.kind == "word" else ""
+
+
+def tokenize(text: str) -> tuple[Token, ...]:
+    """The tokens of `text`.
+
+    Raises StatementError at what people could misread, or what is too long to be read.
+    """
+    if len(text) > MAX_LENGTH:
+        raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
+    hidden = next((each for each in hidden_characters(text) if each != "\r"), "")
+    if hidden:
+        raise StatementError(f"it holds the invisible character U+{ord(hidden):04X}; remove it")
+    tokens: list[Token] = []
+    position = depth = 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise StatementError(lexing_error_sentence(text[position:]))
+        kind, piece = str(found.lastgroup), found[0]
+        if kind == "operator" and ("--" in piece or "/*" in piece):
+            raise StatementError(
+                lexing_error_sentence(piece[min(_at(piece, "--"), _at(piece, "/*")) :])
+            )
+        depth -= piece == ")"
+        if kind != "space":
+            tokens.append(Token(kind, piece, position, depth))
+        depth += piece == "("
+        position = found.end()
+        if not 0 <= depth <= MAX_DEPTH or len(tokens) > MAX_TOKENS:
+            raise StatementError(
+                "its parentheses do not match, or it is too deeply nested or too long"
+            )
+    return tuple(tokens)
+
+
+def split_statements(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
+    """The tokens between the semicolons that stand outside all parentheses."""
+    begin = 0
+    for at, each in enumerate(tokens):
+        if each.text == ";" and each.depth == 0:
+            yield tokens[begin:at]
+            begin = at + 1
+    yield tokens[begin:]
+
+
+def _at(piece: str, part: str) -> int:
+    """Where `part` begins, or the end."""
+    found = piece.find(part)
+    return found if found >= 0 else len(piece)
+
 
 # Which of PostgreSQL's own functions a statement may reach. Constants, and questions about a
 # function.
@@ -45,14 +181,14 @@ _HARMLESS = _words(
 _WITHIN = _words("pg_notify pg_advisory_xact_lock currval lastval")
 
 
-def acts_beyond(name: str) -> bool:
+def has_outside_effect(name: str) -> bool:
     """Whether a function of PostgreSQL, by its name in lower case, does what a transaction does not
     hold, or tells of the server.
     """
     return name in _BEYOND_NAMES or (name.startswith(_BEYOND) and name not in _HARMLESS)
 
 
-def computes(name: str, *, volatile: bool, owners: bool) -> bool:
+def is_computation(name: str, *, volatile: bool, owners: bool) -> bool:
     """Whether a function of the server's own, looked up there, may be called: it only computes.
 
     What the server calls volatile may do anything, but for those that are listed here. `owners`:
@@ -60,7 +196,7 @@ def computes(name: str, *, volatile: bool, owners: bool) -> bool:
     """
     if owners:
         return (not volatile and name not in _BEYOND_NAMES) or name in _HARMLESS | _WITHIN
-    return name in _HARMLESS or not (volatile or acts_beyond(name))
+    return name in _HARMLESS or not (volatile or has_outside_effect(name))
 
 
 # The nodes of a statement that write.
@@ -122,19 +258,19 @@ class Statement:
 
 
 @lru_cache(maxsize=256)
-def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
+def parse_statement(text: str, dialect: Dialect, *, changes: bool) -> Statement:
     """The one statement in `text`: a change (INSERT, UPDATE, DELETE), or else a query.
 
     Raises StatementError with the reason, for a person and the model. The text must not end in a
     semicolon.
     """
-    tokens = lex(text)
+    tokens = tokenize(text)
     wanted = _FOR_CHANGE if changes else _FOR_QUERY
     if not tokens:
         raise StatementError("it is empty")
     first = next((each for each in tokens if each.text != "("), tokens[0])
     if first.word not in (*_CHANGES, *_READS):
-        raise StatementError(not_run(first.word or first.text, wanted))
+        raise StatementError(refused_verb_sentence(first.word or first.text, wanted))
     if any(each.text == ";" for each in tokens):
         raise StatementError("it is more than one statement; here one is taken, without ;")
     if dialect == "sqlite" and any(each.text == "[" for each in tokens):
@@ -153,16 +289,16 @@ def parse_changes(text: str, dialect: Dialect) -> tuple[Statement, ...]:
 
     Raises StatementError with the reason, which says of several at which one it is.
     """
-    parts = list(apart(lex(text)))
+    parts = list(split_statements(tokenize(text)))
     if len(parts) == 1:
-        return (parse(text, dialect, changes=True),)
+        return (parse_statement(text, dialect, changes=True),)
     if len(parts) > MAX_STATEMENTS:
         raise StatementError(f"it has {len(parts)} statements, more than {MAX_STATEMENTS}")
     found = []
     for number, each in enumerate(parts, 1):
         piece = text[each[0].start : each[-1].start + len(each[-1].text)] if each else ""
         try:
-            found.append(parse(piece, dialect, changes=True))
+            found.append(parse_statement(piece, dialect, changes=True))
         except StatementError as error:
             raise StatementError(f"statement {number}: {error}") from None
     return tuple(found)
@@ -194,13 +330,13 @@ def _verb(tree: exp.Expr, tokens: tuple[Token, ...]) -> str:
         if isinstance(tree, kind):
             return verb
     if isinstance(tree, exp.Merge):
-        raise StatementError(not_run("merge", _FOR_CHANGE))
+        raise StatementError(refused_verb_sentence("merge", _FOR_CHANGE))
     inner = tree.find(*WRITES)
     if inner is not None:
         return _verb(inner, tokens)
     if isinstance(tree, (exp.Query, exp.Values, *WRITES)):
         return "select"
-    raise StatementError(not_run(tokens[0].word or tokens[0].text, "SELECT"))
+    raise StatementError(refused_verb_sentence(tokens[0].word or tokens[0].text, "SELECT"))
 
 
 def _kind(statement: Statement, changes: bool) -> None:
@@ -229,7 +365,7 @@ def _beyond(statement: Statement) -> None:
     if statement.dialect != "postgres":
         return
     for name in sorted(statement.names):
-        if acts_beyond(name):
+        if has_outside_effect(name):
             raise StatementError(f"the function {name[:60]} is not allowed")
     for table in statement.tree.find_all(exp.Table):
         if table.name.lower().startswith("pg_") or table.db.lower().startswith("pg_"):

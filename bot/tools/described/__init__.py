@@ -3,6 +3,6 @@ wrong with a value and where, and exactly what was given, no more.
 """
 
 from bot.tools.described.argument_models import arguments_of
-from bot.tools.described.schemas import UnfitSchemaError as SchemaError
+from bot.tools.described.checking import UnfitSchemaError as SchemaError
 
 __all__ = ["SchemaError", "arguments_of"]

@@ -29,8 +29,15 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from bot.tools.described.checking import TOO_MUCH, Checker
-from bot.tools.described.schemas import Schema, UnfitSchemaError, at, normal, text_of
+from bot.tools.described.checking import (
+    TOO_MUCH,
+    Checker,
+    Schema,
+    UnfitSchemaError,
+    normalise_schema,
+    schema_at,
+    schema_text,
+)
 from storage.digest import SAFE_INTEGER
 
 # What all argument models made of a schema have in common: what they take, and what they give
@@ -40,7 +47,7 @@ MOST_CELLS = 500_000  # fields of all objects of one value: each takes room, als
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class ObjectOutline:
     """What one object of a schema holds."""
 
     schema: Schema  # as those who call the tool are given it
@@ -52,7 +59,7 @@ class Outline:
     widest: int  # fields of the object within it that has most
 
 
-class Described(BaseModel):
+class DescribedArguments(BaseModel):
     """The arguments of a tool, as a schema describes them."""
 
     model_config = ConfigDict(
@@ -62,10 +69,10 @@ class Described(BaseModel):
         validate_by_alias=True,
         protected_namespaces=(),
     )
-    _outline: ClassVar[Outline]
+    _outline: ClassVar[ObjectOutline]
 
     @classmethod
-    def outline(cls) -> Outline:
+    def outline(cls) -> ObjectOutline:
         """Return what it holds."""
         return cls._outline
 
@@ -82,7 +89,9 @@ class Described(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _taken(cls, value: Any, handler: ModelWrapValidatorHandler[Described]) -> Described:
+    def _taken(
+        cls, value: Any, handler: ModelWrapValidatorHandler[DescribedArguments]
+    ) -> DescribedArguments:
         outline = cls._outline
         if not isinstance(value, Mapping):
             return handler(value)
@@ -132,7 +141,7 @@ def json_value(value: Any) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
-        return number(value)
+        return read_number(value)
     if isinstance(value, list | tuple):
         return [json_value(each) for each in value]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
@@ -140,7 +149,7 @@ def json_value(value: Any) -> Any:
     raise PydanticCustomError("json_value", "Input should be a JSON value")
 
 
-def number(value: float) -> int | float:
+def read_number(value: float) -> int | float:
     """Return a number as it is read again from the record.
 
     Raises PydanticCustomError where it would be another one.
@@ -161,7 +170,7 @@ def _as_float(value: int) -> float:
     return found if value in (int(found), int(Decimal(repr(found)))) else math.nan
 
 
-def no_boolean(value: Any) -> Any:
+def refuse_boolean(value: Any) -> Any:
     """Refuse true and false where a number is meant."""
     if isinstance(value, bool):
         raise PydanticKnownError("float_type")
@@ -175,7 +184,7 @@ _DEEPEST = 20  # alternatives within one another
 _NULL = {"type": "null"}
 
 
-def followed(node: Any, root: Schema) -> Schema:
+def resolve_references(node: Any, root: Schema) -> Schema:
     """Return the schema with what it refers to, and what holds besides, merged into it.
 
     Raises UnfitSchemaError for a reference that leads to itself.
@@ -190,7 +199,7 @@ def _followed(node: Any, root: Schema, left: list[int]) -> Schema:
     if not isinstance(node, dict):
         return {}
     found = {key: each for key, each in node.items() if key not in ("$ref", "allOf")}
-    parts = [at(root, node["$ref"])] if "$ref" in node else []
+    parts = [schema_at(root, node["$ref"])] if "$ref" in node else []
     parts += node["allOf"] if isinstance(node.get("allOf"), list) else []
     for each in parts:
         found = _merged(found, _followed(each, root, left))
@@ -214,13 +223,13 @@ def without_null(node: Any, root: Schema, depth: int = 0) -> tuple[Schema, bool]
     """
     if depth > _DEEPEST:
         raise UnfitSchemaError("A reference in the schema leads to itself.")
-    found, nullable = followed(node, root), False
+    found, nullable = resolve_references(node, root), False
     if isinstance(found.get("type"), list):
         types = [each for each in found["type"] if each != "null"]
         nullable = len(types) < len(found["type"])
         found["type"] = types[0] if len(types) == 1 else types
     for key in ("anyOf", "oneOf"):
-        options = [followed(each, root) for each in found.get(key, ())]
+        options = [resolve_references(each, root) for each in found.get(key, ())]
         kept = [each for each in options if each.get("type") != "null"]
         nullable |= len(kept) < len(options)
         if len(kept) == 1:
@@ -246,13 +255,13 @@ def takes_more(found: Schema) -> bool:
     return "patternProperties" in found or "properties" not in found
 
 
-def as_form(node: Any, root: Schema, *, optional: bool) -> Schema:
+def form_schema(node: Any, root: Schema, *, optional: bool) -> Schema:
     """Return what a form has to know of a value, null as one of its options where it may be left
     out.
     """
     found, nullable = without_null(node, root)
     if isinstance(found.get("items"), dict):
-        found = {**found, "items": followed(found["items"], root)}
+        found = {**found, "items": resolve_references(found["items"], root)}
     return {"anyOf": [found, _NULL]} if nullable or optional else found
 
 
@@ -260,8 +269,8 @@ DEEPEST = 4  # objects within one another that have fields; below they are JSON
 MOST_INNER = 3_000  # fields of all objects within; what is beyond them is JSON
 MOST_CHOICES = 100  # of a field; more are any JSON that the schema is held to
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
-Whole = Annotated[int, BeforeValidator(no_boolean)]
-Number = Annotated[int | float, BeforeValidator(no_boolean), AfterValidator(number)]
+Whole = Annotated[int, BeforeValidator(refuse_boolean)]
+Number = Annotated[int | float, BeforeValidator(refuse_boolean), AfterValidator(read_number)]
 Json = Annotated[Any, AfterValidator(json_value)]
 _PLAIN: dict[str, Any] = {"string": str, "integer": Whole, "number": Number, "boolean": bool}
 _LITERAL: Any = Literal  # of values that are known only now
@@ -280,14 +289,14 @@ def arguments_of(schema: Mapping[str, Any], name: str) -> type[BaseModel]:
     Raises UnfitSchemaError for a schema that is of no object, too large, refers to other
     documents, or could take endless time to check.
     """
-    return _made(text_of(schema), name)
+    return _made(schema_text(schema), name)
 
 
 @lru_cache(512)
 def _made(text: str, name: str) -> type[BaseModel]:
-    whole = normal(text)
+    whole = normalise_schema(text)
     checker = Checker(whole)
-    top = followed(whole, whole)
+    top = resolve_references(whole, whole)
     if top.get("type", "object") != "object":
         raise UnfitSchemaError("The schema is not that of an object.")
     return _Maker(whole, checker).model({"properties": {}, **top}, top, name, 0)
@@ -298,26 +307,26 @@ class _Maker:
 
     def __init__(self, whole: Schema, checker: Checker) -> None:
         self._whole, self._checker = whole, checker
-        self._models: dict[str, type[Described] | None] = {}
+        self._models: dict[str, type[DescribedArguments] | None] = {}
         self._left = MOST_INNER
 
-    def model(self, found: Schema, said: Schema, name: str, depth: int) -> type[Described]:
+    def model(self, found: Schema, said: Schema, name: str, depth: int) -> type[DescribedArguments]:
         """`found` has properties; `said` is the same as it was written."""
         properties, required = found["properties"], set(found.get("required", ()))
         names = _names(properties)
         fields: dict[str, Any] = {}
         for key, called in names.items():
             fields[called] = self._field(key, called, properties[key], key in required, depth)
-        made: type[Described] = create_model(name, __base__=Described, **fields)
+        made: type[DescribedArguments] = create_model(name, __base__=DescribedArguments, **fields)
         optional = [key for key in properties if key not in required]
         silent = [key for key in optional if not self._checker.takes_null(properties[key])]
         within = (len(each.model_fields) for each in self._models.values() if each)
-        made._outline = Outline(
+        made._outline = ObjectOutline(
             schema=self._schema(found, takes_more(said)) if depth == 0 else found,
             form={
                 "type": "object",
                 "properties": {
-                    called: as_form(properties[key], self._whole, optional=key not in required)
+                    called: form_schema(properties[key], self._whole, optional=key not in required)
                     for key, called in names.items()
                 },
             },
@@ -397,10 +406,10 @@ def _names(keys: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in wanted:
         name = key
-        if not _NAME.fullmatch(key) or hasattr(Described, key):
+        if not _NAME.fullmatch(key) or hasattr(DescribedArguments, key):
             name = re.sub(r"[^A-Za-z0-9_-]+", "_", key).strip("_")[:70]
             name = name if name[:1].isalpha() else f"field_{name}"
-            while name in wanted or name in found.values() or hasattr(Described, name):
+            while name in wanted or name in found.values() or hasattr(DescribedArguments, name):
                 name += "_"
         found[key] = name
     return found

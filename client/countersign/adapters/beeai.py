@@ -14,8 +14,7 @@ from typing import Any
 from countersign.adapters import missing
 from countersign.context import Suspension, as_told, asking, refusal_of, suspending, undecided
 from countersign.decorated import ask, in_thread
-from countersign.errors import CountersignError, Undecided
-from countersign.request import Request
+from countersign.request import CountersignError, Request, Undecided
 
 try:
     from beeai_framework.agents.requirement import RequirementAgent, RequirementAgentOutput

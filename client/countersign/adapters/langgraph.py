@@ -10,8 +10,7 @@ from typing import Any
 
 from countersign.adapters import missing
 from countersign.context import Suspension, as_told, suspending
-from countersign.errors import CountersignError
-from countersign.request import Request
+from countersign.request import CountersignError, Request
 
 try:
     from langchain.agents.middleware import AgentMiddleware

@@ -13,7 +13,7 @@ from typing import Any
 from countersign.adapters import missing
 from countersign.context import Suspension, as_told, current, refusal_of, suspending
 from countersign.decorated import ask
-from countersign.errors import CountersignError
+from countersign.request import CountersignError
 
 try:
     from agents import FunctionTool, RunContextWrapper, RunState, function_tool

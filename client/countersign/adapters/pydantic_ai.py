@@ -11,8 +11,7 @@ from typing import Any
 from countersign.adapters import missing
 from countersign.client import Countersign
 from countersign.context import Suspension, as_told, refusal_of, suspending
-from countersign.errors import CountersignError
-from countersign.request import Request
+from countersign.request import CountersignError, Request
 
 try:
     from pydantic_ai import (

@@ -1,4 +1,4 @@
-"""Asks, waits until people have decided, and takes what they approved, for commands that ask."""
+"""How a command waits for an approval, and `countersign outcome`: a job says how it went."""
 
 from __future__ import annotations
 
@@ -10,11 +10,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from countersign.cli.console import UsageError, harmless
+from countersign.cli.commands import CommandFunctions
+from countersign.cli.console import UsageError, complain, harmless
 from countersign.client import Countersign, new_claimant
 from countersign.durations import in_words, seconds
-from countersign.errors import AlreadyTaken, CountersignError, DidNotWork, Expired, trouble_of
-from countersign.request import Does, OwnAction, Request, RequestStatus
+from countersign.request import (
+    AlreadyTaken,
+    CountersignError,
+    DidNotWork,
+    Does,
+    Expired,
+    OwnAction,
+    Request,
+    RequestStatus,
+    trouble_of,
+)
+
+# Asks, waits until people have decided, and takes what they approved, for commands that ask.
 
 AT_ONCE = 2.0  # seconds after which a card has its link
 BRIEF = 5.0  # seconds to take back what nobody waits for any more
@@ -131,3 +143,30 @@ def _end(_signal: int, _frame: object) -> NoReturn:
     """End as on Ctrl-C; a further signal does not disturb how it ends."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+SUCCEEDED, FAILED = "succeeded", "failed"
+
+
+def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add of what it is said, and what."""
+    parser.add_argument("receipt", help="what `countersign ask` has printed as receipt")
+    parser.add_argument("how", choices=[SUCCEEDED, FAILED])
+    parser.add_argument("--result", default="", help="in words, for the card and the record")
+
+
+def run_outcome(arguments: argparse.Namespace) -> int:
+    """Say it; returns the exit code."""
+    receipt = read_receipt(arguments.receipt)
+    if receipt is None:
+        raise UsageError("a receipt is what `countersign ask` has printed, ID:…")
+    request_id, claimant = receipt
+    done = arguments.how == SUCCEEDED
+    try:
+        Countersign().report(request_id, claimant, succeeded=done, result=arguments.result)
+    except CountersignError as error:
+        return complain(harmless(str(error)))
+    return 0
+
+
+OUTCOME = CommandFunctions(add_outcome_arguments, run_outcome)

@@ -31,9 +31,18 @@ from countersign.cli.console import UsageError, assignments, complain, harmless,
 from countersign.client import Countersign
 from countersign.decorated import in_words as name_in_words
 from countersign.durations import in_words
-from countersign.errors import CountersignError, DidNotWork, Expired, Rejected
 from countersign.gated_call import TakenCall
-from countersign.request import Does, OwnAction, Request, RequestStatus, as_effect
+from countersign.request import (
+    CountersignError,
+    DidNotWork,
+    Does,
+    Expired,
+    OwnAction,
+    Rejected,
+    Request,
+    RequestStatus,
+    as_effect,
+)
 from countersign.schema import schema_of_values
 
 # Which places of a command would be read as code: by a shell, an interpreter or a program that

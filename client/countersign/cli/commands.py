@@ -1,22 +1,27 @@
-"""The commands that are installed, and the parser made of them.
-
-A command is a module with `add_arguments` and `run`; it is imported only when it is the one that
-was typed, so that none waits for what another needs. Other distributions add theirs by an entry
-point of the group `countersign.commands`: the name of a module that is a `CommandGroup`.
+"""The command line: which commands are installed, the one that was typed is run, and an error of it
+becomes a sentence.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Mapping, Sequence
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
-from countersign.cli.console import say
+from countersign.cli.console import UsageError, complain, say
+from countersign.cli.process import obey_signals, uncollected
 from countersign.version import VERSION
+
+# The commands that are installed, and the parser made of them.
 
 GROUP = "countersign.commands"
 
@@ -34,10 +39,18 @@ class Command(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class CommandFunctions:
+    """One of several commands that stand in one module, which names it: see `CommandEntry`."""
+
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+@dataclass(frozen=True, slots=True)
 class CommandEntry:
     """One command in the table."""
 
-    module: str
+    module: str  # or "module:NAME", where it holds several, each a `CommandFunctions`
     help: str
     serves: bool = False  # it goes on until Ctrl-C or SIGTERM, which is how it is meant to end
     takes_command: bool = False  # what stands behind -- is a command that it runs
@@ -47,7 +60,9 @@ class CommandEntry:
 
     def load(self) -> Command:
         """Import the command's module."""
-        return cast(Command, importlib.import_module(self.module))
+        module, _, name = self.module.partition(":")
+        found = importlib.import_module(module)
+        return cast(Command, getattr(found, name) if name else found)
 
 
 class CommandGroup(Protocol):
@@ -72,7 +87,8 @@ COMMANDS: Mapping[str, CommandEntry] = {
         misused=3,
     ),
     "outcome": CommandEntry(
-        "countersign.cli.outcome", "say how it went with what `ask` has handed to a job"
+        "countersign.cli.approval_wait:OUTCOME",
+        "say how it went with what `ask` has handed to a job",
     ),
     "hook": CommandEntry(
         "countersign.cli.hook",
@@ -144,3 +160,114 @@ def build_parser(
             loaded[name].add_arguments(options)
             parser.typed = options
     return parser
+
+
+INTERRUPTED = 130  # exit code of a command that Ctrl-C cut short
+MISUSED = 2  # of no command at all
+NOT_READ = 141  # of one whose output nobody reads to its end
+
+
+@dataclass(frozen=True, slots=True)
+class TypedCommand:
+    """What was typed: all words, which command they name, and the commands there are."""
+
+    words: list[str]
+    name: str  # "" where no command is named
+    commands: Mapping[str, CommandEntry]
+
+    @property
+    def entry(self) -> CommandEntry | None:
+        """The command that is named."""
+        return self.commands.get(self.name)
+
+    @property
+    def misused(self) -> int:
+        """The exit code where it was typed in a way that makes no sense."""
+        return self.entry.misused if self.entry else MISUSED
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command in `argv` (sys.argv without the name, when None); returns the exit code."""
+    typed = _read(list(sys.argv[1:] if argv is None else argv))
+    broken = typed.entry.broken if typed.entry else None
+    return _open(typed) if broken is None else _closed(typed, broken)
+
+
+def _read(words: list[str]) -> TypedCommand:
+    first = next((each for each in words if not each.startswith("-")), "")
+    if first in COMMANDS:  # what other distributions have brought is not even looked for
+        return TypedCommand(words, first, COMMANDS)
+    commands = all_commands()
+    return TypedCommand(words, next((each for each in words if each in commands), ""), commands)
+
+
+def _closed(typed: TypedCommand, broken: int) -> int:
+    """Run a command whose caller takes all but one exit code for a yes: whatever happens, that."""
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                if signal.getsignal(each) is not signal.SIG_IGN:
+                    signal.signal(each, _end_once)
+        return _run(typed)
+    except SystemExit:
+        raise  # it was typed wrongly
+    except BaseException as error:  # noqa: BLE001 # an interruption, too
+        with suppress(Exception):
+            complain(f"{typed.name} was cut short ({type(error).__name__}).")
+        with suppress(Exception):  # what could not be written is not tried again at the exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return broken
+
+
+def _open(typed: TypedCommand) -> int:
+    """Run any other command, or end with the usage."""
+    serves = typed.entry is not None and typed.entry.serves
+    # COUNTERSIGN_TOOLS may name modules that lie in the working directory
+    sys.path.append(os.getcwd())
+    if serves:
+        obey_signals()
+    try:
+        return _run(typed)
+    except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
+        return 0 if serves else INTERRUPTED
+    except BrokenPipeError:  # whoever reads has had enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOT_READ
+    except Exception as error:
+        text = complaint(error)
+        if text is None:
+            raise
+        return complain(text)
+
+
+def _run(typed: TypedCommand) -> int:
+    """Run the command as it was typed, or end with the usage."""
+    entry, words = typed.entry, typed.words
+    with uncollected():
+        loaded = {typed.name: entry.load()} if entry else {}
+    parser = build_parser(loaded, typed.commands)
+    own = parser.typed or parser  # whose usage is shown
+    behind: list[str] | None = None
+    if entry and entry.takes_command and "--" in words:
+        at = words.index("--")
+        words, behind = words[:at], words[at + 1 :]
+    try:
+        arguments, more = parser.parse_known_args(words)
+        if more:
+            own.error(f"unrecognized arguments: {' '.join(more)}")
+        if behind is not None:
+            arguments.behind = behind
+    except SystemExit as end:
+        raise SystemExit(typed.misused if end.code else 0) from None
+    try:
+        return loaded[typed.name].run(arguments)
+    except UsageError as error:
+        own.print_usage(sys.stderr)
+        own.exit(typed.misused, f"{own.prog}: error: {error}\n")
+
+
+def _end_once(_signal: int, _frame: object) -> NoReturn:
+    """End on a signal as on Ctrl-C, and let no further one disturb how it ends."""
+    for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt

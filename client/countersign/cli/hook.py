@@ -27,7 +27,7 @@ from countersign.cli.approval_wait import (
 )
 from countersign.cli.console import complain, harmless, say
 from countersign.client import LONGEST_LOOK, Countersign
-from countersign.errors import CountersignError, Expired, Unreachable
+from countersign.request import CountersignError, Expired, Unreachable
 
 BEFORE, PERMISSION = "PreToolUse", "PermissionRequest"
 AFTER = ("PostToolUse", "PostToolUseFailure", "PermissionDenied")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from countersign.cli.console import UsageError, complain, complain_of_missing, harmless
 
 if TYPE_CHECKING:
-    from countersign.mcp_client.address import Address
+    from countersign.mcp_client.connection import Address
 
 NEEDS = ("mcp", "mcp_types", "httpx2", "anyio", "jsonschema", "referencing")  # of the extra
 HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
@@ -66,10 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         from countersign.cli.proxy_process import serve_until_told
         from countersign.client import Countersign
-        from countersign.errors import NotAllowed
         from countersign.mcp_client.connection import NotReachedError, ServerConnection
-        from countersign.mcp_proxy.held_calls import HeldCalls
-        from countersign.mcp_proxy.people import PeopleTools
+        from countersign.mcp_proxy.held_calls import HeldCalls, PeopleTools
+        from countersign.request import NotAllowed
     except ModuleNotFoundError as error:
         return complain_of_missing("MCP proxy", error, NEEDS, "countersign-client[mcp]")
     try:
@@ -99,8 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _behind(arguments: argparse.Namespace) -> Address:
     """Where the server behind is; raises UsageError."""
-    from countersign.cli.remote_server import remote_address
-    from countersign.mcp_client.address import CommandAddress
+    from countersign.cli.proxy_process import remote_address
+    from countersign.mcp_client.connection import CommandAddress
 
     if arguments.url:
         return remote_address(arguments.url, arguments.header, os.environ)

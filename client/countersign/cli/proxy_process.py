@@ -1,22 +1,84 @@
-"""The process of `countersign mcp-proxy`: it ends when its host goes away, or tells it to."""
+"""The process of `countersign mcp-proxy`, and the address and log-in of a remote server."""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import anyio
 import mcp.client.stdio as server_process
 from anyio import create_task_group, move_on_after, open_signal_receiver
 
-from countersign.mcp_client.connection import NotReachedError, ServerConnection
-from countersign.mcp_proxy.held_calls import HeldCalls
-from countersign.mcp_proxy.people import PeopleTools
+from countersign.cli.console import UsageError, harmless
+from countersign.mcp_client.connection import NotReachedError, ServerConnection, UrlAddress
+from countersign.mcp_client.login import LoginFile, ServerLogin, login_path
+from countersign.mcp_client.variables import with_variables
+from countersign.mcp_proxy.held_calls import HeldCalls, PeopleTools
 from countersign.mcp_proxy.proxy import serve
+
+# The server behind `countersign mcp-proxy --url`: its address, its headers, and who logs in.
+
+_URL = re.compile(r"https?://[^\s]+")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # of a header, as RFC 9110 has it
+_SECRET = "authorization"  # noqa: S105 # the header that says who asks
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
+
+
+def remote_address(url: str, headers: Iterable[str], environ: Mapping[str, str]) -> UrlAddress:
+    """Return where the server is; raises UsageError.
+
+    `headers` are as they are typed, "Name: value", where "$NAME" stands for a variable. Without one
+    that says who asks, the server may have somebody log in.
+    """
+    if not _URL.fullmatch(url):
+        raise UsageError("--url takes an address that begins with https:// or http://")
+    found = dict(_header(each, environ) for each in headers)
+    is_said = any(name.lower() == _SECRET for name in found)
+    login = (
+        None if is_said else ServerLogin(url, LoginFile(login_path(_folder(environ), url)), show)
+    )
+    return UrlAddress(url, found, login=login)
+
+
+def show(address: str) -> None:
+    """Show somebody where to log in: on the standard error, and in a browser where there is one."""
+    sys.stderr.write(f"To log in at the server behind, open {harmless(address)}\n")
+    sys.stderr.flush()
+    if sys.platform == "linux" and not any(os.environ.get(each) for each in SCREENS):
+        return  # a browser of the terminal would write where the host listens
+    quiet = subprocess.DEVNULL
+    command = [sys.executable, "-m", "webbrowser", address]
+    with suppress(OSError):  # the address was written
+        subprocess.Popen(  # noqa: S603 # ourselves, with an address of the web
+            command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+        )
+
+
+def _header(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    missing = set[str]()
+    filled = with_variables(value.strip(), environ, missing)
+    if missing:
+        raise UsageError(f"--header {name}: the variable {min(missing)} is not set")
+    if not colon or not _NAME.fullmatch(name) or not filled.isprintable() or not filled.isascii():
+        raise UsageError("--header takes 'Name: value', and $NAME in it for a variable")
+    return name, filled
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    """Where logins are kept."""
+    said = environ.get("XDG_STATE_HOME") or ""
+    state = Path(said) if Path(said).is_absolute() else Path.home() / ".local" / "state"
+    return state / "countersign" / "logins"
+
 
 ENDS_WITHIN = 1.7  # seconds after a signal
 SERVER_ENDS_WITHIN = 0.4  # seconds that the server has at each step of being ended

@@ -1,21 +1,28 @@
-"""The connection to one server: begun with the first use, begun anew after its end with growing
-pauses, looked at before each call; and what came of a call, as far as it is known.
+"""The connection to one MCP server, at an address or by a command: begun with the first use, begun
+anew after its end with growing pauses; and what came of a call, as far as it is known.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import anyio.lowlevel
+import httpx2
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.session import ElicitationFnT
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import (
@@ -29,7 +36,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from referencing import Registry
 
-from countersign.mcp_client.address import Address, UrlAddress, transport
 from countersign.mcp_client.sent_calls import (
     CURRENT_CALL,
     CallOutcome,
@@ -39,10 +45,119 @@ from countersign.mcp_client.sent_calls import (
     SentCall,
     ServerWire,
     Unknown,
+    call_id,
     heard,
+    watch_answer,
+    watched,
     words_of,
 )
 from countersign.version import VERSION
+
+if TYPE_CHECKING:
+    from countersign.mcp_client.login import ServerLogin
+
+
+# Where a server is: a command to be started, or an address; and how it is spoken to there.
+
+# How requests go out to a server over HTTP: a tool's call goes once, whatever the answer is.
+
+MOST_MOVES = 5  # from one address to the next, that are remembered
+
+
+class CallsOnce(httpx2.Auth):
+    """One connection's."""
+
+    def __init__(self, login: ServerLogin | None) -> None:
+        """`login`: by which the server is told who asks."""
+        self._login = login
+        self._leading: WeakKeyDictionary[httpx2.Request, httpx2.URL] = WeakKeyDictionary()
+        self._moved: dict[httpx2.URL, httpx2.URL] = {}  # as redirects of other requests have shown
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send one request."""
+        if (came_from := self._leading.pop(request, None)) is not None:
+            self._moved[came_from] = request.url  # the SDK has followed it
+        is_call = call_id(request) is not None
+        if is_call:
+            request.url = self._place(request.url)
+        if self._login is None:
+            response = yield request
+            self._note(response, is_call)
+            return
+        async with aclosing(self._login.flow(request, is_call)) as flow:
+            outgoing = await anext(flow, None)
+            while outgoing is not None:
+                response = yield outgoing
+                self._note(response, is_call)
+                try:
+                    outgoing = await flow.asend(response)
+                except StopAsyncIteration:
+                    return
+
+    def _place(self, url: httpx2.URL) -> httpx2.URL:
+        """Where requests to an address end up."""
+        for _ in range(MOST_MOVES):
+            url = self._moved.get(url, url)
+        return url
+
+    def _note(self, response: httpx2.Response, is_call: bool) -> None:
+        """Have no call be redirected, and remember where others are."""
+        if is_call:
+            response.next_request = None
+        elif response.next_request is not None:
+            self._leading[response.next_request] = response.request.url
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAddress:
+    """A program that speaks over its standard input and output."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UrlAddress:
+    """An address that is spoken to over streamable HTTP."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    connect_within: float = 60.0  # seconds
+    quiet_for: float = 300.0  # seconds between two signs of life
+    login: ServerLogin | None = field(default=None, repr=False)  # None: the headers say who asks
+
+
+Address = CommandAddress | UrlAddress
+
+
+@asynccontextmanager
+async def transport(address: Address, wire: ServerWire) -> AsyncGenerator[Any, None]:
+    """Connect, and yield the two streams; what goes over them is noted in `wire`."""
+    if isinstance(address, UrlAddress):
+        # as it is, for what the server answers is read along
+        headers = {"Accept-Encoding": "identity", **address.headers}
+        patience = httpx2.Timeout(address.connect_within, read=address.quiet_for)
+        hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(watch_answer, wire)]}
+        async with (
+            httpx2.AsyncClient(
+                headers=headers, timeout=patience, event_hooks=hooks, auth=CallsOnce(address.login)
+            ) as http,
+            watched(
+                streamable_http_client(address.url, http_client=http), wire, reads=False
+            ) as streams,
+        ):
+            yield streams
+        return
+    parameters = StdioServerParameters(
+        command=address.command, args=list(address.args), env=dict(address.env)
+    )
+    started = stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
+    async with watched(started, wire, reads=True) as streams:
+        yield streams
+
 
 # One life of a connection to a server: opened, used by many calls at once, over.
 

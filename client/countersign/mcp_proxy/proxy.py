@@ -19,19 +19,19 @@ from mcp.server.stdio import stdio_server
 from mcp_types import Tool
 
 from countersign.decorated import in_words
-from countersign.errors import CountersignError
 from countersign.mcp_client.connection import NotReachedError, ServerConnection
 from countersign.mcp_client.sent_calls import Failed, GaveResult, NotStarted, Unknown, words_of
 from countersign.mcp_proxy.held_calls import (
+    TOOLS,
     HeldCalls,
     HeldOutcome,
     LostError,
     NotRunError,
+    PeopleTools,
     StillWaitsError,
     Told,
 )
-from countersign.mcp_proxy.people import TOOLS, PeopleTools
-from countersign.request import Does, OwnAction, as_effect
+from countersign.request import CountersignError, Does, OwnAction, as_effect
 from countersign.version import VERSION
 
 # How an MCP tool is put before people: its name, title, effect and class. Pure.

@@ -16,10 +16,10 @@ from sqlmodel import col
 from bot.demo.model_server import StandInPlanner
 from slack_sandbox.server import Sandbox
 from storage.examination import examine
-from storage.head_file import HeadFile, head_path
 from storage.models import Audit, Call, Delivery, Message, Run
 from storage.states import DRAWN, CallStatus, DeliveryStatus, MessageStatus
 from storage.store import Store
+from storage.trail import HeadFile, head_path
 from storage.transaction import rows
 from tests.proof.crash.stories import Story
 from tests.proof.crash.tools import Ledger

@@ -27,7 +27,7 @@ from bot.policy.evaluation import parse
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage import replicas
 from storage.models import Run
-from storage.schedule import backlog
+from storage.schedule import count_backlog
 from storage.states import RunSource, RunStatus
 from storage.transaction import rows
 from tests.proof.crash.disk import Power
@@ -183,7 +183,7 @@ def _is_quiet(app: App) -> bool:
     with app.core.store.read() as tx:
         amid = (col(Run.source) == RunSource.SERVER, col(Run.status) == RunStatus.WAITING)
         asking = rows(tx, Run, select(Run).where(*amid))
-        left = backlog(tx)
+        left = count_backlog(tx)
     is_told = left.unread == left.unsent == 0
     return bool(asking) and is_told and not app.loop.busy and app.outbox.is_idle()
 
@@ -193,7 +193,7 @@ def _has_all(app: App) -> bool:
     which it counts as the sender.
     """
     with app.core.store.read() as tx:
-        found, living = backlog(tx), replicas.alive(tx, app.core.clock.now())
+        found, living = count_backlog(tx), replicas.alive_replicas(tx, app.core.clock.now())
     return found.unread == found.unsent == 0 and len(living) <= 1
 
 

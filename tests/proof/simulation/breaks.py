@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from bot.approvals import expiry
-from bot.policy import tally as tallying
+from bot.approvals import deadlines
+from bot.policy import gates as tallying
 from bot.policy.authority import Authority, Yes
 from bot.policy.gates import load_gate
 from bot.runs import executor, turns, worker
@@ -46,7 +46,7 @@ def policy_is_not_asked_again() -> Any:
 
 def deadlines_fall_first() -> Any:
     """A deadline does not wait for what was clicked before it."""
-    return patch.object(expiry, "_in_time", lambda _call, _clicked: False)
+    return patch.object(deadlines, "_in_time", lambda _call, _clicked: False)
 
 
 def lost_posts_are_not_looked_for() -> Any:
@@ -70,7 +70,7 @@ def what_ran_at_a_crash_runs_again() -> Any:
 
 def old_buttons_count() -> Any:
     """A click on an earlier revision is one on what stands there now."""
-    real = decisions.look
+    real = decisions.check_decidable
 
     def look(tx: Any, call_id: str, revision: int, at: Any) -> Any:
         call = decisions.calls.get(tx, call_id)
@@ -108,7 +108,9 @@ def what_is_left_of_a_plan_runs() -> Any:
 
 def messages_are_settled_when_read() -> Any:
     """What is said is settled when it is read, and held for no run."""
-    return patch.object(inbox, "hold", lambda tx, row, _run, **__: inbox.settle(tx, row, "lost"))
+    return patch.object(
+        inbox, "hold", lambda tx, row, _run, **__: inbox.settle_delivery(tx, row, "lost")
+    )
 
 
 BREAKS: tuple[Break, ...] = (

@@ -12,7 +12,7 @@ from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.authority import LookupFailedError, NotYetKnownError
 from tests.proof.simulation.fibers import Scheduler
 from tests.proof.simulation.wire import Weather
 from tests.runs.fakes import FakeDirectory

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink, TooLongError
+from bot.agent.turn import AnswerSink, FunctionCall, PlannerError, Proposal, Reply, TooLongError
 from tests.proof.simulation.fibers import Scheduler
 
 TOOLS = (*["note"] * 4, *["wipe", "put"] * 2, "free", "peek", "desk", "ask_person")
@@ -38,7 +38,7 @@ class SimModel:
         self.wrong: list[str] = []
 
     def turn(
-        self, transcript: Sequence[Json], tools: Sequence[Json], words: str, sink: Sink
+        self, transcript: Sequence[Json], tools: Sequence[Json], words: str, sink: AnswerSink
     ) -> Reply | Proposal:
         """Think, then say something."""
         self.turns += 1
@@ -69,7 +69,7 @@ class SimModel:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _err(self, sink: Sink) -> None:
+    def _err(self, sink: AnswerSink) -> None:
         chance = self._random.random()
         if chance < 0.03:
             raise PlannerError("The model had enough.")
@@ -79,12 +79,12 @@ class SimModel:
                 raise PlannerError("The connection to the model broke.")
             sink.restart()
 
-    def _say(self, text: str, sink: Sink) -> None:
+    def _say(self, text: str, sink: AnswerSink) -> None:
         for start in range(0, len(text), 90):
             sink.write(text[start : start + 90])
             self._scheduler.pause("the model speaks")
 
-    def _reply(self, sink: Sink) -> Reply:
+    def _reply(self, sink: AnswerSink) -> Reply:
         text = self._random.choice(("Done.", "Done.", LONG, ""))
         cut = "max_output_tokens" if self._random.random() < 0.05 else ""
         self._say(text, sink)
@@ -101,7 +101,7 @@ class SimModel:
             if self._random.random() < 0.3:
                 items = [each for each in items if each["call_id"] == call_id]
         proposed = [
-            Proposed(each["call_id"], each["name"], each["arguments"], number)
+            FunctionCall(each["call_id"], each["name"], each["arguments"], number)
             for number, each in enumerate(items)
         ]
         return Proposal("", proposed, items, 1)

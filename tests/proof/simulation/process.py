@@ -15,13 +15,11 @@ from bot.config.startup import fit_policy
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
-from bot.policy.current_policy import CurrentPolicy
-from bot.policy.evaluation import parse
+from bot.policy.evaluation import CurrentPolicy, parse
 from bot.runs.worker_pool import WorkerPool
 from bot.slack.answer_streams import StreamedAnswers
 from bot.slack.channel_queues import Outbox
-from bot.slack.posting import Posting, PostSearch
-from bot.slack.render import Renderer
+from bot.slack.posting import Posting, PostSearch, Renderer
 from bot.slack.thread import SlackThread
 from bot.tools import Registry, Tool
 from storage import inbox

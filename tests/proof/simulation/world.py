@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from bot.policy.evaluation import parse
-from bot.tools.people.question import ASK_PERSON
+from bot.tools.person_question import ASK_PERSON
 from storage.models import Delivery
 from storage.states import DeliveryKind
 from tests.proof.simulation.directory import SimDirectory

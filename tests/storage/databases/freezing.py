@@ -12,8 +12,7 @@ from pathlib import Path
 
 import storage.migrations
 from storage.migrations import SCRIPTS, newest
-from storage.schema_upgrade import upgrade
-from storage.shapes import Shape, shape_of
+from storage.schema import Shape, shape_of, upgrade
 from storage.store import Store
 
 SHAPES = Path(storage.migrations.__file__).parent / "shapes"

@@ -18,7 +18,7 @@ import pytest
 from sqlmodel import col
 
 from slack_sandbox.workspace.records import Message as Posted
-from storage import shapes, trail
+from storage import schema, trail
 from storage.migrations import known, newest
 from storage.models import Call, Revision
 from storage.states import CallStatus as C
@@ -89,7 +89,7 @@ def test_a_revision_is_frozen_on_a_server(revision: str, server: Server) -> None
     server.fresh("frozen")
     made, due = (
         shape_at(server.url("frozen", "owner"), revision),
-        shapes.kept(revision, "postgresql"),
+        schema.stored_shape(revision, "postgresql"),
     )
     if revision != newest():
         made, due = ({k: v for k, v in each.items() if "trigger" not in k} for each in (made, due))
@@ -102,7 +102,7 @@ def test_a_new_file_has_the_shape_to_which_an_old_one_is_brought(tmp_path: Path)
     Store(f"sqlite:///{at_once}").open().close()
     with migrated(f"sqlite:///{by_turns}", newest()) as store:
         assert statements_of(at_once) == statements_of(by_turns)
-        assert shapes.complaint("it", newest(), store.read(), "sqlite") == ""
+        assert schema.shape_complaint("it", newest(), store.read(), "sqlite") == ""
     for path in (at_once, by_turns):
         with closing(sqlite3.connect(path)) as raw:
             assert raw.execute("SELECT * FROM alembic_version").fetchall() == [(newest(),)]

@@ -12,9 +12,9 @@ from typing import Any
 from bot.tools import Preview
 from bot.tools.database.config import Database, Dialect
 from bot.tools.database.session import Session
-from bot.tools.database.sources import sources_of
+from bot.tools.database.sources import open_sources
 from bot.tools.database.sql_tools import local_tools
-from bot.tools.database.statement import Statement, parse
+from bot.tools.database.statement import Statement, parse_statement
 from tests.postgres_server import Server
 from tests.tools import Tools, context, use
 
@@ -86,7 +86,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.tools = self.tools or {
-            tool.name: tool for tool in local_tools(sources_of([self.database], self.own))
+            tool.name: tool for tool in local_tools(open_sources([self.database], self.own))
         }
 
     def with_options(self, **options: Any) -> World:
@@ -112,7 +112,9 @@ class World:
     @contextmanager
     def session(self, *, writes: bool, **limits: float) -> Iterator[Session]:
         """A session as the tools open it."""
-        with sources_of([self.database], self.own)["shop"].open(writes=writes, **limits) as session:
+        with open_sources([self.database], self.own)["shop"].open(
+            writes=writes, **limits
+        ) as session:
             yield session
 
     def disguised(self, text: str, honest: str, *, changes: bool) -> Statement:
@@ -120,7 +122,7 @@ class World:
 
         It is what the database itself must refuse.
         """
-        passed = parse(honest, self.dialect, changes=changes)
+        passed = parse_statement(honest, self.dialect, changes=changes)
         return Statement(text, self.dialect, passed.verb, passed.tree, passed.tokens)
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ChangedError, Effect, Table, ToolError
-from bot.tools.database.sources import sources_of
+from bot.tools.database.sources import open_sources
 from bot.tools.database.sql_tools import local_tools
 from bot.tools.runner import ToolStateChange, run_tool
 from tests.tools import context
@@ -166,7 +166,7 @@ def test_read_only_databases_take_no_change(world: World) -> None:
     assert set(locked.tools) == {"tables", "query"}
     assert isinstance(locked.query("SELECT 1"), Table)
     beside = world.database.model_copy(update={"name": "open"})
-    both = {tool.name: tool for tool in local_tools(sources_of([locked.database, beside], None))}
+    both = {tool.name: tool for tool in local_tools(open_sources([locked.database, beside], None))}
     with pytest.raises(ValidationError, match="the database shop is read-only"):
         both["change"].arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
     both["change"].arguments.model_validate({"database": "open", "sql": "DELETE FROM heap"})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor.checks import check_databases
-from bot.cli.run import run
+from bot.cli.service import run
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.tools import ToolError

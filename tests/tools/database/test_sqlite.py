@@ -12,7 +12,7 @@ import pytest
 
 from bot.tools import ToolError
 from bot.tools.database.session import Session
-from bot.tools.database.sqlite import Guard
+from bot.tools.database.sqlite import SqliteAuthorizer
 from storage.store import Store
 from tests.tools.database.harness import World, described, sqlite_world
 
@@ -204,7 +204,7 @@ def test_the_authorizer_judges_each_step(
 ) -> None:
     """What a DELETE of heap may do, step by step, alone and in the owner's triggers and views."""
     with lite.session(writes=False) as session:
-        guard = Guard(session.catalog, "heap", frozenset({"delete"}))
+        guard = SqliteAuthorizer(session.catalog, "heap", frozenset({"delete"}))
     assert guard(*step) == (sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY)
     assert bool(guard.refused) is not allowed
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bot.tools.database.config import Dialect
-from bot.tools.database.sql_tokens import MAX_LENGTH, StatementError
-from bot.tools.database.sql_tools import Sql
-from bot.tools.database.statement import parse
+from bot.tools.database.sql_tools import SqlText
+from bot.tools.database.statement import MAX_LENGTH, StatementError, parse_statement
 
 QUERIES = [
     "SELECT * FROM orders",
@@ -39,7 +38,7 @@ each_dialect = pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 def test_honest_queries_pass(dialect: Dialect) -> None:
     """What people ask of a database on an ordinary day is let through, as it was written."""
     for text in [*QUERIES, ONLY[dialect]]:
-        assert parse(text, dialect, changes=False).text == text
+        assert parse_statement(text, dialect, changes=False).text == text
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_honest_queries_pass(dialect: Dialect) -> None:
 def test_a_refusal_says_why(text: str, words: str) -> None:
     """The model is told what to write instead, and a person what was wrong."""
     with pytest.raises(StatementError, match=words):
-        parse(text, "postgres", changes=False)
+        parse_statement(text, "postgres", changes=False)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_a_refusal_says_why(text: str, words: str) -> None:
 def test_a_refused_change_says_why(text: str, words: str) -> None:
     """The same for changes."""
     with pytest.raises(StatementError, match=words):
-        parse(text, "sqlite", changes=True)
+        parse_statement(text, "sqlite", changes=True)
 
 
 @pytest.mark.parametrize(
@@ -114,4 +113,4 @@ def test_a_refused_change_says_why(text: str, words: str) -> None:
 )
 def test_a_change_in_words(text: str, deed: str) -> None:
     """The card's sentence says what is done to what."""
-    assert Sql(text).deed == deed
+    assert SqlText(text).deed == deed

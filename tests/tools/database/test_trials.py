@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from bot.tools.database.row_changes import Change, RowChange, TableRows, between, settled
+from bot.tools.database.row_changes import (
+    Change,
+    RowChange,
+    TableRows,
+    merge_trials,
+    moment_between,
+)
 
 START = datetime(2026, 11, 24, 12, 0, 0, 900_000, tzinfo=UTC)
 
@@ -20,15 +26,15 @@ def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
 
     Otherwise the run, whose trials fall into one second, would not be what was shown.
     """
-    moment = between(START, START + timedelta(seconds=0.2))
-    apart = settled(
+    moment = moment_between(START, START + timedelta(seconds=0.2))
+    apart = merge_trials(
         added("added lamp at 2026-11-24 12:00:00", "2026-11-24 12:00:00", "a7"),
         added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "x3"),
         moment,
         frozenset(),
     )
     later = added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "b8")
-    together = settled(
+    together = merge_trials(
         added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "c9"),
         later,
         moment,
@@ -45,9 +51,9 @@ def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
 
 def test_what_differs_around_a_time_is_another_value() -> None:
     """Two texts that differ in more than the time are no text with a time in it."""
-    moment = between(START, START + timedelta(seconds=0.2))
+    moment = moment_between(START, START + timedelta(seconds=0.2))
     [row] = (
-        settled(
+        merge_trials(
             added("ticket 4 at 2026-11-24 12:00:00"),
             added("ticket 5 at 2026-11-24 12:00:01"),
             moment,

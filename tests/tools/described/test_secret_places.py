@@ -15,8 +15,8 @@ from bot.cards.button_codec import CallTarget
 from bot.cards.edit_form import edit_modal
 from bot.cards.field_values import values
 from bot.tools.arguments import dump_arguments, load_arguments, readable_arguments
-from bot.tools.described.schemas import UnfitSchemaError
-from bot.tools.runner import concealed
+from bot.tools.described.checking import UnfitSchemaError
+from bot.tools.runner import conceal_secrets
 from tests.approvals.every_leaf import of_program, of_server, texts
 
 WORD = "hush-4711"
@@ -163,7 +163,7 @@ def test_no_place_in_a_schema_hides_a_secret_mark(place: str, make: Any) -> None
     assert WORD not in json.dumps(tool.masked(json.loads(stored)))
     args = load_arguments(tool, stored)
     assert WORD not in tool.effect_sentence(args)
-    assert WORD not in concealed(tool, args, f"sent {WORD} on")
+    assert WORD not in conceal_secrets(tool, args, f"sent {WORD} on")
 
 
 @pytest.mark.parametrize("place", REFUSED)

@@ -46,7 +46,7 @@ class Program:
         self, method: str, path: str, body: Any, headers: dict[str, str]
     ) -> tuple[int, http.client.HTTPMessage, dict[str, Any]]:
         """The same, with the answer's headers; `body` may be bytes."""
-        web = self.harness.app.ways_in.web
+        web = self.harness.app.endpoints.web
         assert web is not None
         line = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=75)
         sent = {"Authorization": f"Bearer {self.key}"} if self.key else {}

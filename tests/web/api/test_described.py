@@ -27,7 +27,7 @@ def program(asks: Asks) -> Program:
 @pytest.fixture
 def described(program: Program) -> Any:
     """The description as it is served, for a client that has a key."""
-    web = program.harness.app.ways_in.web
+    web = program.harness.app.endpoints.web
     assert web is not None
     headers = {"Authorization": f"Bearer {program.key}"}
     schema = schemathesis.openapi.from_url(f"{web.url}/v1/openapi.json", headers=headers)

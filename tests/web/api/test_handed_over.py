@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from storage.program_requests import LEASE
+from storage.programs import LEASE
 from storage.states import RunStatus
 from tests.stories.harness import Harness
 from tests.stories.messages import action_ids, words

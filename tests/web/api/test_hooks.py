@@ -246,7 +246,7 @@ def test_who_prefers_to_ask_again_is_told_where_it_stands(bot: Harness, asks: As
 def test_nobody_decides_for_one_who_has_gone(bot: Harness, asks: Asks) -> None:
     """The line has signs of life while it waits; when Claude Code hangs up, it is taken back."""
     program = asks()
-    web = bot.app.ways_in.web
+    web = bot.app.endpoints.web
     assert web is not None
     where = urlsplit(web.url)
     body = json.dumps(use("make gone")).encode()

@@ -179,7 +179,7 @@ def sent(program: Program, *parts: bytes) -> tuple[int, bytes]:
 
 def line_to(harness: Harness) -> socket.socket:
     """A connection on which nothing is said yet."""
-    web = harness.app.ways_in.web
+    web = harness.app.endpoints.web
     assert web is not None
     where = urlsplit(web.url)
     return socket.create_connection((str(where.hostname), where.port or 0), 30)

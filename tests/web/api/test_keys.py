@@ -8,9 +8,9 @@ import json
 import pytest
 
 from bot.programs.key_text import webhook_secret
-from countersign.cli.main import main
-from storage.client_keys import ClientKey
+from countersign.cli.commands import main
 from storage.models import Audit
+from storage.programs import ClientKey
 from tests.stories.harness import Harness
 from tests.stories.operator_steps import command, environment, with_tools
 from tests.web.api.program import Program

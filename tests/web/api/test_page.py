@@ -32,7 +32,7 @@ def curls() -> list[str]:
 
 def typed(program: Program, command: str, run_id: str = "") -> dict[str, Any]:
     """What the command prints."""
-    web = program.harness.app.ways_in.web
+    web = program.harness.app.endpoints.web
     assert web is not None
     ended = subprocess.run(
         ["sh", "-c", command],

@@ -174,7 +174,7 @@ def test_a_body_that_does_not_come(asks: Asks, monkeypatch: pytest.MonkeyPatch) 
     """Whoever sends half a body is answered, and holds no connection for long."""
     monkeypatch.setattr(api_gate, "READ", 0.2)
     program = asks()
-    web = program.harness.app.ways_in.web
+    web = program.harness.app.endpoints.web
     assert web is not None
     address = urlsplit(web.url)
     head = f"POST /v1/requests HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {program.key}\r\n"

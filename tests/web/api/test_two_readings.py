@@ -29,7 +29,7 @@ ACCEPTED = {"Accept": "application/json, text/event-stream"}
 
 def answered(bot: Harness, head: str, body: bytes) -> bytes:
     """All that is answered on a line of its own, until it is closed."""
-    web = bot.app.ways_in.web
+    web = bot.app.endpoints.web
     assert web is not None
     parts = urlsplit(web.url)
     with socket.create_connection((parts.hostname, parts.port), 10) as line:
@@ -42,7 +42,7 @@ def answered(bot: Harness, head: str, body: bytes) -> bytes:
 
 def sent(program: Program, body: bytes, more: dict[str, str]) -> tuple[int, str]:
     """What a host that sends this is answered."""
-    web = program.harness.app.ways_in.web
+    web = program.harness.app.endpoints.web
     assert web is not None
     line = HTTPConnection(urlsplit(web.url).netloc, timeout=30)
     headers = {"Authorization": f"Bearer {program.key}", "Content-Type": "application/json"}

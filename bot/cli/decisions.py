@@ -1,0 +1,164 @@
+"""`countersign approve`, `reject`, `edit`, `answer`, `resolve`, `cancel`: the operator decides at
+the terminal, as if on the card.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from bot.cli.bot_connection import NoBotError, ask, exchange_line, place
+from bot.terminal.terminal_messages import Asking, FieldShown, Wish
+from countersign.cli.commands import CommandFunctions
+from countersign.cli.console import UsageError, assignments, complain, harmless, say
+
+
+def add_approve_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the call, a note, and that all of a plan is meant."""
+    parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
+    parser.add_argument("--note", default="", metavar="WORDS", help="for the thread and the agent")
+    parser.add_argument(
+        "--plan", action="store_true", help="the id is that of a plan: approve all that waits in it"
+    )
+
+
+def run_approve(arguments: argparse.Namespace) -> int:
+    """Have the bot count the approval; returns the exit code."""
+    note = arguments.note.strip()
+    if arguments.plan and note:
+        raise UsageError("a note is for one call: leave out --plan or --note")
+    wish = Wish.APPROVE_PLAN if arguments.plan else Wish.APPROVE
+    return ask(Asking(wish, arguments.id, note))
+
+
+APPROVE = CommandFunctions(add_approve_arguments, run_approve)
+
+
+# `countersign reject`: the operator rejects one call and says why, as if on its card.
+
+
+def add_reject_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the call, and why not."""
+    parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
+    parser.add_argument(
+        "--reason", required=True, metavar="WORDS", help="why not, for the thread and the agent"
+    )
+
+
+def run_reject(arguments: argparse.Namespace) -> int:
+    """Have the bot count the rejection; returns the exit code."""
+    reason = arguments.reason.strip()
+    if not reason:
+        raise UsageError("`reject` needs a --reason of some words")
+    return ask(Asking(Wish.REJECT, arguments.id, reason))
+
+
+REJECT = CommandFunctions(add_reject_arguments, run_reject)
+
+
+# `countersign edit`: the operator changes arguments of one call, as in its Edit dialog.
+
+
+def add_edit_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the call, and what is to change."""
+    parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
+    parser.add_argument(
+        "values",
+        nargs="*",
+        metavar="name=value",
+        help="what is to change; without any, what can be changed is listed",
+    )
+
+
+def run_edit(arguments: argparse.Namespace) -> int:
+    """Have the bot store the edit, or list what can be changed; returns the exit code."""
+    values = assignments(arguments.values)
+    if values:
+        return ask(Asking(Wish.EDIT, arguments.id, values=values))
+    try:
+        found = exchange_line(place(), Asking(Wish.LOOK, arguments.id))
+    except NoBotError as error:
+        return complain(error)
+    if not found.calls:
+        return complain(found.sentence)
+    if not found.calls[0].fields:
+        return complain("There is nothing to edit in it.")
+    for field in found.calls[0].fields:
+        say(harmless(described(field)))
+    return 0
+
+
+def described(field: FieldShown) -> str:
+    """One line about something that can be filled in."""
+    one_of = f" ({' | '.join(field.options)})" if field.options else ""
+    return f"{field.name}={field.text}  {field.label}{one_of}"
+
+
+EDIT = CommandFunctions(add_edit_arguments, run_edit)
+
+
+# `countersign answer`: the operator answers a question that the agent asked them.
+
+
+def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the question and the answer."""
+    parser.add_argument("id", help="of the question with its revision, as `pending` shows it")
+    parser.add_argument("words", nargs="?", default="", help="the answer, where it asks for one")
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="name=value",
+        help="one of several that it asks for; repeatable; `countersign edit ID` lists them",
+    )
+    parser.add_argument("--decline", action="store_true", help="say that you cannot answer")
+
+
+def run_answer(arguments: argparse.Namespace) -> int:
+    """Have the bot take the answer; returns the exit code."""
+    values = assignments(arguments.field)
+    given = [bool(arguments.words), bool(values), arguments.decline]
+    if sum(given) != 1:
+        raise UsageError("`answer` needs an answer in words, --field, or --decline")
+    if arguments.decline:
+        return ask(Asking(Wish.DECLINE, arguments.id))
+    return ask(Asking(Wish.ANSWER, arguments.id, arguments.words, values))
+
+
+ANSWER = CommandFunctions(add_answer_arguments, run_answer)
+
+
+# `countersign resolve`: the operator says what became of a call that nobody knows the end of.
+
+BECAME = {"done": Wish.DONE, "not-done": Wish.NOT_DONE, "again": Wish.AGAIN}
+
+
+def add_resolve_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the call, and what became of it."""
+    parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
+    parser.add_argument(
+        "became", choices=list(BECAME), help="it happened, it did not, or it is to run once more"
+    )
+
+
+def run_resolve(arguments: argparse.Namespace) -> int:
+    """Have the bot write it down; returns the exit code."""
+    return ask(Asking(BECAME[arguments.became], arguments.id))
+
+
+RESOLVE = CommandFunctions(add_resolve_arguments, run_resolve)
+
+
+# `countersign cancel`: the operator stops a request of their own.
+
+
+def add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the request."""
+    parser.add_argument("id", help="of the request, as `show` tells it")
+
+
+def run_cancel(arguments: argparse.Namespace) -> int:
+    """Have the bot stop it; returns the exit code."""
+    return ask(Asking(Wish.CANCEL, arguments.id))
+
+
+CANCEL = CommandFunctions(add_cancel_arguments, run_cancel)

@@ -1,0 +1,69 @@
+"""`countersign run` and `serve`: the bot, connected by Socket Mode or over HTTP, until Ctrl-C or
+SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from bot.cli.process import port, prepare, work
+from bot.clock import SystemClock
+from bot.config.connection_settings import USUAL, Endpoint, Transport
+from bot.config.startup import read_settings_and_policy
+from countersign.cli.commands import CommandFunctions
+from countersign.cli.console import DOTENV
+from countersign.cli.process import share_memory, uncollected
+
+
+def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Add nothing: all there is to say is in the settings."""
+
+
+def run_run(_arguments: argparse.Namespace) -> int:
+    """Start the bot and wait for its end; raises what keeps it from starting."""
+    share_memory()
+    settings, policy = read_settings_and_policy(os.environ, DOTENV)
+    prepare(settings)
+    with uncollected():
+        # only now: Bolt and what else it imports see the prepared environment
+        from bot.app import build
+
+    return work(build(settings, SystemClock(), policy))
+
+
+RUN = CommandFunctions(add_run_arguments, run_run)
+
+
+# `countersign serve`: the bot, to which Slack sends signed requests, until Ctrl-C or SIGTERM.
+
+
+def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where it listens, if not where COUNTERSIGN_HTTP says."""
+    usual = "COUNTERSIGN_HTTP, else {}"
+    parser.add_argument(
+        "--host", help=f"the address it listens at (default: that of {usual.format(USUAL.host)})"
+    )
+    parser.add_argument(
+        "--port",
+        type=port,
+        help=f"and the port (default: that of {usual.format(USUAL.port)}; 0: any that is free)",
+    )
+
+
+def run_serve(arguments: argparse.Namespace) -> int:
+    """Listen, and wait for the end; raises what keeps the bot from starting."""
+    settings, policy = read_settings_and_policy(os.environ, DOTENV, Transport.HTTP)
+    usual = settings.http or USUAL
+    chosen = usual.port if arguments.port is None else arguments.port
+    address = Endpoint(arguments.host or usual.host, chosen)
+    prepare(settings)
+    with uncollected():
+        # only now: Bolt and what else it imports see the prepared environment
+        from bot.app import build
+
+    settings = settings.model_copy(update={"http": address})
+    return work(build(settings, SystemClock(), policy))
+
+
+SERVE = CommandFunctions(add_serve_arguments, run_serve)

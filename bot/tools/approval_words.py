@@ -1,0 +1,246 @@
+"""Whether a text asks for an approval: by its words, in a few languages. Pure.
+
+A filter and no guarantee, on both sides. One can ask without any of these words; what makes that
+safe is that an answer decides nothing (`person_answers`). So it would rather let one through
+than eat a question for facts: what an approval number is, who approved, when somebody may be
+called, which of two is meant.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+
+from bot.tools.invisible_characters import is_hidden
+
+# A text as a reader takes it: without marks, and in the letters that it looks like. Pure.
+
+# letters of other scripts that look like Latin ones, after case folding; NFKC does full-width,
+# mathematical, circled and superscript letters
+_LOOKS = str.maketrans(
+    "авекмнорстухіјѕԁԛԝһӏүгпиѵьαβγεηικνορστυχωϲϳɑɡɩᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢʀɢɪɴʟꜱʏսօցոքհյƿ",
+    "abekmhopctyxijsdqwhlyrnuvbabyenikvopotuxwcjagiacdejkmoptuvwzrginlsyuognfhjp",
+)
+_LONE = r"[^\W\d_]"
+_SPACED = re.compile(rf"(?<!\w){_LONE}(?:[\s._*·•|/\\-]{{1,3}}{_LONE}(?!\w)){{3,}}")
+_SEPARATORS = re.compile(r"[\s._*·•|/\\-]+")
+# a mark that says something, as a sign on a button does; the rest of them is left out
+_DECORATION = ("So", "Sk", "Cf", "Cs", "Co", "Mn", "Me", "Cn")
+
+
+def plain_letters(text: str) -> str:
+    """Return the text in plain letters: no symbols, emoji, accents or hidden characters, full-width
+    and look-alike letters as Latin ones, letters that are spaced out joined, all in lower case.
+    """
+    wide = unicodedata.normalize("NFKD", text)
+    kept = (
+        each
+        for each in wide
+        if each in "\n\t" or not (is_hidden(each) or unicodedata.category(each) in _DECORATION)
+    )
+    found = "".join(kept).casefold().replace("_", " ")
+    found = " ".join(map(_as_read, found.split()))
+    return _SPACED.sub(lambda match: _SEPARATORS.sub("", match[0]), found)
+
+
+def _as_read(word: str) -> str:
+    """One word in Latin letters where it has some that look so."""
+    return word.translate(_LOOKS) if not word.isascii() else word
+
+
+# where a clause begins; the pattern behind it is what somebody asks, not what they ask about
+_OPENS = (
+    r"(?:^|[.?!;:,(¿¡\"“„«–—]|\b(?:and|so|then|but|und|dann|also|et|alors|y|entonces|então|e|allora"
+    r"|en|dus))\s*(?:(?:please|bitte|ok|okay|so|well|yes|now|ja|oui|sí|sim|sì)[ ,]+)*"
+)
+_SAY = r"(?:approve|authori[sz]e|countersign|permit|green-?light|sign (?:(?:this|it|that) )?off)"
+_YES = (
+    r"(?:approval|permission|consent|ok|okay|go[- ]ahead|green light|blessing|sign-off"
+    r"|authori[sz]ation)"
+)
+_ACT = (
+    r"(?:go ahead|proceed|continue|run|execute|do (?:it|this|that|so)|refund|cancel|delete|remove"
+    r"|drop|send|post|publish|pay|transfer|charge|change|update|book|order|buy|issue|grant|close"
+    r"|block|reset|restart|deploy|merge|void|revoke)"
+)
+_THING = (
+    r"(?:(?:the|my|this|that) (?:\w+ )?(?:refund|payment|transfer|cancellation|deletion|change"
+    r"|purchase|booking|plan|action))"
+)
+_OPENING = (  # what is asked of the reader, and what would be a button's label
+    # English
+    rf"(?:(?:do|can|could|will|would|won't|can't) you )?(?:please |kindly |now |also )*{_SAY}\b",
+    r"(?:(?:do|can|could|will|would) you )?(?:please )?allow (?:me|us|this|it|that)\b",
+    r"allow$",
+    r"(?:(?:do|can|could|will|would) you )(?:please )?(?:consent|agree) (?:to|(?:that|if) (?:i|we))"
+    r"\b",
+    r"(?:(?:do|can|could|will|would) you )?(?:please )?give (?:me |us )?(?:your|the|a) (?:quick )?"
+    rf"{_YES}\b",
+    rf"(?:i|we) need your {_YES}\b|(?:does|has) (?:\w+ ){{1,4}}(?:have )?your {_YES}$",
+    rf"(?:do|did|have) (?:i|we) (?:have|get|got) (?:your|the|a) {_YES}\b",
+    r"(?:is|would) (?:it|this|that)(?: be)? (?:ok|okay|fine|alright|all right|acceptable)"
+    r"(?: with you| for you)? (?:to|if (?:i|we)|for (?:me|us) to)\b",
+    r"(?:are|would) you (?:be )?(?:ok|okay|fine|happy|comfortable) (?:with|if) (?:me|us|i|we|this"
+    r"|that|it|(?:the|a) (?:\w+ ){0,2}(?:refund|payment|transfer|cancellation|deletion|change))\b",
+    r"(?:ok|okay|fine) (?:to|if (?:i|we)|for me to|with (?:me|us) \w+ing)\b",
+    r"(?:go ahead|proceed)(?: (?:with|and|now)\b|$)",
+    r"i (?:hereby )?(?:approve|authori[sz]e|consent|allow (?:it|this|that))\b",
+    r"(?:is|are) (?:\w+ ){1,4}approved(?: (?:by you|now|yet))?$",
+    # German
+    r"(?:genehmig|erlaub|bewillig|autorisier)(?:e?st|en|t) (?:du|sie|ihr)\b",
+    r"(?:stimmst du|stimmen sie) .*zu$",
+    r"(?:gibst du|geben sie) .*frei$",
+    r"(?:(?:kannst du|könntest du|können sie|könnten sie|würden sie|würdest du) .*)?"
+    r"(?:genehmigen|freigeben|zustimmen|erlauben|autorisieren)$",
+    r"(?:bist du|sind sie|seid ihr) (?:damit |mit \w+ \w+ )?einverstanden\b",
+    r"(?:habe ich|haben wir) (?:deine|ihre|eure|die|dein|ihr) (?:zustimmung|erlaubnis|genehmigung"
+    r"|freigabe|einwilligung|ok|okay)\b",
+    r"(?:ist|sind) (?:\w+ ){1,4}(?:genehmigt|freigegeben|bewilligt)$",
+    r"ich (?:genehmige|erlaube|bewillige|stimme zu)\b",
+    # French
+    r"(?:approuve[sz]?|autorise[sz]?|permettez|permets|valide[sz]?)-(?:tu|vous)\b",
+    r"(?:peux-tu|pouvez-vous|pourriez-vous|pourrais-tu|veuillez) (?:m'|nous )?"
+    r"(?:approuver|autoriser|valider|permettre|donner (?:votre|ton) accord)\b",
+    r"(?:ai-je|avons-nous) (?:votre|ton|l'|le|la) ?(?:accord|autorisation|permission|feu vert)\b",
+    r"(?:es-tu|êtes-vous) d'accord (?:pour|que|avec)\b",
+    r"j'(?:approuve|autorise)\b|(?:approuver|autoriser)$",
+    # Spanish, Portuguese, Italian
+    r"(?:usted |você |me |mi |ci )?(?:apruebas?|autori[zc]as?|aprovas?|approv[ai]|autorizz[ai]"
+    r"|permetti|permites?)\b",
+    r"(?:puede[s]?|podrías?|pode[s]?|poderia|puoi|può|potresti) (?:usted |você )?(?:aprobar|aprovar"
+    r"|approvare|autori[zc]ar|autorizzare|permitir)\b",
+    r"(?:tengo|tenho|ho) (?:a |il |la )?(?:tu|su|sua|tua|tuo|suo|vuestro) (?:permiso|aprobación"
+    r"|consentimiento|autorización|permissão|aprovação|autorização|permesso|consenso"
+    r"|approvazione|autorizzazione)\b",
+    r"(?:apruebo|aprovo|approvo|autorizo|autorizzo)\b|(?:aprobar|aprovar|approvare)$",
+    # Dutch
+    r"keurt? (?:je|jij|u) .*goed$",
+    r"(?:kun|kunt|wil|wilt) (?:je|jij|u) .*(?:goedkeuren|toestaan|autoriseren)$",
+    r"(?:heb ik|hebben we|hebben wij) (?:je|jouw|uw|de) (?:toestemming|goedkeuring|akkoord)\b",
+    r"(?:ga je|gaat u) akkoord\b|goedkeuren$",
+    # Russian, Ukrainian, Polish, Czech, Turkish, Swedish, Danish, Norwegian, Finnish, Greek
+    r"(?:одобр(?:ить|яю|ите|яете)|утверд(?:ить|ите)|утверждаю|разреш(?:ить|аю|ите)|схвал(?:ити|юю)"
+    r"|затвердити|дозволити)\b",
+    r"(?:zatwierdź|zatwierdzam|zatwierdzić|zgadzam się|schválit|schvaluji|povolit"
+    r"|onayla|onaylıyorum|onaylar mısınız|godkänn|godkänna|godkend"
+    r"|godkende|godkjenn|godkjenne|hyväksy|hyväksyn"
+    r"|εγκρίνω|έγκριση|εγκρίνετε)$",
+    # Japanese, Chinese, Korean, Arabic, Hebrew, Hindi
+    r"(?:承認(?:する|します|しますか)?|許可(?:する|します)|批准|批准吗"
+    r"|同意|授权"
+    r"|승인(?:하기|합니다|하시겠습니까)?"
+    r"|موافق|موافقة|أوافق|مأذون|מאשר|מאשרת|אישור|לאשר|स्वीकृत करें|मंज़ूर)$",
+    # what is said with hardly more than one word, in each of the languages
+    r"(?:can|could|will|would) you (?:please )?(?:ok|okay|confirm) (?:this|it|that)(?: for me)?$",
+    rf"(?:please |kindly )?confirm(?: (?:this|it|that|{_THING}))?$",
+    rf"(?:do you )?confirm (?:that )?(?:i|we) (?:should|may|can|shall|must) {_ACT}\b",
+    r"(?:accept|do you (?:accept|agree)|agreed?|lgtm|ship it|do it|go|let's go|thumbs up)$",
+    r"(?:accept|allow|approve|confirm|go|yes|ok|okay|agree) ?(?:/|\||or) ?(?:no|no[- ]go|not|deny"
+    r"|decline|reject|refuse|disagree)\b",
+    r"(?:permission|clearance|go[- ]ahead|green ?light)(?: to \w+.*| for this)?$",
+    r"(?:are we|is (?:it|this|everything|all)|all|we're|we) good to \w+.*$",
+    r"(?:are|would) you (?:be )?(?:ok|okay|fine|happy|comfortable) for (?:me|us) to\b",
+    r"(?:einverstanden|freigabe|in ordnung|passt das(?: so)?(?: für (?:dich|sie|euch))?)$",
+    r"(?:in ordnung|ok|okay),? wenn ich\b",
+    r"(?:est-ce que )?(?:tu|vous) (?:approuve[sz]?|autorise[sz]?|valide[sz]?)\b",
+    r"je (?:peux|dois) (?:continuer|procéder|rembourser|annuler|supprimer|envoyer|payer)\b",
+    r"(?:on y va|d'accord(?: (?:pour|si) .*)?|c'est bon(?: pour (?:toi|vous))?)$",
+    r"(?:estás|está|estáis|están) de acuerdo(?: (?:con|en) que .*)?$",
+    r"(?:procedo|sigo adelante|lo hago|adelante|confirmas?|confirmáis|concordas?|prossigo|avanço)$",
+    r"(?:(?:sei|siete|è) d'accordo|d'accordo|vado avanti|va bene(?: se .*)?|conferm[ia])$",
+    r"(?:está bem|tudo bem|está bien|vale)(?: se| si)\b",
+    r"(?:akkoord|mee eens|ben je het ermee eens|bent u het ermee eens)$",
+    r"(?:вы |ты )?(?:одобря(?:ете|ешь)|разреша(?:ете|ешь)|подтверд(?:ите|ить|и|ишь)"
+    r"|подтвержда(?:ете|ешь)|соглас(?:ны|ен|на)|дозволяєте|схвалюєте"
+    r"|погоджуєтес[ья])(?: это| це)?$",
+    r"(?:могу ли я|можно(?: ли)?(?: мне)?|чи можу я) (?:продолж|верну|удал|отправ|продовж|видал)",
+    r"(?:czy )?(?:zatwierdzasz|potwierdzasz|zgadzasz się|zatwierdza pani?)(?: to)?$",
+    r"(?:czy )?mogę (?:kontynuować|zwrócić|usunąć|wysłać|anulować)\b",
+    r"(?:schválíte|schválíš|souhlasíte|souhlasíš|potvrdíte)(?: to)?$|mohu pokračovat\b",
+    r"(?:onayl[ıi]yor|kabul ediyor|izin veriyor) mus\w+$|onaylar m[ıi]s[ıi]n$|devam edeyim mi$",
+    r"(?:godkänner|godkender|godkjenner) (?:du|ni|i|dere)\b|(?:får|må|kan) jag fortsätta\b",
+    r"(?:må|kan) jeg (?:fortsætte|fortsette)\b|(?:hyväksytkö|hyväksyttekö|saanko jatkaa)\b",
+    r"(?:εγκρίνετε|εγκρίνεις|συμφωνείτε|συμφωνείς)(?: το)?$",
+    r"(?:请|請|是否|您|你|可以|可否|能否|能)*(?:批准|同意|授权|授權|确认|確認|核准|继续|繼續|执行|執行)"
+    r"(?:一下)?(?:吗|嗎|么)?$",
+    r"(?:承認|許可|了承)(?:して(?:ください|もらえますか|いただけますか|くれますか))$",
+    r"(?:進めて|実行して|続けて|返金して|削除して)も?(?:いい|よい|良い|よろしい)(?:ですか|でしょうか)?$",
+    r"(?:승인|허가|동의|진행)(?:할까요|해도 될까요|해 ?주세요|해 ?주시겠습니까|하시나요|하십니까)$",
+    r"(?:هل )?(?:توافق|توافقون|أتوافق|تسمح|تؤكد|تأذن)(?: على .*| لي .*)?$",
+    r"(?:האם )?(?:אתה |את |אתם )?(?:מאשר|מאשרת|מאשרים|מסכים|מסכימה)(?: את זה| לי .*)?$",
+    r"(?:क्या )?(?:आप )?(?:इसे |इसकी )?(?:स्वीकृति|मंज़ूरी|मंजूरी|अनुमति|सहमत|स्वीकार)",
+)
+_TUN = (
+    r"(?:stornieren|erstatten|löschen|senden|schicken|überweisen|zahlen|ändern|ausführen|bestellen"
+    r"|kündigen|fortfahren|weitermachen|tun|machen)"
+)
+# what somebody asks to be let do, and the word of the language that makes it a choice of two things
+_MAY = {
+    r"may (?:i|we)\b": "or",
+    rf"(?:can|could|should|shall) (?:i|we) (?:now |please )*{_ACT}\b": "or",
+    rf"(?:(?:do you|would you) (?:want|like)|want) me to {_ACT}\b": "or",
+    r"(?:am i|are we) allowed to\b": "or",
+    r"(?:darf ich|dürfen wir)\b": "oder",
+    rf"(?:soll|kann|sollen|können) (?:ich|wir) .*{_TUN}$": "oder",
+    r"(?:puis-je|pouvons-nous|dois-je|devons-nous|est-ce que je (?:peux|dois))\b": "ou",
+    r"(?:puedo|podemos|debo)\b": "o",
+    r"(?:posso|possiamo|devo)\b": "ou",
+    r"(?:mag|zal|kan|moet) ik\b|(?:mogen|zullen|kunnen|moeten) (?:we|wij)\b": "of",
+}
+_TO_BE_TOLD = (  # or to be given something: that is no more than a question
+    r"(?:please |also |just |bitte |mal |te |vous |dich |sie |je |u )*(?:ask|know|have|get|see"
+    r"|reach|meet|call|find|hear|expect|assume|help|fragen|wissen|haben|erfahren|savoir|avoir"
+    r"|demander|connaître|saber|preguntar|perguntar|tener|ter|ver|sapere|chiedere|avere|vragen"
+    r"|weten|hebben)\b"
+)
+_TOLD_LAST = r".*\b(?:haben|wissen|erfahren|sehen|bekommen|erreichen|anrufen|hebben|weten|krijgen)$"
+_TELL = r"(?:say|reply|answer|type|respond|write)(?: with)? [\"'“]?"
+_ANYWHERE = (  # what a yes would do, whatever stands before it
+    r"confirm (?:that )?(?:i|we) (?:may|can|should|am allowed|are allowed)\b",
+    rf"{_TELL}(?:approved?|authori[sz]e|go ahead)\b",
+    rf"{_TELL}(?:yes|ok|okay|y)[\"'”]?,? (?:and|to|so|if)\b",
+    rf"with your {_YES}\b",
+    r"👍|\bthumbs[- ]up (?:or|and|if|to)\b|\byes ?/ ?no\b|\by ?/ ?n\b",
+)
+_DIGITS = str.maketrans("013457@$", "oleastas")  # in the place of a letter that they look like
+_IN_WORDS = re.compile(r"(?<=[A-Za-z])[013457@$](?=[A-Za-z])")
+_MARKS = re.compile(r"^[\W_]+|[\W_]+$")  # what stands around a label
+_SENTENCE = re.compile(r"(?<=[.?!;])\s+")
+
+
+@cache
+def _patterns() -> list[re.Pattern[str]]:
+    """What asks for an approval; what it asks is in the one group that is found.
+
+    Made once they are wanted: reading them would take each start a hundredth of its time.
+    """
+    lets = [
+        rf"{_OPENS}({may})(?! {_TO_BE_TOLD})(?!{_TOLD_LAST})"
+        rf"(?!.* {either} (?!not?\b|nicht\b|non\b|pas\b|niet\b|nein\b))"
+        for may, either in _MAY.items()
+    ]
+    seeks = rf"{_OPENS}({'|'.join(_OPENING)})|({'|'.join(_ANYWHERE)})"
+    return [re.compile(each) for each in (seeks, *lets)]
+
+
+def approval_words_in(texts: Iterable[str]) -> str:
+    """Return the first words that ask for an approval; "" where none do."""
+    for text in texts:
+        letters = _IN_WORDS.sub(lambda found: found[0].translate(_DIGITS), text)
+        plain = (_MARKS.sub("", each) for each in (text, plain_letters(text), letters))
+        for written in dict.fromkeys((text, *plain)):
+            if found := _seeks(written):
+                return found
+    return ""
+
+
+def _seeks(text: str) -> str:
+    """The same of one text, as it is written."""
+    for sentence in _SENTENCE.split(" ".join(text.split()).casefold().replace("’", "'")):
+        plain = sentence.strip(" .?!;)\"'”“»")
+        for pattern in _patterns():
+            if found := pattern.search(plain):
+                return str(found[found.lastindex or 0])
+    return ""

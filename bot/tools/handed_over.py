@@ -1,0 +1,126 @@
+"""Calls that a program describes, and executes itself once people have approved them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from string import Formatter
+from typing import Any, NoReturn
+
+from pydantic import BaseModel
+
+from bot.tools import RISK_OF, Effect, Registry, Tool, ToolContext, ToolError
+from bot.tools.described import SchemaError, arguments_of
+from bot.tools.effect_source import EffectSource
+from bot.tools.person_question import ASK_PERSON
+from storage.digest import OddValueError, canonical_json
+
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+_MOST_TITLE, _MOST_EFFECT = 80, 300  # characters
+_MOST_REPEATED = 10_000  # characters of arguments that an effect names more than once
+
+
+class ActionError(ValueError):
+    """Nobody can be asked about what a program describes; says why in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOverAction:
+    """What a program wants to do itself, in its own words.
+
+    `effect`: a sentence with `{field}` for the arguments' fields. `does`: destructive where
+    nothing is said, which its card tells. `schema`: the JSON Schema of the arguments, an object.
+    """
+
+    name: str
+    title: str
+    effect: str
+    does: Effect | None = None
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
+
+
+def stored(action: HandedOverAction, tools: Registry, client: str = "") -> str:
+    """Return the action of that client as JSON, as it is kept with its call; raises ActionError."""
+    if not _NAME.fullmatch(action.name):
+        raise ActionError("its name is 1 to 64 letters, digits and underscores")
+    if tools.get(action.name) is not None or action.name == ASK_PERSON.name:
+        raise ActionError(f"{action.name} is a tool of Countersign's own: ask for that")
+    for what, text, most in (
+        ("title", action.title, _MOST_TITLE),
+        ("effect", action.effect, _MOST_EFFECT),
+    ):
+        if not text.strip() or len(text) > most:
+            raise ActionError(f"its {what} is a text of 1 to {most} characters")
+    try:
+        kept = asdict(action) | {"client": client}
+        canonical_json(
+            kept
+        )  # raises for what is no JSON; the fields stay in the program's own order
+        text = json.dumps(kept, ensure_ascii=False)
+        made = _made(text)
+    except (OddValueError, SchemaError) as error:
+        raise ActionError(str(error)) from None
+    _check_template(action.effect, frozenset(made.arguments.model_fields))
+    return text
+
+
+def insist_on_length(tool: Tool[Any], args: BaseModel) -> None:
+    """Raise ActionError where what a program describes repeats what is so long that nobody could be
+    shown it.
+    """
+    if not tool.action:
+        return
+    names = [name for _, name, _, _ in Formatter().parse(tool.effect) if name is not None]
+    longer = sum(
+        (names.count(each) - 1) * len(str(getattr(args, each))) for each in dict.fromkeys(names)
+    )
+    if longer > _MOST_REPEATED:
+        raise ActionError(f"its effect repeats more than {_MOST_REPEATED:,} characters")
+
+
+def load_action_tool(action: str) -> Tool[Any] | None:
+    """Return the tool of a stored action; None where it can no longer be read.
+
+    It is shown, edited and handed out, never called.
+    """
+    try:
+        return _made(action)
+    except (SchemaError, ValueError, TypeError, KeyError):
+        return None
+
+
+@lru_cache(maxsize=512)
+def _made(action: str) -> Tool[Any]:
+    given = json.loads(action)
+    said, schema = given["does"], given["schema"]
+    does = Effect(said) if said else Effect.DESTRUCTIVE
+    return Tool(
+        name=given["name"],
+        title=given["title"],
+        effect=given["effect"],
+        does=does,
+        arguments=arguments_of(schema, given["name"]),
+        function=_called,
+        description=given["title"],
+        risk=RISK_OF[does],
+        action=action,
+        stated=EffectSource.BY_AUTHOR if said else EffectSource.BY_NOBODY,
+    )
+
+
+def _check_template(effect: str, fields: frozenset[str]) -> None:
+    """Raise ActionError unless the sentence names nothing but fields, plainly."""
+    try:
+        parts = list(Formatter().parse(effect))
+    except ValueError as error:
+        raise ActionError(f"its effect cannot be read ({error})") from None
+    for _, name, form, conversion in parts:
+        if name is not None and (name not in fields or form or conversion):
+            raise ActionError(f"its effect names {name!r}, which is no field of its arguments")
+
+
+def _called(_args: BaseModel, _context: ToolContext) -> NoReturn:
+    raise ToolError("a program executes it itself")

@@ -1,1 +1,0 @@
-"""People as a source: the tool by which the agent asks one of them for information."""

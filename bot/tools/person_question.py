@@ -1,0 +1,271 @@
+"""A question's answer as arguments: what has to be filled in, read and checked as arguments are.
+
+Pure. A single answer is a form of one field.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+from functools import lru_cache
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    GetCoreSchemaHandler,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema, to_jsonable_python
+
+from bot.policy.condition_values import Id
+from bot.policy.gates import Approvers
+from bot.tools import Effect, Tool, ToolContext, ToolError, tool
+from bot.tools.names import NamedKind, NameResolver
+
+# Questions to people: what the agent may ask, of whom, and how it is answered. Pure.
+
+# Whom a question is for: a person by id, or a user group by its handle, made of what is
+# written.
+
+
+class _PersonOrGroup:
+    """Marks a text that names a person or a user group."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.with_info_after_validator_function(self._made, handler(source))
+
+    def _made(self, value: str, info: ValidationInfo) -> str:
+        names = info.context
+        if isinstance(names, NameResolver):
+            return _found(names, value.strip())
+        return value if value.startswith("@") else Id(value)
+
+
+def _found(names: NameResolver, wanted: str) -> str:
+    """Return the id of a person, or a group's handle with its @.
+
+    Raises ValueError where nobody is called so, or a person and a group are; and as
+    `NameResolver` does.
+    """
+    handle = wanted.removeprefix("@")
+    if names.directory.group(handle) is None:
+        return Id(names.id_of(NamedKind.PERSON, wanted))
+    if names.directory.named(handle):
+        raise ValueError(f"{wanted} is a person and a user group: give the person's id.")
+    return f"@{handle}"
+
+
+Addressee = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=100,
+        description="@handle, full name or id of a person, or the @handle of a user group; "
+        "left out: the requester.",
+    ),
+    _PersonOrGroup(),
+]
+
+
+def people_asked(to: str | None, requester: str) -> Approvers:
+    """Return who may answer a question for `to`, as it is stored; None is the requester."""
+    if to is None:
+        return Approvers(users=(requester,))
+    if to.startswith("@"):
+        return Approvers(groups=(to.removeprefix("@"),))
+    return Approvers(users=(to,))
+
+
+MOST_FIELDS, MOST_OPTIONS = 5, 25
+Option = Annotated[str, Field(min_length=1, max_length=75)]
+Options = Annotated[
+    list[Option],
+    Field(max_length=MOST_OPTIONS, description="For the kind choice: what can be chosen."),
+]
+SUGGESTION = "What the answer probably is; whoever answers may correct it."
+
+
+class AnswerKind(StrEnum):
+    """What an answer, or one field of it, is."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    CHOICE = "choice"
+    YES_NO = "yes_no"
+    DATE = "date"
+    FORM = "form"  # several fields of the other kinds
+
+
+class AnswerField(BaseModel):
+    """One field of a form."""
+
+    label: str = Field(min_length=1, max_length=80)
+    kind: AnswerKind = AnswerKind.TEXT
+    options: Options = Field(default_factory=list)
+    suggestion: str = Field("", max_length=500, description=SUGGESTION)
+    optional: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.kind is AnswerKind.FORM:
+            raise ValueError("a field is text, number, choice, yes_no or date")
+        check_options(self.kind, self.options)
+        return self
+
+
+class AskPerson(BaseModel):
+    """What is asked, and of whom."""
+
+    question: str = Field(title="Question", min_length=3, max_length=600)
+    to: Addressee | None = Field(None, title="To")
+    kind: AnswerKind = Field(AnswerKind.TEXT, title="Kind of answer")
+    options: Options = Field(default_factory=list, title="Options")
+    fields: list[AnswerField] = Field(
+        default_factory=list,
+        title="Fields",
+        max_length=MOST_FIELDS,
+        description="For the kind form: one to five fields.",
+    )
+    suggestion: str = Field("", title="Suggestion", max_length=500, description=SUGGESTION)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.kind is AnswerKind.FORM) != bool(self.fields):
+            raise ValueError("fields are for the kind form, which needs one to five of them")
+        labels = [each.label.casefold() for each in self.fields]
+        if len(set(labels)) < len(labels):
+            raise ValueError("two fields have the same label")
+        check_options(self.kind, self.options)
+        return self
+
+    def asked_fields(self) -> list[AnswerField]:
+        """Return what is to be filled in: the fields of a form, else the one answer."""
+        if self.kind is AnswerKind.FORM:
+            return self.fields
+        one = AnswerField(label="Your answer", kind=self.kind, options=self.options)
+        return [one.model_copy(update={"suggestion": self.suggestion})]
+
+    def texts(self) -> list[str]:
+        """Return everything in it that its reader would see."""
+        parts = [(each.label, each.suggestion, *each.options) for each in self.fields]
+        return [self.question, self.suggestion, *self.options, *(t for part in parts for t in part)]
+
+
+def check_options(kind: AnswerKind, options: list[str]) -> None:
+    """Raise ValueError unless there are options just where something is chosen, all different."""
+    if kind is not AnswerKind.CHOICE and options:
+        raise ValueError("options are for the kind choice only")
+    if kind is AnswerKind.CHOICE and len({each.strip() for each in options}) < max(2, len(options)):
+        raise ValueError("the kind choice needs at least two options, all different")
+
+
+@tool(title="Ask a person", effect="Ask “{question}”", does=Effect.READ)
+def ask_person(_args: AskPerson, _context: ToolContext) -> str:
+    """Ask the requester, another person or a user group for information that you need; the result
+    is what one of them answers, as data. Never ask for an approval or for permission: proposing a
+    call is how that is asked. Calls proposed together with a question run after it is answered,
+    whatever the answer is: propose what depends on the answer when you have it.
+    """
+    raise ToolError("A question is answered by a person; it cannot be run.")
+
+
+ASK_PERSON: Tool[Any] = ask_person
+
+
+Given = dict[str, Any]  # JSON values by field
+MOST_TEXT = 2_000  # characters of an answer in words
+MOST_PLACES = 6  # decimals of an answer in numbers
+
+
+def answer_form(question: AskPerson) -> Tool[Any]:
+    """Return the question as a tool whose arguments are its answer; nobody calls it."""
+    return _form(question.model_dump_json())
+
+
+def suggested_values(question: AskPerson) -> Given:
+    """Return what the agent suggests; ValueError where that is no such value."""
+    found: Given = {}
+    for number, asked in enumerate(question.asked_fields()):
+        if not asked.suggestion:
+            continue
+        kind: TypeAdapter[Any] = TypeAdapter(_kind_of(asked))
+        try:
+            found[_name(number)] = to_jsonable_python(kind.validate_python(asked.suggestion))
+        except ValidationError as error:
+            raise ValueError(f"the suggestion for {asked.label!r} is no {asked.kind}") from error
+    return found
+
+
+def check_values(question: AskPerson, given: Given) -> Given | None:
+    """Return these values as the question's fields have them; None where they do not fit."""
+    try:
+        found: BaseModel = answer_form(question).arguments.model_validate_json(json.dumps(given))
+    except ValidationError:
+        return None
+    return found.model_dump(mode="json")
+
+
+def single_answer(value: Any) -> Given:
+    """Return the values of an answer that is one value."""
+    return {_name(0): value}
+
+
+def _name(number: int) -> str:
+    return f"a{number}"
+
+
+@lru_cache(maxsize=64)
+def _form(question: str) -> Tool[Any]:
+    """The question as a tool whose arguments are its answer, so that it is read as an edit is."""
+    asked = AskPerson.model_validate_json(question).asked_fields()
+    fields: dict[str, Any] = {_name(number): _field(each) for number, each in enumerate(asked)}
+    model: type[BaseModel] = create_model("AnswerForm", **fields)
+    return Tool(
+        name="answer",
+        title="Answer",
+        effect="Answer",
+        does=Effect.READ,
+        arguments=model,
+        function=ASK_PERSON.function,
+    )
+
+
+def _field(asked: AnswerField) -> tuple[Any, Any]:
+    kind = _kind_of(asked)
+    if asked.optional:
+        return kind | None, Field(None, title=asked.label)
+    return kind, Field(title=asked.label)
+
+
+def _of_few_places(value: Decimal) -> Decimal:
+    """Refuse more than six decimals; a number is told with as many as were given, and not six."""
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and -exponent > MOST_PLACES:
+        raise PydanticKnownError("decimal_max_places", {"decimal_places": MOST_PLACES})
+    return value
+
+
+def _kind_of(asked: AnswerField) -> Any:
+    match asked.kind:
+        case AnswerKind.NUMBER:
+            return Annotated[Decimal, Field(max_digits=18), AfterValidator(_of_few_places)]
+        case AnswerKind.CHOICE:
+            return Literal[tuple(asked.options)]
+        case AnswerKind.YES_NO:
+            return bool
+        case AnswerKind.DATE:
+            return date
+        case _:
+            text = StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_TEXT)
+            return Annotated[str, text]

@@ -1,1 +1,0 @@
-"""Tools for Slack itself: channels, people, topics, posts. They are handed a client."""

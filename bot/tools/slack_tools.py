@@ -1,0 +1,417 @@
+"""The agent's only way to reach Slack. Text goes out as text: no blocks, no live mentions, always
+signed.
+
+The client is given and should have no retry handlers: a post repeated by itself would be a second
+post. Names are looked up when a tool runs, and when its preview is made, so that a card says which
+channel and who is meant.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AwareDatetime, Field, field_validator
+from slack_sdk.errors import SlackClientError
+
+from bot.tools import Effect, Tool, ToolContext, ToolError, tool
+from bot.tools.names import ChannelId, PersonId
+from bot.tools.slack_lookup import (
+    CachedDirectory,
+    Channel,
+    SlackArguments,
+    SlackLookup,
+    change_slack,
+    channel_preview,
+    escape_text,
+    target_channel,
+)
+
+if TYPE_CHECKING:
+    from slack_sdk import WebClient
+
+
+# The Slack tools that post, now or later: text only, without live mentions, always signed.
+
+EVENT_TYPE = "countersign_tool"  # metadata of what a tool posted; the payload holds the call's id
+FARTHEST = timedelta(days=120)
+USER = re.compile(r"[UW][A-Z0-9]+")
+
+Text = Annotated[
+    str,
+    Field(
+        title="Message",
+        min_length=1,
+        max_length=3000,
+        description="Plain words; *bold*, _italic_ and `code` work, mentions do not notify "
+        "anybody.",
+    ),
+]
+ExternalOk = Annotated[
+    bool,
+    Field(
+        title="Also where people outside the company read",
+        description="Needed for shared channels.",
+    ),
+]
+
+
+class Post(SlackArguments):
+    """Arguments of post_message."""
+
+    channel: ChannelId = Field(title="Channel")
+    text: Text
+    external_ok: ExternalOk = False
+
+    @field_validator("text")
+    @classmethod
+    def _says_something(cls, text: str) -> str:
+        if not text.strip():
+            raise ValueError("the message is blank")
+        return text
+
+
+class Schedule(Post):
+    """Arguments of schedule_message.
+
+    Whether `at` lies ahead is for the moment it runs, not for its type.
+    """
+
+    at: AwareDatetime = Field(title="When", description="With a time zone, at most 120 days ahead.")
+
+
+def post_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+    """post_message over `client`, which should have no retry handlers: a repeated post is a second
+    post.
+    """
+
+    @tool(
+        title="Post a message",
+        effect="Post a message in {channel}",
+        does=Effect.WRITE,
+        preview=channel_preview(lookup, _sharing),
+        outcome=lambda _args, done: f"Posted in {done['channel']}",
+        step=lambda _args: "posting a message",
+    )
+    def post_message(args: Post, context: ToolContext) -> dict[str, Any]:
+        """Post a text message in a Slack channel.
+
+        It is signed with the name of the person who asked.
+        """
+        channel = target_channel(lookup, args.channel, context, external_ok=args.external_ok)
+        answer = change_slack(
+            "posting the message",
+            f"#{channel.name}",
+            lambda: client.chat_postMessage(
+                channel=channel.id,
+                text=_signed(args.text, context),
+                unfurl_links=False,
+                unfurl_media=False,
+                link_names=False,
+                parse="none",
+                metadata={"event_type": EVENT_TYPE, "event_payload": {"call_id": context.call_id}},
+            ),
+        )
+        return {"channel": f"#{channel.name}", "channel_id": channel.id, "ts": answer.get("ts")}
+
+    return post_message
+
+
+def schedule_message_tool(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+    """schedule_message over `client`; the same holds."""
+
+    def details(args: Schedule, channel: Channel, context: ToolContext) -> list[str]:
+        _check_time(args.at, context.now)
+        when = f"On {args.at.astimezone(UTC):%a %d %b %Y, %H:%M} UTC"
+        return [*_sharing(args, channel, context), when]
+
+    @tool(
+        title="Schedule a message",
+        effect="Post a message in {channel} on {at:%d %b %Y, %H:%M %Z}",
+        does=Effect.WRITE,
+        preview=channel_preview(lookup, details),
+        outcome=lambda _args, done: (
+            f"Slack posts it in {done['channel']} on {done['at']:%d %b %Y, %H:%M} UTC"
+        ),
+        step=lambda _args: "scheduling a message",
+    )
+    def schedule_message(args: Schedule, context: ToolContext) -> dict[str, Any]:
+        """Have Slack post a text message in a channel later, at most 120 days ahead.
+
+        Signed like post_message.
+        """
+        _check_time(args.at, context.now)
+        channel = target_channel(lookup, args.channel, context, external_ok=args.external_ok)
+        answer = change_slack(
+            "scheduling the message",
+            f"#{channel.name}",
+            # Without metadata: Slack accepts it here, and then never posts the message.
+            lambda: client.chat_scheduleMessage(
+                channel=channel.id,
+                text=_signed(args.text, context),
+                post_at=int(args.at.timestamp()),
+                unfurl_links=False,
+                unfurl_media=False,
+                link_names=False,
+                parse="none",
+            ),
+        )
+        return {
+            "channel": f"#{channel.name}",
+            "at": args.at.astimezone(UTC),
+            "scheduled_message_id": answer.get("scheduled_message_id"),
+        }
+
+    return schedule_message
+
+
+def _check_time(at: datetime, now: datetime) -> None:
+    if at <= now:
+        raise ToolError("That time is over; nothing was scheduled.")
+    if at > now + FARTHEST:
+        raise ToolError("Slack schedules at most 120 days ahead; nothing was scheduled.")
+
+
+def _signed(text: str, context: ToolContext) -> str:
+    who = f"<@{context.requester}>" if USER.fullmatch(context.requester) else "a colleague"
+    return f"{escape_text(text)}\n_Sent for {who} by Countersign_"
+
+
+def _sharing(_args: Post, channel: Channel, _context: ToolContext) -> list[str]:
+    return ["⚠ People of another company will read it."] if channel.external else []
+
+
+LISTED = 50  # entries a list shows at most
+
+
+class ListChannels(SlackArguments):
+    """Arguments of list_channels."""
+
+    query: str | None = Field(None, title="Name contains", max_length=80)
+
+
+class ListPeople(SlackArguments):
+    """Arguments of list_people."""
+
+    query: str | None = Field(None, title="Name contains", max_length=80)
+
+
+class CreateChannel(SlackArguments):
+    """Arguments of create_channel."""
+
+    name: str = Field(
+        title="Name",
+        pattern=r"^[a-z0-9_-]{1,80}$",
+        description="Lower-case letters, digits, hyphens and underscores, at most 80.",
+    )
+    private: bool = Field(False, title="Private")
+
+
+class Invite(SlackArguments):
+    """Arguments of invite."""
+
+    channel: ChannelId = Field(title="Channel")
+    people: list[PersonId] = Field(
+        title="People", min_length=1, max_length=30, description="@handles, full names or ids."
+    )
+
+
+class SetTopic(SlackArguments):
+    """Arguments of set_topic."""
+
+    channel: ChannelId = Field(title="Channel")
+    topic: str = Field(title="Topic", max_length=250)
+
+
+def slack_tools(client: WebClient, directory: CachedDirectory) -> list[Tool[Any]]:
+    """Build the seven tools; `client` has no retry handlers, `directory` knows who is where."""
+    lookup = SlackLookup(client, directory)
+    return [
+        _list_channels(lookup),
+        _list_people(lookup),
+        post_message_tool(client, lookup),
+        schedule_message_tool(client, lookup),
+        _create_channel(client),
+        _invite(client, lookup),
+        _set_topic(client, lookup),
+    ]
+
+
+def _list_channels(lookup: SlackLookup) -> Tool[Any]:
+    @tool(
+        title="List channels",
+        effect="List the channels in Slack",
+        does=Effect.READ,
+        step=lambda _args: "looking through the channels",
+    )
+    def list_channels(args: ListChannels, context: ToolContext) -> dict[str, Any]:
+        """List Slack channels, optionally those whose name contains the query."""
+        found = [
+            each
+            for each in lookup.channels()
+            if (args.query or "").lower().lstrip("#") in each.name
+        ]
+        # The bot may be in private channels the requester has no business to know of.
+        theirs = lookup.private_of(context.requester) if any(e.private for e in found) else ()
+        seen = [each for each in found if not each.private or each.id in theirs]
+        return {
+            "matching": len(seen),
+            "channels": [
+                _without_empty(
+                    channel=f"#{each.name}",
+                    id=each.id,
+                    members=each.members,
+                    topic=html.unescape(each.topic),
+                    private=each.private,
+                    shared_with_another_company=each.external,
+                )
+                for each in seen[:LISTED]
+            ],
+        }
+
+    return list_channels
+
+
+def _list_people(lookup: SlackLookup) -> Tool[Any]:
+    @tool(
+        title="List people",
+        effect="List the people in Slack",
+        does=Effect.READ,
+        step=lambda _args: "looking for people",
+    )
+    def list_people(args: ListPeople, context: ToolContext) -> dict[str, Any]:
+        """List people in Slack, optionally those whose name contains the query."""
+        query = (args.query or "").casefold().lstrip("@")
+        found = [each for each in lookup.people() if any(query in name for name in each.names)]
+        return {
+            "matching": len(found),
+            "people": [
+                _without_empty(
+                    name=each.name,
+                    handle=f"@{each.handle}",
+                    id=each.id,
+                    job=each.job,
+                    guest=each.guest,
+                    of_another_company=bool(each.team)
+                    and context.team not in (each.team, *each.teams),
+                )
+                for each in found[:LISTED]
+            ],
+        }
+
+    return list_people
+
+
+def _create_channel(client: WebClient) -> Tool[Any]:
+    def who(args: CreateChannel, _context: ToolContext) -> str:
+        return (
+            f"A {'private' if args.private else 'public'} channel, with the bot and the "
+            "person who asked in it"
+        )
+
+    @tool(
+        title="Create a channel",
+        effect="Create the channel #{name}",
+        does=Effect.WRITE,
+        preview=who,
+        outcome=lambda _args, made: f"Created {made['channel']}. {made.get('note', '')}",
+        step=lambda args: f"creating the channel #{args.name}",
+    )
+    def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
+        """Create a Slack channel with the person who asked in it; use `invite` for others."""
+        answer = change_slack(
+            "creating the channel",
+            f"#{args.name}",
+            lambda: client.conversations_create(name=args.name, is_private=args.private),
+        )
+        # it exists by now: nothing that goes wrong from here on is a failure
+        made = answer.get("channel") or {}
+        result = {"channel": f"#{made.get('name', args.name)}", "channel_id": made.get("id")}
+        try:
+            client.conversations_invite(channel=made.get("id", ""), users=[context.requester])
+        except (SlackClientError, OSError, HTTPException, ValueError):
+            return {**result, "note": "The person who asked could not be invited."}
+        return result
+
+    return create_channel
+
+
+def _invite(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+    def details(args: Invite, channel: Channel, _context: ToolContext) -> list[str]:
+        inside = lookup.members(channel)
+        return [
+            f"{each}{' · is in it already' if each.id in inside else ''}"
+            for each in lookup.persons(args.people)
+        ]
+
+    @tool(
+        title="Invite people",
+        effect="Invite people to {channel}",
+        does=Effect.WRITE,
+        idempotent=True,  # who is in the channel already is left out
+        preview=channel_preview(lookup, details),
+        outcome=_invited,
+        step=lambda _args: "inviting people",
+    )
+    def invite(args: Invite, context: ToolContext) -> dict[str, Any]:
+        """Invite people to a Slack channel that the bot is in."""
+        channel = target_channel(lookup, args.channel, context)
+        inside = lookup.members(channel)
+        people = lookup.persons(args.people)
+        new = [each for each in people if each.id not in inside]
+        if new:
+            ids = [each.id for each in new]
+            change_slack(
+                "inviting",
+                f"#{channel.name}",
+                lambda: client.conversations_invite(channel=channel.id, users=ids),
+            )
+        return _without_empty(
+            channel=f"#{channel.name}",
+            invited=[each.name for each in new],
+            already_there=[each.name for each in people if each.id in inside],
+        )
+
+    return invite
+
+
+def _set_topic(client: WebClient, lookup: SlackLookup) -> Tool[Any]:
+    def details(_args: SetTopic, channel: Channel, _context: ToolContext) -> list[str]:
+        return [f"Topic now: {html.unescape(channel.topic) or '(none)'}"]
+
+    @tool(
+        title="Set a channel's topic",
+        effect="Set the topic of {channel}",
+        does=Effect.WRITE,
+        idempotent=True,
+        preview=channel_preview(lookup, details),
+        outcome=lambda _args, done: f"The topic of {done['channel']} is now “{done['topic']}”",
+        step=lambda _args: "setting a channel's topic",
+    )
+    def set_topic(args: SetTopic, context: ToolContext) -> dict[str, Any]:
+        """Set the topic of a Slack channel; an empty topic removes it."""
+        channel = target_channel(lookup, args.channel, context)
+        topic = escape_text(args.topic)
+        change_slack(
+            "setting the topic",
+            f"#{channel.name}",
+            lambda: client.conversations_setTopic(channel=channel.id, topic=topic),
+        )
+        return {"channel": f"#{channel.name}", "topic": args.topic}
+
+    return set_topic
+
+
+def _invited(_args: Invite, done: dict[str, Any]) -> str:
+    new = ", ".join(done.get("invited", ()))
+    there = ", ".join(done.get("already_there", ()))
+    if not new:
+        return f"Already in {done['channel']}: {there}"
+    return f"Invited {new} to {done['channel']}" + (f"; already there: {there}" if there else "")
+
+
+def _without_empty(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in (None, "", False, [])}

@@ -1,0 +1,327 @@
+"""Programs that ask for approvals: their keys (no secret is stored) and their requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sqlalchemy import Index, and_, bindparam, func, or_, select, update
+from sqlmodel import Field, col
+
+from storage import calls, columns, inbox, runs, trail
+from storage.columns import Row, values
+from storage.models import Call, Delivery, Run
+from storage.states import CALL_FINAL, CallStatus, DeliveryKind, RunSource, RunStatus
+from storage.transaction import Transaction, first, insert_into, readable_rows, rows
+
+# The keys by which programs ask: whose each is and what it may ask for. No secret of one is
+# kept.
+
+
+class ClientKey(Row, table=True):
+    """By what a program shows which one it is, and the person who answers for it."""
+
+    __tablename__ = "client_key"
+    __table_args__ = (Index("ix_client_key_name", "team", "name"),)
+    id: str = Field(primary_key=True)  # the part of the key that is no secret
+    team: str
+    name: str  # of the program
+    person: str  # Slack user id of who answers for it
+    is_service: bool = False  # it may ask in the name of any colleague
+    tools: str = columns.text("[]")  # JSON: patterns of the tools and actions it may ask for
+    per_hour: int  # requests at most
+    hash: str  # SHA-256 of its secret, in hex
+    webhook: str = columns.text("")  # the address that is told how its requests stand; "" for none
+    made_at: datetime = columns.time()
+    revoked_at: datetime | None = columns.time(nullable=True)
+
+    def may_ask_for(self, tool: str) -> bool:
+        """Whether one of its patterns covers the name of this tool or action."""
+        return any(fnmatchcase(tool, each) for each in self.patterns)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What it may ask for; `*` stands for any letters."""
+        return tuple(json.loads(self.tools))
+
+    def is_successor_of(self, other: ClientKey) -> bool:
+        """Whether it may see and do what that other key of its name was for: the same person
+        answers for both, and they may ask for the same.
+        """
+        if self.id == other.id:
+            return True
+        mine, theirs = (
+            (each.team, each.name, each.person, each.is_service, frozenset(each.patterns))
+            for each in (self, other)
+        )
+        return mine == theirs
+
+
+_GET = select(ClientKey).where(col(ClientKey.id) == bindparam("id_"))
+_EVERY = select(ClientKey).order_by(col(ClientKey.made_at), col(ClientKey.id))
+_OF_THAT_TIME = (
+    select(ClientKey)
+    .where(
+        col(ClientKey.team) == bindparam("team_"),
+        col(ClientKey.name) == bindparam("name_"),
+        col(ClientKey.made_at) <= bindparam("at_"),
+    )
+    .order_by(col(ClientKey.made_at).desc())
+    .limit(1)
+)
+_NAMED = (
+    select(ClientKey)
+    .where(
+        col(ClientKey.team) == bindparam("team_"),
+        col(ClientKey.name) == bindparam("name_"),
+        col(ClientKey.revoked_at).is_(None),
+    )
+    .order_by(col(ClientKey.made_at).desc())
+)
+
+
+def make_key(tx: Transaction, row: ClientKey, by: str, *, beside: bool = False) -> bool:
+    """Let a program ask from now on; False where one of that name may already, unless the new key
+    is to hold `beside` it, for the same.
+
+    `by`: who made it, for the audit. A name whose key was revoked may be used again. A new key for
+    the same person and the same tools goes on with what the old one had asked, any other does not.
+    """
+    there = current_key(tx, row.team, row.name)
+    if there is not None and not (beside and row.is_successor_of(there)):
+        return False
+    tx.execute(insert_into(ClientKey), values(row))
+    data = {
+        "key": row.id,
+        "name": row.name,
+        "person": row.person,
+        "service": row.is_service,
+        "tools": list(row.patterns),
+        "per_hour": row.per_hour,
+        "webhook": row.webhook,
+    }
+    trail.record(tx, "key.made", at=row.made_at, actor=by, data=data)
+    return True
+
+
+def get_key(tx: Transaction, key_id: str) -> ClientKey | None:
+    """The key of that id, revoked or not; None where there is none."""
+    return first(tx, ClientKey, _GET, id_=key_id)
+
+
+def current_key(tx: Transaction, team: str, name: str) -> ClientKey | None:
+    """The key of that name that holds, the newest of several; None where there is none."""
+    return first(tx, ClientKey, _NAMED, team_=team, name_=name)
+
+
+def key_at(tx: Transaction, team: str, name: str, at: datetime) -> ClientKey | None:
+    """The key that had that name then; None where there was none yet."""
+    return first(tx, ClientKey, _OF_THAT_TIME, team_=team, name_=name, at_=at)
+
+
+def all_keys(tx: Transaction) -> list[ClientKey]:
+    """All keys, revoked ones among them, the oldest first."""
+    return rows(tx, ClientKey, _EVERY)
+
+
+def revoke_key(tx: Transaction, team: str, name: str, by: str, *, at: datetime) -> bool:
+    """Let the program of that name ask no more, or nobody by the one key that is named by its id;
+    False where there is none that holds.
+    """
+    one = get_key(tx, name.removeprefix("csk_").removesuffix("_…"))
+    found = [one] if one is not None and one.team == team and one.revoked_at is None else []
+    found = found or rows(tx, ClientKey, _NAMED, team_=team, name_=name)
+    for each in found:
+        mine = (col(ClientKey.id) == each.id, col(ClientKey.revoked_at).is_(None))
+        tx.execute(update(ClientKey).where(*mine).values(revoked_at=at))
+        trail.record(tx, "key.revoked", at=at, actor=by, data={"key": each.id, "name": each.name})
+    return bool(found)
+
+
+# Calls that a program executes itself: claimed once, held for a while, reported by who has it.
+
+LEASE = timedelta(minutes=5)  # that a claim holds without a sign of life, unless it says longer
+_CLAIM = (
+    update(Call)
+    .where(
+        col(Call.id) == bindparam("id_"),
+        col(Call.revision) == bindparam("revision_"),
+        col(Call.status) == CallStatus.APPROVED,
+        col(Call.action) != "",
+        col(Call.claimant) == "",
+    )
+    .values(claimant=bindparam("claimant"))
+)
+_RENEW = (
+    update(Call)
+    .where(col(Call.id) == bindparam("id_"), col(Call.status) == CallStatus.RUNNING)
+    .where(col(Call.claimant) == bindparam("claimant_"))
+    .values(held_until=bindparam("held_until"))
+)
+_HELD = (col(Call.status) == CallStatus.RUNNING, col(Call.held_until).is_not(None))
+_LAPSED = select(Call).where(*_HELD, col(Call.held_until) <= bindparam("now_"))
+_NEXT = select(func.min(col(Call.held_until))).where(*_HELD)
+
+
+def claim_call(tx: Transaction, call: Call, claimant: str, *, at: datetime, actor: str) -> bool:
+    """Give an approved call to this claimant (a hash), and have its run go on to start it.
+
+    False where it is no longer to be had.
+    """
+    given = {"id_": call.id, "revision_": call.revision, "claimant": claimant}
+    if tx.execute(_CLAIM, given).rowcount != 1:
+        return False
+    data = {"revision": call.revision, "digest": call.digest, "claimant": claimant}
+    about = {"run_id": call.run_id, "call_id": call.id}
+    trail.record(tx, "call.claimed", at=at, actor=actor, data=data, **about)
+    runs.free_if_decided(tx, call.run_id, at=at, actor=actor)
+    return True
+
+
+def renew_claim(tx: Transaction, call: Call, lease: timedelta, *, at: datetime) -> bool:
+    """Hold a claimed call for so long from now on; False where it is no longer under way."""
+    given = {"id_": call.id, "claimant_": call.claimant, "held_until": at + lease}
+    return tx.execute(_RENEW, given).rowcount == 1
+
+
+def lapsed_claims(tx: Transaction, now: datetime) -> list[Call]:
+    """Claimed calls of whose program nothing was heard in time."""
+    return readable_rows(tx, Call, col(Call.id), _LAPSED, now_=now)
+
+
+def next_claim_lapse(tx: Transaction) -> datetime | None:
+    """When the next of them lapses."""
+    found: datetime | None = tx.scalar(_NEXT)
+    return found
+
+
+HOUR = timedelta(hours=1)  # in which the requests of one key are counted
+ASKED_BY = "key"  # in what is stored of a request: the id of the key
+OVER = (RunStatus.COMPLETED, RunStatus.CANCELLED)
+Mark = tuple[Any, ...]  # is another whenever the request stands otherwise
+_ASKED = (
+    select(col(Run.created_at))
+    .where(col(Run.client) == bindparam("client_"), col(Run.created_at) > bindparam("since_"))
+    .order_by(col(Run.created_at).desc())
+    .limit(1)
+    .offset(bindparam("earlier_"))
+)
+_BEGAN_WITH = (
+    select(Delivery)
+    .where(col(Delivery.run_id) == bindparam("run_"), col(Delivery.kind) == DeliveryKind.PROGRAM)
+    .order_by(col(Delivery.seq))
+    .limit(1)
+)
+_OF_CLIENT = (
+    select(Run)
+    .where(
+        col(Run.client) == bindparam("client_"),
+        col(Run.team) == bindparam("team_"),
+        col(Run.source) == RunSource.PROGRAM,
+        or_(
+            col(Run.created_at) < bindparam("at_"),
+            and_(col(Run.created_at) == bindparam("at_"), col(Run.id) < bindparam("id_")),
+        ),
+    )
+    .order_by(col(Run.created_at).desc(), col(Run.id).desc())
+    .limit(bindparam("most_"))
+)
+_LET_GO = (
+    update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(key=bindparam("free_"))
+)
+_MARK = (
+    select(col(Run.status), col(Call.status), col(Call.revision))
+    .select_from(Run)
+    .join(Call, col(Call.run_id) == col(Run.id), isouter=True)
+    .where(col(Run.id) == bindparam("run_"))
+)
+
+
+def delivery_key(client: str, key: str) -> str:
+    """What a delivery is called that this client asked with a key of its own."""
+    return f"program@{client}:{key}" if client else f"program:{key}"
+
+
+def has_asked(tx: Transaction, client: str, key: str, *, while_open: bool = False) -> bool:
+    """Whether this client has asked something with this key of its own; `while_open`: and it goes
+    on.
+    """
+    found = inbox.find(tx, delivery_key(client, key))
+    return found is not None and not (while_open and _is_over(tx, found.run_id))
+
+
+def release_delivery_key(tx: Transaction, name: str) -> None:
+    """Have what a delivery is called be free again, where its request is over.
+
+    The delivery stays, and is called something else.
+    """
+    found = inbox.find(tx, name)
+    if found is not None and _is_over(tx, found.run_id):
+        tx.execute(_LET_GO, {"seq_": found.seq, "free_": f"{name} {found.seq}"})
+
+
+def _is_over(tx: Transaction, run_id: str | None) -> bool:
+    """Whether nothing more will come of a request, unless people say what became of it."""
+    found = calls.of_run(tx, run_id or "")
+    if found:
+        return all(each.status in CALL_FINAL or each.status is CallStatus.UNKNOWN for each in found)
+    run = runs.get(tx, run_id or "")
+    return run is None or run.status in OVER
+
+
+def request_with_key(tx: Transaction, key: ClientKey, idempotency: str) -> str | None:
+    """The request that this key asked with a key of its program's own; None for none."""
+    found = inbox.find(tx, delivery_key(key.name, idempotency))
+    run = runs.get(tx, found.run_id) if found is not None and found.run_id else None
+    return run.id if run is not None and belongs_to(tx, run, key) else None
+
+
+def first_question_of(tx: Transaction, run_id: str) -> Delivery | None:
+    """What a program asked when this request began; None where no program did."""
+    return first(tx, Delivery, _BEGAN_WITH, run_=run_id)
+
+
+def belongs_to(tx: Transaction, run: Run, key: ClientKey) -> bool:
+    """Whether this key asked the request, or goes on for the one that did.
+
+    Its first row says which that was; one of an earlier build or a purged one does not, and then it
+    is the one that had the name at that time.
+    """
+    if (run.source, run.client, run.team) != (RunSource.PROGRAM, key.name, key.team):
+        return False
+    delivery = first_question_of(tx, run.id)
+    requests_of_key = json.loads(delivery.body).get(ASKED_BY) if delivery else None
+    asker = (
+        get_key(tx, requests_of_key)
+        if requests_of_key
+        else key_at(tx, run.team, run.client, run.created_at)
+    )
+    return asker is not None and key.is_successor_of(asker)
+
+
+def requests_of_key(
+    tx: Transaction, key: ClientKey, before: tuple[datetime, str], most: int
+) -> list[tuple[Run, bool]]:
+    """So many requests of this key's name, the newest first, from this time and id back; with each
+    whether it belongs to the key.
+    """
+    at, run_id = before
+    values = {"client_": key.name, "team_": key.team, "at_": at, "id_": run_id, "most_": most}
+    return [(run, belongs_to(tx, run, key)) for run in rows(tx, Run, _OF_CLIENT, **values)]
+
+
+def time_of_earlier_request(
+    tx: Transaction, client: str, number: int, since: datetime
+) -> datetime | None:
+    """When this client asked its last request but `number` - 1; None if not after `since`."""
+    values = {"client_": client, "since_": since, "earlier_": number - 1}
+    found: datetime | None = tx.scalar(_ASKED, values)
+    return found
+
+
+def status_marks(tx: Transaction, run_ids: Iterable[str]) -> Mapping[str, Mark]:
+    """How these requests stand, each by a mark that changes when that does."""
+    return {each: tuple(tx.execute(_MARK, {"run_": each})) for each in run_ids}

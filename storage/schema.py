@@ -1,0 +1,223 @@
+"""The database's schema: its tables, columns, indexes and triggers, checked and upgraded."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from storage.migrations import SCRIPTS, newest
+from storage.transaction import Row
+
+if TYPE_CHECKING:
+    from storage.backend import Backend
+
+
+# What shape a database has: its tables, columns, indexes and triggers, told in words.
+
+Shape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
+TOLD = 3  # differences that are named
+
+
+class Readable(Protocol):
+    """What answers a query: a transaction, or a connection of the driver's."""
+
+    def exec_driver_sql(self, sql: str) -> list[Row]:
+        """Return the rows."""
+        ...
+
+
+# each row: what it is called, its table, and what it is like
+_SQLITE = (
+    "SELECT 'table ' || name, name, '' FROM sqlite_master"
+    " WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
+    "SELECT 'column ' || m.name || '.' || c.name, m.name, lower(c.type)"
+    " || CASE c.\"notnull\" WHEN 1 THEN ' not null' ELSE '' END"
+    " || CASE c.pk WHEN 0 THEN '' ELSE ' key ' || c.pk END"
+    " || coalesce(' default ' || c.dflt_value, '')"
+    " FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'",
+    "SELECT 'foreign key of ' || m.name || '.' || f.\"from\", m.name,"
+    " f.\"table\" || '.' || f.\"to\" || ' on delete ' || f.on_delete"
+    " FROM sqlite_master m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table'",
+    "SELECT CASE origin WHEN 'c' THEN 'index ' || index_name"
+    " ELSE 'unique key of ' || name || ' (' || columns || ')' END, name,"
+    " columns || CASE is_unique WHEN 1 THEN ' unique' ELSE '' END"
+    " || CASE partial WHEN 1 THEN ' partial' ELSE '' END FROM (SELECT m.name, i.name AS index_name,"
+    ' i."unique" AS is_unique, i.origin, i.partial,'
+    " (SELECT group_concat(coalesce(x.name, '?'), ', ') FROM pragma_index_info(i.name) x)"
+    " AS columns FROM sqlite_master m, pragma_index_list(m.name) i WHERE m.type = 'table')",
+    "SELECT 'trigger ' || name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger'",
+)
+_OURS = (
+    "pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace AND n.nspname = current_schema()"
+    " AND t.relkind IN ('r', 'p')"
+)
+_POSTGRESQL = (
+    f"SELECT 'table ' || t.relname, t.relname, t.relpersistence::text FROM {_OURS}",  # noqa: S608 # our own words
+    "SELECT 'column ' || t.relname || '.' || a.attname, t.relname,"  # noqa: S608 # our own words
+    " format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END"
+    " || coalesce(' default ' || pg_get_expr(d.adbin, d.adrelid), '')"
+    f" FROM {_OURS} JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0"
+    " AND NOT a.attisdropped"
+    " LEFT JOIN pg_attrdef d ON d.adrelid = t.oid AND d.adnum = a.attnum",
+    "SELECT 'constraint ' || c.conname, t.relname, pg_get_constraintdef(c.oid)"  # noqa: S608 # our own words
+    f" FROM {_OURS} JOIN pg_constraint c ON c.conrelid = t.oid AND c.contype IN ('p','f','u','c')",
+    "SELECT 'index ' || c.relname, t.relname, pg_get_indexdef(i.indexrelid)"  # noqa: S608 # our own words
+    f" FROM {_OURS} JOIN pg_index i ON i.indrelid = t.oid AND i.indisvalid"
+    " JOIN pg_class c ON c.oid = i.indexrelid",
+    "SELECT 'trigger ' || g.tgname, t.relname, pg_get_triggerdef(g.oid) || ' is '"  # noqa: S608 # our own words
+    f" || g.tgenabled::text || ': ' || p.prosrc FROM {_OURS} JOIN pg_trigger g ON g.tgrelid = t.oid"
+    " AND NOT g.tgisinternal JOIN pg_proc p ON p.oid = g.tgfoid",
+)
+_QUERIES = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
+
+
+def shape_of(asked: Readable, dialect: str) -> Shape:
+    """The shape of the database that is asked."""
+    found: Shape = {}
+    for query in _QUERIES[dialect]:
+        for name, table, like in asked.exec_driver_sql(query):
+            found[name] = f"{table}: {' '.join(like.replace('countersign.', '').split())}"
+    return found
+
+
+def statements_of_revision(revision: str, scripts: Path = SCRIPTS) -> list[str]:
+    """What makes an empty SQLite file one of that revision; none where that is not written down."""
+    path = scripts / "shapes" / f"{revision}.sqlite.sql"
+    if not path.exists():
+        return []
+    return [each.strip() for each in path.read_text("utf-8").split("\n;\n") if each.strip()]
+
+
+def stored_shape(revision: str, dialect: str, scripts: Path = SCRIPTS) -> Shape | None:
+    """The shape that a database of that revision has; None where it is not written down."""
+    if dialect == "sqlite":
+        made = statements_of_revision(revision, scripts)
+        return _made_by(made) if made else None
+    path = scripts / "shapes" / f"{revision}.{dialect}.json"
+    if not path.exists():
+        return None
+    shape: Shape = json.loads(path.read_text("utf-8"))
+    return shape
+
+
+def _made_by(made: list[str]) -> Shape:
+    with closing(sqlite3.connect(":memory:")) as raw:
+        for each in made:
+            raw.execute(each)
+        return shape_of(_Raw(raw), "sqlite")
+
+
+class _Raw:
+    """The driver's connection, asked as a transaction is."""
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
+
+    def exec_driver_sql(self, sql: str) -> list[Row]:
+        """Return the rows."""
+        return self._raw.execute(sql).fetchall()
+
+
+def differences(found: Shape, due: Shape) -> list[str]:
+    """In what a database is not as it should be, a sentence's part for each; [] where it is."""
+    tables = {_table(said) for said in due.values()}
+    lost = {each for each in tables if f"table {each}" not in found}
+    told = [f"table {each} is missing" for each in sorted(lost)]
+    for name, like in due.items():
+        if _table(like) not in lost and found.get(name) != like:
+            told.append(f"{name} is {'missing' if name not in found else 'another one'}")
+    strange = [name for name in found if name not in due and _table(found[name]) in tables]
+    return told + [f"{name} is not Countersign's" for name in strange]
+
+
+def _table(said: str) -> str:
+    return said.partition(":")[0]
+
+
+def shape_complaint(
+    name: str,
+    revision: str | None,
+    asked: Readable,
+    dialect: str,
+    scripts: Path = SCRIPTS,
+    *,
+    reading: bool = False,
+) -> str:
+    """Why a database of that name has not the shape of the revision that it names, or has tables of
+    ours and names none; "" where all is as it should be. Who is only `reading` needs the columns.
+    """
+    if revision is not None and dialect == "sqlite" and _is_as_made(asked, revision, scripts):
+        return ""
+    due, found = (
+        stored_shape(revision or newest(scripts), dialect, scripts),
+        shape_of(asked, dialect),
+    )
+    if due is None:
+        return ""
+    if reading:
+        due, found = _read(due), _read(found)
+    if revision is None:
+        ours = [each for each in due if each.startswith("table ") and each in found]
+        wrong = "it has tables of Countersign's and does not say of which schema" if ours else ""
+    else:
+        wrong = _in_words(differences(found, due))
+        wrong = wrong and f"it says that its schema is {revision}, but {wrong}"
+    if not wrong:
+        return ""
+    return (
+        f"{name} cannot be used: {wrong}. A build from before 0.1.0 made it, which cannot be"
+        " brought up to date, or it was changed by hand. Put a backup back (`countersign restore"
+        " FILE`), or begin anew with another DATABASE_URL"
+    )
+
+
+def _is_as_made(asked: Readable, revision: str, scripts: Path) -> bool:
+    """Whether a file holds of our tables what makes that revision, word for word: then there is no
+    difference to be found, which would take ten times as long at each start.
+    """
+    made = {" ".join(each.split()) for each in statements_of_revision(revision, scripts)}
+    found = asked.exec_driver_sql(
+        "SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL",
+    )
+    there = [(str(table), " ".join(str(sql).split())) for table, sql in found]
+    ours = {table for table, sql in there if sql in made}
+    return bool(made) and {sql for table, sql in there if table in ours} == made
+
+
+def _in_words(odd: list[str]) -> str:
+    more = len(odd) - TOLD
+    return ", ".join(odd[:TOLD]) + (f", and {more} more like that" if more > 0 else "")
+
+
+def _read(shape: Shape) -> Shape:
+    return {name: like for name, like in shape.items() if name.startswith(("table ", "column "))}
+
+
+def restore_triggers(raw: sqlite3.Connection, revision: str) -> None:
+    """Give a copy the triggers of that revision which somebody took away; its rows are checked."""
+    there = {str(name) for (name,) in raw.execute("SELECT name FROM sqlite_master")}
+    for each in statements_of_revision(revision):
+        if each.startswith("CREATE TRIGGER ") and each.split()[2] not in there:
+            raw.execute(each)
+
+
+def upgrade(database: Backend, current: str | None, scripts: Path, newest: str) -> None:
+    """Bring a database from revision `current` (None: empty) to `newest` of `scripts`.
+
+    A file that holds rows is copied first.
+    """
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(scripts))
+    if current is not None:
+        database.copy_before(newest)
+    config.attributes["engine"] = database.engine
+    config.attributes["beforehand"] = database.not_append_only()
+    # a table that was made anew has lost its triggers
+    config.attributes["afterwards"] = database.append_only()
+    command.upgrade(config, newest)
