@@ -295,17 +295,7 @@ class RequestHistories:
                 )
                 for each in call_history.revisions(tx, call.id)
             ),
-            votes=tuple(
-                PastVote(
-                    revision=each.revision,
-                    person=each.person,
-                    giver=each.for_person,
-                    verb=each.verb,
-                    at=each.created_at,
-                    words=each.reason,
-                )
-                for each in call_history.every_vote(tx, call.id)
-            ),
+            votes=past_votes(tx, call),
             deadline=call.deadline,
             decided_at=call.decided_at,
             finished_at=call.finished_at,
@@ -345,6 +335,22 @@ class RequestHistories:
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return plain(visible(" ".join(mask_secrets(text).split())), VALUE)
+
+
+def past_votes(tx: Transaction, call: Call) -> tuple[PastVote, ...]:
+    """Return what people said of any revision of a call, oldest first; secrets are masked."""
+    return tuple(
+        PastVote(
+            person=each.person,
+            for_person=each.for_person,
+            verb=each.verb,
+            revision=each.revision,
+            stage=each.stage,
+            at=each.created_at,
+            words=mask_secrets(each.reason),
+        )
+        for each in call_history.every_vote(tx, call.id)
+    )
 
 
 def written_by(run: Run, author: str) -> str:

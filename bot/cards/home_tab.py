@@ -38,7 +38,7 @@ from bot.cards.button_codec import (
     Setting,
     block_id,
 )
-from bot.cards.call_pieces import finality, shown
+from bot.cards.call_pieces import finality
 from bot.cards.delegation_dialog import DelegationRow, begin_button, entry
 from bot.cards.notices import away_note, through
 from bot.cards.request_list import (
@@ -48,8 +48,10 @@ from bot.cards.request_list import (
     decided_by,
     describe_beginning,
     describe_call_status,
+    describe_place,
+    put_on_one_line,
 )
-from bot.cards.slack_text import channel_mention, format_deadline, mention, plain, when
+from bot.cards.slack_text import channel_mention, format_deadline, mention, when
 from bot.tools.effect_source import EffectSource
 from storage.states import RunStatus
 
@@ -167,10 +169,10 @@ def _parts(view: HomeView) -> list[list[Json]]:
 
 
 def _nothing(shows: HomeTarget) -> str:
-    where = f" in {channel_mention(shows.channel)}" if shows.channel else ""
+    place = f" in {channel_mention(shows.channel)}" if shows.channel else ""
     if shows.part is HomePart.MINE:
-        return f"You have asked for nothing{where or ' yet'}."
-    return f"☕ Nothing waits for you{where}."
+        return f"You have asked for nothing{place or ' yet'}."
+    return f"☕ Nothing waits for you{place}."
 
 
 def _tabs(shows: HomeTarget) -> Json:
@@ -248,7 +250,9 @@ def _question(asked: WaitingQuestion) -> list[Json]:
     small = [f"💬 {asker} asks you, for {mention(asked.requester)}"]
     small += [f"⏳ Answer by {format_deadline(asked.deadline)}"] if asked.deadline else []
     small += [f"<{asked.link}|Open it>"] if asked.link else []
-    text = section(block_id(Block.QUESTION, about), plain_text(_one_line(asked.question, EFFECT)))
+    text = section(
+        block_id(Block.QUESTION, about), plain_text(put_on_one_line(asked.question, EFFECT))
+    )
     return [
         {**text, "accessory": button(Action.ANSWER, "Answer…", about)},
         context(block_id(Block.ANSWERS, about), [mrkdwn("  ·  ".join(small))]),
@@ -257,7 +261,9 @@ def _question(asked: WaitingQuestion) -> list[Json]:
 
 def _call(call: WaitingCall) -> list[Json]:
     about = call.target
-    small = [f"Asked by {mention(call.requester)}{through(call.client)} {_where(call.channel)}"]
+    small = [
+        f"Asked by {mention(call.requester)}{through(call.client)} {describe_place(call.channel)}"
+    ]
     if call.deadline:
         small.append(
             f"⏳ {'Say' if call.unknown else 'Decide'} by {format_deadline(call.deadline)}"
@@ -269,7 +275,7 @@ def _call(call: WaitingCall) -> list[Json]:
     elif final := finality(call.does, call.stated):
         small.insert(0, f"⚠️ *{final.rstrip('.')}*")
     return [
-        section(block_id(Block.HEADLINE, about), plain_text(_one_line(call.effect, EFFECT))),
+        section(block_id(Block.HEADLINE, about), plain_text(put_on_one_line(call.effect, EFFECT))),
         context(block_id(Block.SMALL_PRINT, about), [mrkdwn("  ·  ".join(small))]),
         actions(block_id(Block.CALL_BUTTONS, about), _buttons(call)),
     ]
@@ -286,14 +292,6 @@ def _buttons(call: WaitingCall) -> list[Json]:
         button(Action.REVIEW, "Review…", call.target, style="" if call.warned else "primary"),
         button(Action.REJECT, "Reject…", call.target, style="danger"),
     ]
-
-
-def _where(channel: str) -> str:
-    return "in a direct message" if channel.startswith("D") else f"in {channel_mention(channel)}"
-
-
-def _one_line(text: str, limit: int) -> str:
-    return plain(shown(" ".join(text.split()), "(no words)"), limit)
 
 
 def _requests(view: HomeView) -> list[Json]:

@@ -102,12 +102,13 @@ class PastRevision:
 class PastVote:
     """What one person said of one revision."""
 
-    revision: int
     person: str  # Slack user id
-    giver: str  # for whom they voted; "" for themselves
+    for_person: str  # whose right it was, where that is somebody else; else ""
     verb: Verb
+    revision: int
+    stage: int
     at: datetime
-    words: str
+    words: str  # secrets masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,12 +274,12 @@ def _list(title: str, entries: Iterable[list[Json]], notes: Sequence[str]) -> Co
 
 def _call(number: int, call: ListedCall) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
-    text = f"{icon} {_one_line(call.effect, EFFECT)}"
+    text = f"{icon} {put_on_one_line(call.effect, EFFECT)}"
     small = []
     if call.at is not None:
         small.append(f"{WORDS[call.status]}{decided_by(call)}, {when(call.at)}")
     asked = "asked" if small else "Asked"
-    small.append(f"{asked} by {mention(call.requester)} {_where(call.channel)}")
+    small.append(f"{asked} by {mention(call.requester)} {describe_place(call.channel)}")
     if call.at is None and call.deadline:
         small.append(f"by {format_deadline(call.deadline)}")
     return _entry(number, section(_id("entry", number), plain_text(text)), small, call)
@@ -295,8 +296,8 @@ def decided_by(call: ListedCall) -> str:
 def describe_beginning(of: ListedRun | RequestHistory) -> str:
     """Quote the words with which a request began, or say how it did where there were none."""
     if of.words:
-        return f"“{_one_line(of.words, WORDS_LIMIT)}”"
-    return _one_line(of.how or "A new request", WORDS_LIMIT)
+        return f"“{put_on_one_line(of.words, WORDS_LIMIT)}”"
+    return put_on_one_line(of.how or "A new request", WORDS_LIMIT)
 
 
 def _run(number: int, run: ListedRun) -> list[Json]:
@@ -326,13 +327,13 @@ def describe_call_status(
     waits = f"⏳ Waits for {'an answer' if asks else 'a decision'}"
     ended = f"{ICONS[status]} {DECLINED if declined else WORDS[status]}"
     word = waits if status is CallStatus.PENDING else ended
-    return f"{word}: {_one_line(effect, WORDS_LIMIT)}"
+    return f"{word}: {put_on_one_line(effect, WORDS_LIMIT)}"
 
 
 def draw_request_history(of: RequestHistory) -> CommandAnswer:
     """Draw one request from its first word to its end: who asked, proposed, changed, decided."""
     said = describe_beginning(of)
-    small = [f"Asked by {mention(of.requester)} {_where(of.channel)}, {when(of.at)}"]
+    small = [f"Asked by {mention(of.requester)} {describe_place(of.channel)}, {when(of.at)}"]
     small.append(STANDS[of.status])
     if of.link:
         small.append(f"<{of.link}|Open it>")
@@ -354,11 +355,11 @@ def draw_request_history(of: RequestHistory) -> CommandAnswer:
 
 def _past_call(call: PastCall) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
-    lines = [line(words(f"{icon} {_one_line(call.effect, EFFECT)}", bold=True))]
+    lines = [line(words(f"{icon} {put_on_one_line(call.effect, EFFECT)}", bold=True))]
     if call.reason.strip():
         by_person = bool(call.revisions) and bool(call.revisions[0].by)
         whose = "Why" if by_person else "The agent’s reason"
-        lines.append(line(words(f"{whose}: “{_one_line(call.reason, EFFECT)}”")))
+        lines.append(line(words(f"{whose}: “{put_on_one_line(call.reason, EFFECT)}”")))
     events: list[tuple[datetime, Json]] = []
     before: PastRevision | None = None
     for each in call.revisions:
@@ -396,8 +397,8 @@ def _revision(now: PastRevision, before: PastRevision | None, agent: str) -> Jso
 def _vote(vote: PastVote, newest: int) -> Json:
     mark = "✅" if vote.verb is Verb.APPROVE else "🚫"
     old = "" if vote.revision == newest else ", before it was changed"
-    said = f": “{_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
-    proxy = [words(", for "), person(vote.giver)] if vote.giver else []
+    said = f": “{put_on_one_line(vote.words, EFFECT)}”" if vote.words.strip() else ""
+    proxy = [words(", for "), person(vote.for_person)] if vote.for_person else []
     return line(
         moment(vote.at),
         words(f"  {mark} {past(vote.verb)} by "),
@@ -416,7 +417,7 @@ def _end(call: PastCall) -> list[Json]:
     at = call.finished_at or call.decided_at
     if call.status is not CallStatus.PENDING:
         when_ = [words(", "), moment(at)] if at else []
-        note = f": {_one_line(call.note, EFFECT)}" if call.note.strip() else ""
+        note = f": {put_on_one_line(call.note, EFFECT)}" if call.note.strip() else ""
         ended = DECLINED if call.declined else WORDS[call.status]
         lines.append(line(words(ended), *when_, words(note or ".")))
     return lines
@@ -426,9 +427,11 @@ def _id(name: str, *numbers: int) -> str:
     return block_id(Block.OVERVIEW, name, *numbers)
 
 
-def _where(channel: str) -> str:
+def describe_place(channel: str) -> str:
+    """Say where something was asked, as Slack shows it."""
     return "in a direct message" if channel.startswith("D") else f"in {channel_mention(channel)}"
 
 
-def _one_line(text: str, limit: int) -> str:
+def put_on_one_line(text: str, limit: int) -> str:
+    """Return the text on one line of so many characters at most, secrets masked."""
     return plain(shown(" ".join(mask_secrets(text).split()), "(no words)"), limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
@@ -319,30 +320,12 @@ class ClaimedShown(BaseModel):
 
 
 def shown(standing: ProgramRequestStatus) -> RequestShown:
-    """Return what a program is told of it."""
+    """Return what a program is told of it: the fields of the same names."""
     is_entrusted = standing.status == CallStatus.ENTRUSTED
-    status = CallStatus.RUNNING if is_entrusted else standing.status
-    return RequestShown(
-        id=standing.id,
-        status=ShownStatus(str(status)),
-        tool=standing.tool,
-        title=standing.title,
-        effect=standing.effect,
-        arguments=standing.arguments or {},
-        revision=standing.revision,
-        digest=standing.digest,
-        reason=standing.reason,
-        requester=standing.requester,
-        channel=standing.channel,
-        link=standing.link,
-        created_at=standing.created_at,
-        deadline=standing.deadline,
-        handed_over=standing.handed_over,
-        decided_by=list(standing.decided_by),
-        edited_by=list(standing.edited_by),
-        result=standing.result,
-        note=standing.note,
-    )
+    told = {field.name: getattr(standing, field.name) for field in fields(standing)}
+    told["status"] = CallStatus.RUNNING if is_entrusted else standing.status
+    told["arguments"] = standing.arguments or {}
+    return RequestShown.model_validate(told)
 
 
 def goes_on(standing: RequestShown) -> bool:

@@ -15,15 +15,17 @@ from bot.agent import prompt
 from bot.approvals.call_state import approving, effect_at, effect_of, standing, waited
 from bot.approvals.card_views import call_view
 from bot.approvals.person_questions import is_question, read
+from bot.approvals.request_overview import past_votes
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, Click, decode, encode
 from bot.cards.question_message import answer_in_words
+from bot.cards.request_list import PastVote
 from bot.policy.gates import Approvers, Ask, Gate, load_gate
 from bot.tools import Registry
 from storage import call_history, calls, person_answers, request_lists, runs, sub_agents
 from storage.masking import mask_secrets
 from storage.models import Call, Run
-from storage.states import CallStatus, RunStatus, Verb
+from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
 
 MOST = 500  # calls that are listed
@@ -61,19 +63,6 @@ class RevisionTold:
 
 
 @dataclass(frozen=True, slots=True)
-class VoteTold:
-    """One person's word on a revision."""
-
-    person: str
-    for_person: str  # whose right it was, where that is somebody else
-    verb: Verb
-    revision: int
-    stage: int
-    at: datetime
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
 class AnswerTold:
     """What somebody said to a question."""
 
@@ -101,7 +90,7 @@ class CallTold:
     chain: tuple[str, ...]  # which sub-agents stand between the requester's agent and it
     preview: str
     revisions: tuple[RevisionTold, ...]
-    votes: tuple[VoteTold, ...]
+    votes: tuple[PastVote, ...]
     answer: AnswerTold | None
     decided_at: datetime | None
     finished_at: datetime | None
@@ -245,18 +234,7 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
             )
             for each in call_history.revisions(tx, call.id)
         ),
-        votes=tuple(
-            VoteTold(
-                each.person,
-                each.for_person,
-                each.verb,
-                each.revision,
-                each.stage,
-                each.created_at,
-                mask_secrets(each.reason),
-            )
-            for each in call_history.every_vote(tx, call.id)
-        ),
+        votes=past_votes(tx, call),
         answer=_answer(tx, call),
         decided_at=call.decided_at,
         finished_at=call.finished_at,
