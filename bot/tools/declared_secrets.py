@@ -193,8 +193,11 @@ def secret_paths(
         return frozenset(found)
     walk = _Walk(descriptions)
     top = walk.top()
+    is_whole = any(_is_marked(node) for each in top for node in each.values())
     for key, value in _parts(values):
-        if key not in whole:
+        if is_whole:
+            found.add((key,))
+        elif key not in whole:
             walk.through(value, (key,), walk.below(top, key), found)
     return frozenset(found)
 
@@ -204,9 +207,11 @@ def may_hold_secrets(model: type[BaseModel], keys: tuple[str, ...]) -> bool:
     """Return whether what may stand at these keys is declared secret, or may hold such a value."""
     for described in _descriptions(model):
         nodes = described.of_this([described.root])
+        is_within = any(map(_is_marked, nodes.values()))
         for key in keys:
             nodes = described.of_this(described.below(nodes.values(), key))
-        if _reaches_mark(described, nodes):
+            is_within |= any(map(_is_marked, nodes.values()))
+        if is_within or _reaches_mark(described, nodes):
             return True
     return False
 

@@ -62,7 +62,7 @@ class Maker:
             model, value = self._python(0)
             tool = Tool("act", "Act", "Act on it", Effect.WRITE, model, nothing)
             return Sample(tool, json.dumps(value), frozenset(self._secrets))
-        schema, value = self._object(0)
+        schema, value = self._marked() if self._chance.random() < 0.03 else self._object(0)
         schema |= {"$defs": self._defs}
         return Sample(_TOOLS[source](schema), json.dumps(value), frozenset(self._secrets))
 
@@ -125,6 +125,12 @@ class Maker:
                 schema["additionalProperties"] = False
         return schema, value
 
+    def _marked(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """An object that is secret as a whole, whatever its parts say."""
+        value = {key: self._text(secret=True) for key in self._keys(3)}
+        properties = {key: {"type": "string"} for key in value if self._chance.random() < 0.5}
+        return {"type": "object", "writeOnly": True, "properties": properties}, value
+
     def _more(self, schema: dict[str, Any], make: Callable[[], Any]) -> dict[str, Any]:
         # a field's name in the bot stands for its key
         taken = {
@@ -139,7 +145,7 @@ class Maker:
 
     def _part(self, depth: int) -> tuple[dict[str, Any], Any]:
         kinds = ["text", "text", "whole", "bool", "any", "secret", "union", "ref"]
-        kinds += ["object", "list", "of objects", "all"] if depth < 4 else []
+        kinds += ["object", "list", "of objects", "all", "marked"] if depth < 4 else []
         match self._chance.choice(kinds):
             case "text":
                 return {"type": "string"}, self._chance.choice((*DECOYS, *[self._text()] * 30))
@@ -163,6 +169,8 @@ class Maker:
                 return {"allOf": [part, {"description": "All of it."}]}, value
             case "object":
                 return self._object(depth)
+            case "marked":
+                return self._marked()
             case "list":
                 return {"type": "array"}, [
                     self._any(depth) for _ in range(self._chance.randint(0, 3))

@@ -56,6 +56,19 @@ PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"properties": {"k": {"$ref": "#"}, "s": S}},
         {"k": {"k": {"s": WORD}}},
     ),
+    "the whole of it": (
+        {"writeOnly": True, "properties": {"s": {"type": "string"}, "o": {"type": "object"}}},
+        {"s": WORD, "o": {}},
+    ),
+    "the whole, open": ({"format": "password", "additionalProperties": True}, {"s": WORD}),
+    "the whole, by a part": (
+        {"allOf": [{"writeOnly": True}], "properties": {"o": {"additionalProperties": {}}}},
+        {"o": {"inner": WORD}},
+    ),
+    "the whole, by a reference": (
+        {"$ref": "#/$defs/x", **defs(x={"writeOnly": True, "properties": {"s": {}}})},
+        {"s": WORD},
+    ),
     "a pattern": ({"patternProperties": {"^s": S}}, {"s1": WORD}),
     "any other": ({"additionalProperties": S}, {"zz": WORD}),
     "any other within": (
