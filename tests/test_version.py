@@ -62,7 +62,7 @@ def test_without_git_and_file_it_says_that_it_is_not_known(tmp_path: Path) -> No
     package.mkdir()
     for name in ("__init__.py", "version.py"):
         shutil.copy(ROOT / "bot" / name, package / name)
-    code = "from bot.version import described; print(described())"
+    code = "from bot.version import describe_version; print(describe_version())"
 
     def said() -> str:
         run = [sys.executable, "-c", code]

@@ -126,7 +126,7 @@ def test_what_cannot_be_reached_is_said(
     with pytest.raises(SystemExit):
         main(["mcp", "accept", "other"])
     assert "there are: depot" in capsys.readouterr().err
-    missing(monkeypatch, "mcp", "bot.mcp.server_connection")
+    missing(monkeypatch, "mcp", "bot.mcp.server_connection", "countersign.mcp_client.connection")
     assert main(["mcp", "accept"]) == 1
     assert "pip install 'countersign-bot[mcp]'" in capsys.readouterr().err
     monkeypatch.delenv("COUNTERSIGN_SERVERS")

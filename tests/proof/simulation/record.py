@@ -170,7 +170,7 @@ class Record:
             return
         people = {v["for_person"] or v["person"] for v in votes if v["digest"] == row["digest"]}
         # once something was rejected, those who could reject it are asked about what is allowed
-        quorum = 1 if stands.tool in terms.allows and gate["would_allow"] else terms.quorum
+        quorum = 1 if stands.tool in terms.allows and gate.get("would_allow") else terms.quorum
         enough = len(people) >= quorum
         self.expect(enough, f"{call} {stands.tool} starts with {people}, under {terms.name}")
 
