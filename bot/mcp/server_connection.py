@@ -254,7 +254,7 @@ class AcceptedTools:
         cancelled at the server.
         """
         server = self._server
-        with self._amid(line) as amid:
+        with self._during_call(line) as amid:
             outcome = await self._connection.call(
                 name, arguments, lambda found: self._check(name, found), amid.timed, amid.progress
             )
@@ -279,7 +279,7 @@ class AcceptedTools:
                 raise ConnectionError(f"{server.name}: {outcome.why}.{said}")
 
     @contextmanager
-    def _amid(self, line: ElicitationPort) -> Iterator[ElicitingCall]:
+    def _during_call(self, line: ElicitationPort) -> Iterator[ElicitingCall]:
         """Have what the server asks from now on be asked amid this call."""
         amid = ElicitingCall(self._server, line)
         self._under_way.append(amid)

@@ -90,7 +90,7 @@ class Traces(Exporter):
         """Send how long people were waited for, and the request itself once it is over."""
         for fact in facts:
             if fact.event == "run.born" and fact.data.get("call"):
-                self._entrusted(fact)
+                self._delegated(fact)
             if fact.since is None:
                 continue
             told: dict[str, str | int] = {"countersign.call_id": fact.call_id}
@@ -109,7 +109,7 @@ class Traces(Exporter):
                     is_bad=fact.event == "run.failed",
                 )
 
-    def _entrusted(self, fact: AuditLine) -> None:
+    def _delegated(self, fact: AuditLine) -> None:
         """A sub-agent's run is a trace of its own, to which its parent's trace has a link."""
         told: dict[str, str | int] = {"countersign.call_id": str(fact.data["call"])}
         told["countersign.child_run_id"] = fact.run_id

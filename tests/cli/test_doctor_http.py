@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.checks.check import Check
-from bot.cli.doctor import http as module
+from bot.cli.doctor import checks as module
 from bot.cli.doctor.doctor import check_all
 from bot.clock import SystemClock
 from bot.config.connection_settings import Endpoint, Transport

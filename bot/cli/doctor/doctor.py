@@ -32,13 +32,13 @@ from bot.cli.doctor.checks import (
     check_app_token,
     check_database,
     check_databases,
+    check_http,
     check_rules,
     check_servers,
     check_surfaces,
     check_tools,
     check_watching,
 )
-from bot.cli.doctor.http import check_http
 from bot.cli.doctor.live_check import live
 from bot.cli.read_only_core import NotLookedUp
 from bot.clock import Clock, SystemClock

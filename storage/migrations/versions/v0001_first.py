@@ -6,7 +6,7 @@ replicas share.
 import sqlalchemy as sa
 from alembic import op
 
-from storage.migrations import lasting, people, programs, shared
+from storage.migrations import first_tables
 
 revision = "0001"
 down_revision = None
@@ -21,22 +21,22 @@ def upgrade() -> None:
         _attached,
         _call,
         _revision,
-        people.vote,
-        people.answer,
-        people.mode,
+        first_tables.vote,
+        first_tables.answer,
+        first_tables.mode,
         _attempt,
         _delivery,
         _message,
         _audit,
         _contact,
-        lasting.remembered,
-        lasting.delegation,
-        lasting.copied,
-        programs.client_key,
-        programs.webhook,
-        shared.replica,
-        shared.lane,
-        shared.pause,
+        first_tables.remembered,
+        first_tables.delegation,
+        first_tables.copied,
+        first_tables.client_key,
+        first_tables.webhook,
+        first_tables.replica,
+        first_tables.channel_sender,
+        first_tables.pause,
     ):
         create()
 
