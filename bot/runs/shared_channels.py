@@ -15,7 +15,7 @@ from bot.cards.answers import notice_blocks
 from bot.cards.request_form import mode_line
 from bot.clock import Clock
 from bot.policy.evaluation import CurrentPolicy
-from storage import channel_changes, channel_modes, outbox, runs
+from storage import channel_modes, outbox, runs
 from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transaction import Transaction
@@ -87,7 +87,7 @@ class ChangedChannels:
     def _follow(self, delivery: Delivery, old: str, new: str) -> None:
         """Let what is stored follow a channel that has another id; the policy file cannot."""
         with self.store.write() as tx:
-            found = channel_changes.follow_channel(tx, delivery.team, old, new, at=self.clock.now())
+            found = channel_modes.follow_channel(tx, delivery.team, old, new, at=self.clock.now())
         log.warning("channel %s is %s from now on; %s requests follow it", old, new, found)
         if named := self.policy.policy.naming(old):
             keys = ", ".join(named)
@@ -109,7 +109,7 @@ class ChangedChannels:
         now = self.clock.now()
         said = [prompt.words_of_request(item) for item in runs.read_messages(tx, run.id, now)]
         modes_line = mode_line(strictest(channel_modes.modes_of_run(tx, run)))
-        if not channel_changes.leave_channel(tx, run, at=now):
+        if not channel_modes.leave_channel(tx, run, at=now):
             return
         line = {"text": notices.goes_on_in_private(run.requester)}
         outbox.notice(tx, run, f"private:{run.id}", line)

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlmodel import col
 
-from storage import channel_changes, transcripts
+from storage import channel_modes, transcripts
 from storage.columns import altered_row
 from storage.models import Audit, Run
 from storage.record_copies import record_tables
@@ -83,7 +83,7 @@ def test_a_channel_with_another_id_keeps_its_files(store: Store) -> None:
     run = seed(store).run()
     with store.write() as tx:
         transcripts.add_file(tx, file(run, "1.1"), at=AT)
-        channel_changes.follow_channel(tx, run.team, run.channel, "C0NEW", at=AT)
+        channel_modes.follow_channel(tx, run.team, run.channel, "C0NEW", at=AT)
         [found] = transcripts.files_of_message(
             tx, transcripts.message_key(run.team, "C0NEW", "1.1")
         )

@@ -11,7 +11,7 @@ import pytest
 from bot.demo.model_server import Turn
 from bot.tools import ToolContext
 from bot.tools.agents import agent_tool
-from storage import channel_changes, channel_modes
+from storage import channel_modes
 from storage.channel_modes import EVERYWHERE
 from storage.models import Audit, Delivery, ModeSwitch, Run
 from storage.states import CallStatus, DeliveryKind, Mode, RunSource, Surface
@@ -174,7 +174,7 @@ def test_a_channel_that_moves_keeps_its_mode(harness: Harness) -> None:
     now = harness.clock.now()
     with store.write() as tx:
         channel_modes.switch_mode(tx, team, "C0OLD", Mode.STRICT, "UBEN00001", at=now)
-        channel_changes.follow_channel(tx, team, "C0OLD", "C0NEW", at=now)
+        channel_modes.follow_channel(tx, team, "C0OLD", "C0NEW", at=now)
         assert channel_modes.current_mode(tx, team, "C0NEW") is Mode.STRICT
 
 
