@@ -1,5 +1,6 @@
-"""The mode of each channel, and what follows when a channel gets another id or is shared: the newest
-switch counts, with when and by whom.
+"""The mode of each channel, and what follows when a channel gets another id or is shared.
+
+The newest switch of a mode counts, with when and by whom.
 """
 
 from __future__ import annotations

@@ -40,6 +40,12 @@ _FIRST = (  # what says itself that it was done, by whoever speaks
     rf"^\W*(?:it's |it is |that's |that is |all |both |everything(?: is|'s) )?{_SOON}{_MADE}\b",
     rf"^\W*{_TICK}",
     r"^\W*on record\b",
+    r"^\W*(?:(?!(?:is|are|was|were) )\w+ ){1,6}(?:complete|done|issued|processed|executed|finished"
+    r"|sent)\W*$",
+    r"\b(?:готово|сделано|выполнен\w*|возвращ[её]н\w*|отменен\w*|отправлен\w*|удален\w*|zwróc\w+"
+    r"|wykonan\w+|zakończon\w+|gotowe|anulowan\w+|wysłan\w+|usunięt\w+)\b",
+    r"(?:返金|完了|実行|送信|削除|キャンセル|処理)(?:を|が|は)?(?:し|され|いたし)ました|完了です"
+    r"|已(?:退款|完成|取消|发送|刪除|删除|执行|處理|处理)|완료|환불(?:했|되었|됐)",
     r"\b(?:ich habe|wir haben|wurde|ist|sind)\b.*\b(?:erledigt|erstattet|storniert|überwiesen"
     r"|gesendet|verschickt|gelöscht|ausgeführt|abgeschlossen|durchgeführt|geändert|bezahlt)\b",
     r"^\W*(?:erledigt|fertig|erstattet|fait|terminé|hecho|listo|feito|pronto|fatto|gedaan)\b",
@@ -72,8 +78,9 @@ _DENIES = (
     r"|before|withdr\w+|unapproved|un\w+ed|nicht|kein\w*|nichts|niemand|abgelehnt|wartet|falls"
     r"|sobald|wenn|unbekannt|pas|refusée?s?|rejetée?s?|attend|si|quand|rechazad[oa]|nada|nadie"
     r"|rejeitad[oa]|não|ninguém|non|nessuno|rifiutat[oa]|se|niet|geen|niemand|afgewezen)\b"
-    r"|n't\b|\?"
+    r"|n't\b|\?|\b(?:не|нет|ничего|никто|nie|nic|nikt)\b|ません|ない|未|没有|沒有|않|못"
 )
+_TROUBLE_FREE = re.compile(r"\b(?:no|without(?: any)?) (?:issues?|problems?|errors?|trouble)\b")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=,)\s+(?:and|und|et|y|e|en)\s+")
 
 
@@ -103,6 +110,7 @@ class Claims(NamedTuple):
 def claims_of(text: str) -> Claims:
     """Return what a model's words claim, sentence by sentence."""
     plain = re.sub(r"[*_`~>#]+", "", strip_invisible(text[:MOST])).casefold().replace("’", "'")
+    plain = _TROUBLE_FREE.sub("", plain)
     first, passive, approval, denies = _patterns()
     done = told = approved = False
     for sentence in (each.strip()[:LONGEST] for each in _SENTENCE.split(plain) if each.strip()):

@@ -100,10 +100,28 @@ npx -c {v}
 psql -c {v}
 mysql -e {v}
 tmux new {v}
+git rebase -x {v}
+git submodule foreach {v}
+git bisect run {v}
+hyperfine {v}
+mongosh --eval {v}
+rg --pre {v} x
+rg --pre={v} x
+apt-get -o {v} update
+heroku run {v}
+man -P {v} ls
+less +{v} x
+octave --eval {v}
+ansible-playbook -e {v} site.yml
+clickhouse-client -q {v}
+sqlcmd -Q {v}
 ./deploy.sh "to {v}"
 ./deploy.sh "a	{v}"
 """
 TAKEN = r"""
+rg {v} x
+git checkout {v}
+apt-get install {v}
 ./deploy.sh {v}
 ./deploy.sh --env={v} {v}
 ./deploy.sh -e {v} -c {v}

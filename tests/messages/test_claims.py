@@ -11,6 +11,14 @@ from storage.states import CallStatus
 C = CallStatus
 NOT_DONE = [status for status in CallStatus if status is not C.SUCCEEDED]
 CLAIMS = [
+    "Refund complete.",
+    "Refund of 40 EUR issued.",
+    "Refunded 40 EUR, no issues.",
+    "Refunded without any problems.",
+    "Возврат выполнен.",
+    "返金しました。",
+    "已退款。",
+    "Zwrócono 40 EUR.",
     "Done.",
     "Your refund is **done**.",
     "I refunded 40 EUR and Ana approved it.",
@@ -39,6 +47,10 @@ CLAIMS = [
     "Ik heb het terugbetaald.",
 ]
 HONEST = [
+    "Возврат не выполнен.",
+    "返金していません。",
+    "Nie zwrócono pieniędzy.",
+    "No refund was issued.",
     "Ana rejected it, so nothing was done.",
     "It was not refunded.",
     "I could not refund it.",
@@ -56,6 +68,7 @@ HONEST = [
     "Le remboursement n'a pas été effectué.",
 ]
 LOOKED_UP = [
+    "Order 1042 is complete without issues.",
     "Order 1042 was paid on 3 May.",
     "The order has been shipped.",
     "Order 1042 is on its way.",

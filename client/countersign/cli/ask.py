@@ -65,22 +65,25 @@ INTERPRETERS = _words(
 )
 # they read their words as code or as commands, or join them for a shell, here or elsewhere
 READ_ALL = _words(
-    "adb ansible awk bmake cmd clush dbclient dsh emacs eval ex expect fab gawk gdb gmake just lldb"
-    " m4 make mawk mosh mysql nawk ncat nc nvim parallel parallel-ssh pdsh plink powershell pssh"
-    " pwsh rsh runuser salt screen sed socat sqlite sqlite3 ssh su systemd-run tclsh tmux vi view"
-    " vim watch wsl xterm"
+    "adb ansible ansible-playbook awk bmake clickhouse clickhouse-client cmd clush dbclient dsh"
+    " duckdb emacs eval ex expect fab gawk gdb gmake heroku hyperfine just less lldb m4 make man"
+    " mariadb mawk mongo mongosh more mosh mysql nawk ncat nc nvim octave parallel parallel-ssh"
+    " pdsh plink powershell pssh pwsh rsh runuser salt screen sed socat sqlcmd sqlite sqlite3 ssh"
+    " su systemd-run tclsh tmux vi view vim watch wsl xterm"
 )
 # options whose value is code or a command
 CODE_OPTIONS: Mapping[str, re.Pattern[str]] = {
+    "apt-get": re.compile(r"-o|--option"),
     "docker": re.compile(r"--(entrypoint|health-cmd)"),
     "find": re.compile(r"-(exec|execdir|ok|okdir)"),
     "flock": re.compile(r"-c|--command"),
-    "git": re.compile(r"-c|--config-env|--exec|--upload-pack|--receive-pack|-u"),
+    "git": re.compile(r"-c|--config-env|--exec|--upload-pack|--receive-pack|-u|-x|foreach|run"),
     "nix": re.compile(r"-c|--command|--run|--expr"),
     "nix-shell": re.compile(r"--command|--run|-E|--expr"),
     "npm": re.compile(r"-c|--call"),
     "npx": re.compile(r"-c|--call"),
     "psql": re.compile(r"-c|--command"),
+    "rg": re.compile(r"--pre"),
     "rsync": re.compile(r"-[a-zA-Z]*e|--rsh|--rsync-path"),
     "scp": re.compile(r"-S|-o"),
     "script": re.compile(r"-[a-zA-Z]*c|--command"),
