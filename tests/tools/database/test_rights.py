@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor.checks import check_databases
-from bot.cli.service import run
+from bot.cli.service import run_run
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.tools import ToolError
@@ -62,7 +62,7 @@ def test_a_start_refuses_the_role(
     }.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(StartupError) as caught:
-        run(Namespace())
+        run_run(Namespace())
     told = str(caught.value)
     assert "database shop: the role can read what is secret" in told
     assert 'REVOKE SELECT ON "public"."account" FROM "agent";' in told
