@@ -148,6 +148,9 @@ def test_killed_half_way_it_is_there_or_not(
     server.fresh("killed")
     url = server.url("killed", "owner")
     fresh(record, folder)
+    assert main(["copy-to", url]) == 0  # what it imports is no step of those to come
+    server.fresh("killed")
+    fresh(record, folder)
     _, steps = killed(["copy-to", url], NEVER)
     assert steps > 0
     for step in (*range(0, steps, every), steps - 1):
