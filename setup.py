@@ -19,10 +19,10 @@ def written(folder: Path) -> None:
     assert spec is not None and spec.loader is not None  # noqa: PT018 - both or neither
     version = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(version)
-    if version.commit() != version.UNKNOWN:
+    if version.commit_id() != version.UNKNOWN:
         path = folder / "bot" / version.FILE
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(version.commit() + "\n", "utf-8")
+        path.write_text(version.commit_id() + "\n", "utf-8")
 
 
 class BuildWithCommit(build_py):

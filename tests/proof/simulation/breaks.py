@@ -76,7 +76,7 @@ def old_buttons_count() -> Any:
         call = decisions.calls.get(tx, call_id)
         return real(tx, call_id, call.revision if call else revision, at)
 
-    return patch.object(decisions, "look", look)
+    return patch.object(decisions, "check_decidable", look)
 
 
 def one_vote_is_enough() -> Any:
@@ -98,7 +98,7 @@ def outputs_stand_where_they_came() -> Any:
 
 def a_run_may_wait_for_nobody() -> Any:
     """The last decision frees no run."""
-    return patch.object(runs, "free", lambda *_, **__: False)
+    return patch.object(runs, "free_if_decided", lambda *_, **__: False)
 
 
 def what_is_left_of_a_plan_runs() -> Any:
@@ -109,7 +109,7 @@ def what_is_left_of_a_plan_runs() -> Any:
 def messages_are_settled_when_read() -> Any:
     """What is said is settled when it is read, and held for no run."""
     return patch.object(
-        inbox, "hold", lambda tx, row, _run, **__: inbox.settle_delivery(tx, row, "lost")
+        inbox, "hold_message", lambda tx, row, _run, **__: inbox.settle_delivery(tx, row, "lost")
     )
 
 
